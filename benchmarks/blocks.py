@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rounds import OWN, PAIRS, scale_of
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.runs import Ratings, simulate
 
 RUNS = 60
 CALLS = {"two-priors": (5, 20, 50), "robin-hood": (30, 50)}

@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from robin_cli.analysis.forecast import QUANTILES, quantiles
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.paired import PairedSpread, Responses, difference_shown, paired_spreads, prompts_for
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import COMPARE, Scale
@@ -26,6 +24,8 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.policies.base import Policy, Setup, flat_variance, per_arm, root
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.forecast import QUANTILES, quantiles
+from robin_cli.simulation.runs import Ratings, simulate
 
 CALLS = (0.5, 1, 1.5, 2, 3, 5, 8)
 POPULATION = 20_000

@@ -19,8 +19,9 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from benchmarks.coverage import Rated, played
+from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import Difference, Responses, anytime_factor, differences, student_factor
+from robin_cli.analysis.paired import Difference, Responses, anytime_factor, differences
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale

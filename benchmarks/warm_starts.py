@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.prior import prior_variances, warm_policy
+from robin_cli.simulation.runs import Ratings, simulate
 
 POOL = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 SETS = ("gpt-4.1-nano/helpfulness", "llama-3-1-8b/verbosity")

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.judges import batches as batches_module
+from robin_cli.judges.openai_batches import MOST_REQUESTS
 from robin_cli.runner import at_service
 from tests.batch_server import Answer, BatchServer, Fate, Fault, Json, batch_server
 from tests.conftest import environment, has, reopen, robin, wait_until, write_pairs
@@ -422,7 +422,7 @@ def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, 
 def test_splits_what_is_too_much_for_a_batch(
     server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert batches_module.MOST_REQUESTS == 50_000  # OpenAI's limit
+    assert MOST_REQUESTS == 50_000  # OpenAI's limit
     monkeypatch.setattr(at_service, "MOST_REQUESTS", 50)
     server.most_requests = 50
     pairs = robin_cli.load_pairs(write_pairs(tmp_path / "pairs.jsonl", PAIRS))

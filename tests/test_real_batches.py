@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
-from robin_cli.judges.batches import Batch, BatchService
-from robin_cli.judges.openai_batches import OpenAIBatches
+from robin_cli.judges.openai_batches import Batch, OpenAIBatches
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
@@ -35,7 +34,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def talk(url: str, what: Callable[[BatchService], Awaitable[Made]]) -> Made:
+def talk(url: str, what: Callable[[OpenAIBatches], Awaitable[Made]]) -> Made:
     async def talking() -> Made:
         client = OpenAIBatches(Endpoint(model="m", base_url=url, api_key="none"), notify=print)
         try:
@@ -59,7 +58,7 @@ def requests(
     return path
 
 
-async def over(service: BatchService, batch: Batch) -> Batch:
+async def over(service: OpenAIBatches, batch: Batch) -> Batch:
     async with asyncio.timeout(120):
         while not batch.is_over:
             await asyncio.sleep(0.05)
@@ -67,7 +66,7 @@ async def over(service: BatchService, batch: Batch) -> Batch:
     return batch
 
 
-async def lines(service: BatchService, batch: Batch, folder: Path) -> dict[str | None, Line]:
+async def lines(service: OpenAIBatches, batch: Batch, folder: Path) -> dict[str | None, Line]:
     files = [each for each in (batch.output_file, batch.error_file) if each is not None]
     paths = [folder / f"{number}.down" for number in range(len(files))]
     for file_id, path in zip(files, paths, strict=True):
@@ -88,12 +87,12 @@ def test_makes_batches_at_ogx_and_a_run_in_rounds_through_a_kill(tmp_path: Path,
 def comes_back_whole(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 12, wrong={3: {"max_tokens": -5}, 7: {"grammar": "no grammar ::"}})
 
-    async def whole(service: BatchService) -> tuple[Batch, Batch | None, dict[str | None, Line]]:
+    async def whole(service: OpenAIBatches) -> tuple[Batch, Batch | None, dict[str | None, Line]]:
         batch = await over(service, await service.create(await service.upload(asked), NAMED))
         return batch, await service.find(NAMED, None), await lines(service, batch, tmp_path)
 
     batch, found, came = talk(ogx, whole)
-    assert (batch.status, batch.counts and batch.counts.total) == ("completed", 12)
+    assert (batch.status, batch.counts and batch.counts[1]) == ("completed", 12)
     assert found is not None
     assert found.id == batch.id
     assert set(came) == {f"r{number}" for number in range(12)}
@@ -107,7 +106,7 @@ def comes_back_whole(tmp_path: Path, ogx: str) -> None:
 def is_refused_for_its_model(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 3, model="llama/none")
 
-    async def whole(service: BatchService) -> Batch:
+    async def whole(service: OpenAIBatches) -> Batch:
         return await over(service, await service.create(await service.upload(asked), {"robin": "refused"}))
 
     batch = talk(ogx, whole)
@@ -118,7 +117,7 @@ def is_refused_for_its_model(tmp_path: Path, ogx: str) -> None:
 def is_cancelled_for_good(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 1000)
 
-    async def whole(service: BatchService) -> tuple[Batch, Batch]:
+    async def whole(service: OpenAIBatches) -> tuple[Batch, Batch]:
         batch = await service.create(await service.upload(asked), {"robin": "cancelled"})
         batch = await over(service, await service.cancel(batch.id))
         return batch, await service.cancel(batch.id)
@@ -130,7 +129,7 @@ def is_cancelled_for_good(tmp_path: Path, ogx: str) -> None:
 def is_not_made_of_a_deleted_file(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 2)
 
-    async def whole(service: BatchService) -> Batch:
+    async def whole(service: OpenAIBatches) -> Batch:
         file_id = await service.upload(asked)
         await service.delete(file_id)
         await service.delete(file_id)

@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from robin_cli.settings.table import Settings
 from robin_cli.views.messages import messages_for
 from tests.conftest import DEMO, environment, has, judging, lines_of, replaying, robin, robin_afresh, wait_until
 from tests.starting import Robin
@@ -171,7 +170,7 @@ def test_refuses_arguments_that_are_no_text(finished: Path) -> None:
 def test_messages_from_python_end_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as full:
         monkeypatch.setattr(sys, "stderr", full)
-        messages = messages_for(Settings(), notebook=True)
+        messages = messages_for(notebook=True)
         messages.note("said to nobody")
         monkeypatch.undo()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # its own close would fail

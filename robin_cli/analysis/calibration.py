@@ -11,15 +11,13 @@ from itertools import count
 import numpy as np
 
 from robin_cli.analysis.agreement import levels_of
+from robin_cli.analysis.clustered import clusters_of, student_bounds
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 
 MOST_LEVELS = 11
 """A scale of more is taken in bins, of which there are at most as many."""
-
-_NOTHING = 1e-9
-"""So little is rounding: nothing varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +60,12 @@ def calibration(
     found = []
     for each in np.unique(place).tolist():
         mine = place == each
-        prompts, of = np.unique(prompt[mine], return_inverse=True)
-        mean = float(human[mine].mean())
-        half = _half_width(human[mine] - mean, of, alpha)
-        low, high = max(mean - half, scale.low), min(mean + half, scale.high)
-        low, high = (low, high) if half > _NOTHING else (np.nan, np.nan)
-        scored = float(scores[mine].mean())
-        found.append(
-            Level(starts[each], stops[each], int(mine.sum()), len(prompts), scored, mean, float(low), float(high))
-        )
+        clusters = clusters_of(human[mine], prompt[mine])
+        low, high = np.nan, np.nan
+        if clusters.prompts > 1 and not clusters.are_alike(scale.high - scale.low):
+            low, high = student_bounds(clusters, scale.low, scale.high, alpha=alpha)
+        counts, scored = (int(mine.sum()), int(clusters.prompts)), float(scores[mine].mean())
+        found.append(Level(starts[each], stops[each], *counts, scored, clusters.mean, low, high))
     return found
 
 
@@ -85,17 +80,3 @@ def bins_of(scale: Scale) -> list[int]:
     widths = (lead * 10**power for power in count() for lead in (2, 5, 10))
     each_start = ([scale.low, *range(scale.low // width * width + width, scale.high, width)] for width in widths)
     return next(starts for starts in each_start if len(starts) <= MOST_LEVELS)
-
-
-def _half_width(residuals: FloatArray, prompt: IntArray, alpha: float) -> float:
-    """t √(P/(P − 1) Σ_p (Σ_{i of p} r_i)²) / n, with P − 1 degrees of freedom: the residuals of one prompt may go together.
-
-    The mean is a ratio of sums over prompts (Cochran, "Sampling techniques", 1977, section 9A). nan with one prompt.
-    """
-    from scipy.special import stdtrit
-
-    sums = np.bincount(prompt, residuals)
-    if len(sums) < 2:
-        return np.nan
-    error = np.sqrt(len(sums) / (len(sums) - 1) * (sums**2).sum()) / len(residuals)
-    return float(stdtrit(len(sums) - 1, 1.0 - 0.5 * alpha) * error)

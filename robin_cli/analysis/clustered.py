@@ -33,6 +33,9 @@ from robin_cli.model.arms import FloatArray, IntArray
 MOST_DIFFERENT = 400
 """Kinds of prompts up to which bounds of many means are exact."""
 
+_ALIKE = 1e-18
+"""A variance over the square of the scale's width that is nothing but rounding."""
+
 _STEP = 0.1
 _STEPS_AT_A_TIME = 16
 _STEPS_AT_MOST = 400
@@ -61,13 +64,22 @@ class Clusters:
         return float((self.totals @ self.times) / (self.sizes @ self.times))
 
     @property
+    def prompts(self) -> float:
+        """How many prompts there are."""
+        return float(self.times.sum())
+
+    @property
     def variance(self) -> float:
         """That of the mean, residual sums by prompt with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
-        prompts = float(self.times.sum())
+        prompts = self.prompts
         if prompts <= 1:
             return math.inf
         residuals = self.totals - self.mean * self.sizes
         return float(prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2)
+
+    def are_alike(self, width: float) -> bool:
+        """Return whether all prompts have the same mean but for rounding; ``width``: of the scale."""
+        return self.variance <= _ALIKE * width**2
 
 
 def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
@@ -98,12 +110,26 @@ def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) ->
 
 def quick_mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
     """The same, but for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and a hundred times faster."""
-    if len(clusters.times) <= MOST_DIFFERENT:
+    bounds = mean_bounds if len(clusters.times) <= MOST_DIFFERENT else student_bounds
+    return bounds(clusters, low, high, alpha=alpha)
+
+
+def student_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+    """Return Student's t interval for the mean over prompts, within ``low`` and ``high``: right where they differ, or are many.
+
+    Where all prompts are alike it would have no width, which is no proof that others are: there it is :func:`mean_bounds`.
+    """
+    if clusters.are_alike(high - low):
         return mean_bounds(clusters, low, high, alpha=alpha)
+    half = student_factor(clusters.prompts, alpha) * math.sqrt(clusters.variance)
+    return max(low, clusters.mean - half), min(high, clusters.mean + half)
+
+
+def student_factor(count: float, alpha: float) -> float:
+    """Return half an interval over the standard error: Student's t with ``count`` − 1 degrees of freedom."""
     from scipy.special import stdtrit
 
-    half = float(stdtrit(clusters.times.sum() - 1.0, 1.0 - 0.5 * alpha)) * math.sqrt(clusters.variance)
-    return max(low, clusters.mean - half), min(high, clusters.mean + half)
+    return float(stdtrit(count - 1.0, 1.0 - 0.5 * alpha))
 
 
 def mirrored(clusters: Clusters, low: float, high: float) -> Clusters:

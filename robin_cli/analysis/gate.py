@@ -28,7 +28,7 @@ from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.run_compare import Compared
-from robin_cli.analysis.scores import Scores, rated_parts
+from robin_cli.analysis.scores import Scores, told_parts
 from robin_cli.analysis.summaries import pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
@@ -380,13 +380,13 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
     """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
-    scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
+    scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
     parts = next(
         [replace(each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]) for each in parts]
-        for rows, parts in rated_parts(run)
+        for rows, parts in told_parts(run)
         if np.isin(mine, rows).all()
     )
     arms = run.fold.arms
@@ -408,20 +408,18 @@ def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
     found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
     if known.first is None:
         return found
-    # Where the run was to decide, more calls change no first ratings.
-    noise = known.error_variances if run.task is None else np.zeros_like(known.scores)
+    noise = np.zeros_like(known.scores) if known.is_final else known.error_variances
     return replace(found, scores=known.scores, error_variances=noise, first=known.first)
 
 
 def measured_difference(found: Compared, attribute: str) -> Measured:
     """The differences of the two systems in ``found``, prompt by prompt."""
     one, responses = found.differences[attribute][0], found.responses[attribute]
-    decided = any(run.task is not None for run in found.runs)  # there more calls change no first ratings
     reach = responses.high - responses.low
     used = np.isin(responses.prompt, one.prompts)
     return Measured(
         scores=one.by_prompt,
-        error_variances=np.zeros_like(one.noise_by_prompt) if decided else one.noise_by_prompt,
+        error_variances=np.zeros_like(one.noise_by_prompt) if found.is_final else one.noise_by_prompt,
         prompt=one.prompts,
         parts=(),
         is_asked=np.ones(one.n_prompts, dtype=np.bool_),

@@ -76,6 +76,8 @@ def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:
     """Degrees of freedom of Σ_j of the error variances, shape (rows, J): (Σ A_j)² / Σ (A_j²/ν_j), Welch and Satterthwaite."""
+    if freedoms.shape[1] == 1:
+        return np.asarray(freedoms[:, 0])
     return np.asarray(error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1))
 
 

@@ -23,13 +23,15 @@ as in any text on sample sizes, with t for z: within a prompt or two of what the
 from __future__ import annotations
 
 import math
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond
+from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond, student_factor
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.systems import FEWEST_PROMPTS
@@ -55,18 +57,11 @@ def prompts_for(
         return math.nan
     if difference == 0 or math.isinf(variance):
         return math.inf
-    if difference_shown(FEWEST, variance_between, noise, alpha=alpha, power=power) <= abs(difference):
-        return float(FEWEST)
-    few, enough = float(FEWEST), 2.0 * FEWEST
-    while difference_shown(enough, variance_between, noise, alpha=alpha, power=power) > abs(difference):
-        few, enough = enough, 2.0 * enough
-    while enough - few > max(1.0, enough * 1e-12):
-        middle = math.floor(0.5 * (few + enough))
-        if difference_shown(middle, variance_between, noise, alpha=alpha, power=power) <= abs(difference):
-            enough = middle
-        else:
-            few = middle
-    return float(enough)
+
+    def is_shown(prompts: int) -> bool:
+        return difference_shown(prompts, variance_between, noise, alpha=alpha, power=power) <= abs(difference)
+
+    return float(FEWEST + bisect_left(range(FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
 
 
 def difference_shown(
@@ -173,17 +168,17 @@ class Difference:
     mean_a: float
     mean_b: float
     difference: float
-    std_error: float
-    ci_low: float
-    ci_high: float
-    p: float
-    p_adjusted: float
-    noise_share: float
-    shorter: float
-    prompts_needed: float
     by_prompt: FloatArray
     noise_by_prompt: FloatArray
     prompts: IntArray
+    std_error: float = math.nan
+    ci_low: float = math.nan
+    ci_high: float = math.nan
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    noise_share: float = math.nan
+    shorter: float = math.nan
+    prompts_needed: float = math.nan
 
     @property
     def is_settled(self) -> bool:
@@ -241,62 +236,50 @@ def difference(
     """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
-    each = first.score - second.score
-    count, nothing = len(prompts), math.nan
-    noise_of_each = first.noise + second.noise
-    mean_a, mean_b, mean = (float(x.mean()) if count else nothing for x in (first.score, second.score, each))
+    each, noises = first.score - second.score, first.noise + second.noise
+    count = len(prompts)
+    mean_a, mean_b, mean = (float(x.mean()) if count else math.nan for x in (first.score, second.score, each))
+    found = Difference(a, b, count, mean_a, mean_b, mean, each, noises, prompts)
     if count < FEWEST_PROMPTS:
-        unknown = (nothing,) * 8
-        return Difference(a, b, count, mean_a, mean_b, mean, *unknown, each, noise_of_each, prompts)
+        return found
     variance = float(each.var(ddof=1)) / count
-    noise, then = (float(each_prompt.sum()) / count**2 for each_prompt in (noise_of_each, first.then + second.then))
+    noise, then = (float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then))
+    share = shorter = math.nan
     if variance <= _ALIKE * reach**2:
-        clusters = clusters_of(each, np.arange(count))
-        low, high = mean_bounds(
-            clusters, -reach, reach, alpha=_two_tails(anytime_factor(count, ALPHA)) if anytime else ALPHA
-        )
-        p = probability_beyond(clusters, -reach, reach, at=0.0)
-        p = anytime_p(_beyond(p), count) if anytime else p
+        low, high, p = _bounds_of_alike(each, reach, anytime=anytime)
     else:
         half = math.sqrt(variance) * (anytime_factor if anytime else student_factor)(count, ALPHA)
-        low, high = max(mean - half, -reach), min(mean + half, reach)
-        p = (anytime_p if anytime else student_p)(mean / math.sqrt(variance), count)
-    share = shorter = nothing
-    if variance > _ALIKE * reach**2 and knows_noise:
-        share = min(1.0, noise / variance)
-        shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
-    return Difference(
-        *(a, b, count, mean_a, mean_b, mean, math.sqrt(variance), low, high, p, p),
+        low, high = max(found.difference - half, -reach), min(found.difference + half, reach)
+        p = (anytime_p if anytime else student_p)(found.difference / math.sqrt(variance), count)
+        if knows_noise:
+            share = min(1.0, noise / variance)
+            shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
+    return replace(
+        found,
+        std_error=math.sqrt(variance),
+        ci_low=low,
+        ci_high=high,
+        p=p,
+        p_adjusted=p,
         noise_share=share,
         shorter=shorter,
-        prompts_needed=nothing,
-        by_prompt=each,
-        noise_by_prompt=noise_of_each,
-        prompts=prompts,
     )
 
 
-def _two_tails(z: float) -> float:
-    """The probability of the normal distribution beyond ``z`` on both sides."""
-    return math.erfc(z / math.sqrt(2.0))
-
-
-def _beyond(p: float) -> float:
-    """How far out both tails of the normal distribution have the probability ``p``."""
+def _bounds_of_alike(each: FloatArray, reach: float, *, anytime: bool) -> tuple[float, float, float]:
+    """The interval and p of differences that are all alike, as of bounded values; ``anytime`` by the tails of the normal."""
     from scipy.special import ndtri
 
-    return -float(ndtri(0.5 * p))
+    count, clusters = len(each), clusters_of(each, np.arange(len(each)))
+    alpha = math.erfc(anytime_factor(count, ALPHA) / math.sqrt(2.0)) if anytime else ALPHA
+    p = probability_beyond(clusters, -reach, reach, at=0.0)
+    return *mean_bounds(clusters, -reach, reach, alpha=alpha), anytime_p(
+        -float(ndtri(0.5 * p)), count
+    ) if anytime else p
 
 
 _ALIKE = 1e-18
 """A variance over the square of the widest difference that is nothing but rounding."""
-
-
-def student_factor(count: int, alpha: float) -> float:
-    """t with ``count`` − 1 degrees of freedom: half an interval over the standard error."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(count - 1, 1.0 - 0.5 * alpha))
 
 
 def student_p(t: float, count: int) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.scores import Scores, judge_scores, score
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -28,7 +28,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class _Subject:
+class Subject:
     """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``."""
 
     run: RunData
@@ -36,15 +36,19 @@ class _Subject:
     mine: slice | NDArray[np.bool_]
     scale: Scale
 
+    def column(self, name: str) -> FloatArray:
+        """Return a column of the table, shape (rows,)."""
+        return self.table.numbers(name)[self.mine]
+
     @property
     def scores(self) -> FloatArray:
         """Shape (rows,), as are human ratings and prompts."""
-        return np.asarray(self.table.columns["score"], dtype=np.float64)[self.mine]
+        return self.column("score")
 
     @property
     def human(self) -> FloatArray:
         """nan where there is none."""
-        return np.asarray(self.table.columns["human"], dtype=np.float64)[self.mine]
+        return self.column("human")
 
     @property
     def prompt(self) -> IntArray:
@@ -54,38 +58,36 @@ class _Subject:
     @property
     def noise(self) -> tuple[IntArray, FloatArray]:
         """How many ratings of each judge that the scores are of, and their variances, shape (rows, judges) each."""
-        judges = len(self.run.space.judges) if "judges" in self.table.columns else 1
-        arm = self.table.arm[self.mine][:, None] + np.arange(judges)  # a panel's are one after another
-        arms = self.run.fold.arms
+        arm, arms = self.table.arms[self.mine], self.run.fold.arms
         n = arms.counts[arm]
         return n, sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
 def all_scores(run: RunData) -> list[Scores]:
     """The scores of ``run``; of a panel also those of each judge."""
-    return [score(run)] if len(run.space.judges) == 1 else [score(run), judge_scores(run)]
+    return [score(run)] if len(run.space.judges) == 1 else [score(run), score(run, by_judge=True)]
 
 
 def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     """How scores of ``run`` agree with the human ratings, by attribute (and judge); only where there are human ratings."""
     return {
         name: agreement(each.scores, each.human, each.prompt, each.scale)
-        for name, each in _subjects(run, tables)
+        for name, each in subjects(run, tables)
         if not np.isnan(each.human).all()
     }
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     """How scores of ``run`` agree with themselves, by attribute (and judge)."""
-    return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in _subjects(run, tables)}
+    return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
 
 
 def calibrations(run: RunData, *tables: Scores) -> dict[str, Calibration]:
     """The human ratings by level of the score, by attribute (and judge); told where :func:`agreements` are."""
-    return {name: _calibration(each) for name, each in _subjects(run, tables) if not np.isnan(each.human).all()}
+    return {name: _calibration(each) for name, each in subjects(run, tables) if not np.isnan(each.human).all()}
 
 
-def _calibration(each: _Subject) -> Calibration:
+def _calibration(each: Subject) -> Calibration:
     both = ~(np.isnan(each.scores) | np.isnan(each.human))
     sides = {"score": each.scores[both], "human rating": each.human[both]}
     if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
@@ -93,7 +95,8 @@ def _calibration(each: _Subject) -> Calibration:
     return Calibration(calibration(each.scores, each.human, each.prompt, each.scale))
 
 
-def _subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, _Subject]]:
+def subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, Subject]]:
+    """Yield the rows of each attribute (and judge) of ``tables``, with the name of it."""
     space = run.space
     for scores in tables:
         names = ("attribute", "judge") if "judge" in scores.columns else ("attribute",)
@@ -106,7 +109,7 @@ def _subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, _Su
                 each = zip(names, facet, strict=True)
                 mine = np.all([place_of[name][scores.arm] == place for name, (place, _) in each], axis=0)
             scale = space.scales[facet[0][0]]
-            yield " · ".join(called for _, called in facet), _Subject(run, scores, mine, scale)
+            yield " · ".join(called for _, called in facet), Subject(run, scores, mine, scale)
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:

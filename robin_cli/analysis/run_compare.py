@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.paired import Difference, Responses, differences
-from robin_cli.analysis.run_labels import labels_of
-from robin_cli.analysis.scores import score
-from robin_cli.analysis.summaries import pair_means
+from robin_cli.analysis.run_labels import Labels, labels_of
+from robin_cli.analysis.scores import told_scores
+from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, option, shown
 from robin_cli.model.groups import numbered
@@ -36,34 +37,45 @@ class Compared:
     """Systems and how far they are apart.
 
     Attributes:
-        systems: their names.
         runs: that they were judged in.
         responses: of each attribute, those with a score.
         differences: of each attribute, of every two systems.
         corrected: the same by people's labels, of each attribute that has some; None for systems without.
-        unrated: responses without a score, which are left out, of each attribute.
-        prompt: which one each pair of all runs has, a run's behind the other's, shape (pairs,); −1 for none.
-        prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
-        by: the column that names the systems; None where each is a run.
         match: the column that says which responses answer the same prompt; None where it is the prompt's text.
-        by_first: of each run, how many ratings of each response its score is made of; None for all.
+        means: what the scores of the last attribute are, of each run.
         anytime: whether the intervals hold however often one looks.
         has_labels: whether people's labels were given, usable or not.
     """
 
-    systems: Sequence[str]
+    who: Who
     runs: Sequence[RunData]
-    responses: dict[str, Responses]
-    differences: dict[str, list[Difference]]
-    corrected: dict[str, list[Corrected | None]]
-    unrated: dict[str, int]
-    prompt: IntArray
-    prompts: Sequence[str]
-    by: str | None
+    responses: Mapping[str, Responses]
+    differences: Mapping[str, Sequence[Difference]]
+    corrected: Mapping[str, Sequence[Corrected | None]]
     match: str | None
-    by_first: Sequence[int | None]
+    means: Sequence[PairMeans]
     anytime: bool
     has_labels: bool
+
+    @property
+    def systems(self) -> Sequence[str]:
+        """Their names."""
+        return self.who.systems
+
+    @property
+    def by_first(self) -> list[int | None]:
+        """Of each run, how many ratings of each response its score is made of; None for all."""
+        return [each.first for each in self.means]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether further calls change no score of some run."""
+        return any(each.is_final for each in self.means)
+
+    @property
+    def unrated(self) -> dict[str, int]:
+        """Responses without a score, which are left out, of each attribute."""
+        return {name: int(self.who.is_used.sum()) - len(each.score) for name, each in self.responses.items()}
 
 
 def compared(
@@ -75,6 +87,7 @@ def compared(
     anytime: bool = False,
     only: tuple[str, str] | None = None,
     given: GivenLabels | None = None,
+    as_they_are: bool = False,
 ) -> Compared:
     """The systems of ``runs`` and how far they are apart: the values of a column, or each run.
 
@@ -84,38 +97,67 @@ def compared(
         match: a column that says which responses answer the same prompt, in place of the prompt's text.
         only: two systems, where no others are wanted.
         given: people's labels, in place of the human ratings of the data.
+        as_they_are: whether or not the judges are alike and the prompts enough.
 
     Raises:
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
     """
-    if len({each.path.resolve() for each in runs}) < len(runs):
-        raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
-    check_alike(runs)
-    found = as_they_are(runs, notify, by=by, match=match, anytime=anytime, only=only, given=given)
-    _check_enough(found, notify)
-    if by is None and (again := _in_both(runs)):
-        are = "is" if again == 1 else "are"
-        notify(
-            f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"
-        )
-    if given is not None:
-        _say_uncorrected(found, notify)
-    if not anytime:
-        _say_unfinished(runs, notify)
-    return found
+    if not as_they_are:
+        if len({each.path.resolve() for each in runs}) < len(runs):
+            raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
+        check_alike(runs)
+    who = _who(runs, notify, by=by, match=match, only=only)
+    shared = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
+    if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
+        notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
+    labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
+    responses, found, people, known = {}, {}, {}, list[PairMeans]()
+    for name in shared:
+        known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
+        is_there = who.is_used & ~np.isnan(np.concatenate([each.scores for each in known]))
+        responses[name] = _responses(runs, name, known, is_there, who)
+        differing = differences(responses[name], len(who.systems), anytime=anytime)
+        if any(each.is_final for each in known):
+            differing = [replace(one, shorter=0.0) for one in differing]
+        people[name] = _corrected(responses[name], [each[name] for each in labels], is_there, differing)
+        found[name] = differing
+        for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
+            notify(f"{name}: the human ratings correct nothing: {why}")
+    told = Compared(who, runs, responses, found, people, match, known, anytime, given is not None)
+    if not as_they_are:
+        _check_enough(told, notify)
+        _say_what_is_odd(told, notify)
+    return told
 
 
-def as_they_are(
-    runs: Sequence[RunData],
-    notify: Notify,
-    *,
-    by: str | None = None,
-    match: str | None = None,
-    anytime: bool = False,
-    only: tuple[str, str] | None = None,
-    given: GivenLabels | None = None,
-) -> Compared:
-    """The same, whether or not the judges are alike and the prompts enough, see :func:`compared`."""
+@dataclass(frozen=True)
+class Who:
+    """Which systems there are, and which prompt each of their responses is to.
+
+    Attributes:
+        systems: their names.
+        by: the column that names the systems; None where each is a run.
+        system: which one each pair of all runs is of, a run's behind the other's, shape (pairs,); −1 for none.
+        prompt: which one each pair has, shape (pairs,); −1 for none.
+        prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
+    """
+
+    systems: Sequence[str]
+    by: str | None
+    system: IntArray
+    prompt: IntArray
+    prompts: Sequence[str]
+
+    @property
+    def is_used(self) -> NDArray[np.bool_]:
+        """Which pairs are of a system, and of a prompt."""
+        return (self.prompt >= 0) & (self.system >= 0)
+
+
+def _who(
+    runs: Sequence[RunData], notify: Notify, *, by: str | None, match: str | None, only: tuple[str, str] | None
+) -> Who:
+    """The systems of ``runs`` and their prompts, see :func:`compared`."""
     if by is None and len(runs) == 1 and SYSTEM_COLUMN in runs[0].column_names:
         by = SYSTEM_COLUMN
     if by is None and len(runs) < 2:
@@ -124,68 +166,42 @@ def as_they_are(
         )
     prompt, names = _prompts(runs, match)
     systems, system = _systems(runs, by, only)
-    used = (prompt >= 0) & (system >= 0)
     for column, places in ((match, prompt), (None if only else by, system)):
         if column is not None and (without := int((places < 0).sum())):
             notify(f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out")
-    _check_matching(systems, system[used], prompt[used], names, notify, match=match, by=by)
-    attributes = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
-    others = {name for run in runs for name in run.manifest.attributes} - {*attributes}
-    if others:
-        notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
-    responses, unrated, by_first = {}, {}, list[int | None]()
-    labels: dict[str, tuple[FloatArray, FloatArray]] = {}
-    labels_of_runs = [labels_of(run, given) for run in runs]
-    tables = [score(run) for run in runs]
-    for name in attributes:
-        known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
-        scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.scales, strict=True))[name]
-        scores = np.concatenate([each.scores for each in known])
-        is_there = used & ~np.isnan(scores)
-        by_first = [each.first for each in known]
-        ratings = np.concatenate([_ratings(run, name, each.first) for run, each in zip(runs, known, strict=True)])
-        responses[name] = Responses(
-            scores[is_there],
-            np.concatenate([each.error_variances for each in known])[is_there],
-            ratings[is_there],
-            prompt[is_there],
-            system[is_there],
-            float(scale.low),
-            float(scale.high),
-        )
-        unrated[name] = int(used.sum() - is_there.sum())
-        people = [each[name] for each in labels_of_runs]
-        for why in dict.fromkeys(each.why for each in people if each.why):
-            notify(f"{name}: the human ratings correct nothing: {why}")
-        values, probability = (
-            np.concatenate(each) for each in zip(*((one.values, one.probability) for one in people), strict=True)
-        )
-        labels[name] = values[is_there], probability[is_there]
-    found = {name: differences(each, len(systems), anytime=anytime) for name, each in responses.items()}
-    people_say = {name: _corrected(responses[name], *labels[name], each) for name, each in found.items()}
-    if any(run.task is not None for run in runs):  # there more calls change no first ratings
-        found = {name: [replace(one, shorter=0.0) for one in each] for name, each in found.items()}
-    return Compared(
-        systems,
-        runs,
-        responses,
-        found,
-        people_say,
-        unrated,
-        prompt,
-        names,
-        by,
-        match,
-        by_first,
-        anytime,
-        given is not None,
+    found = Who(systems, by, system, prompt, names)
+    _check_matching(found, notify, match)
+    return found
+
+
+def _responses(
+    runs: Sequence[RunData],
+    attribute: str,
+    known: Sequence[PairMeans],
+    is_there: NDArray[np.bool_],
+    who: Who,
+) -> Responses:
+    """The responses of all runs that have a score."""
+    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[attribute]
+    ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
+    scores, noise = [each.scores for each in known], [each.error_variances for each in known]
+    return Responses(
+        np.concatenate(scores)[is_there],
+        np.concatenate(noise)[is_there],
+        np.concatenate(ratings)[is_there],
+        who.prompt[is_there],
+        who.system[is_there],
+        float(scale.low),
+        float(scale.high),
     )
 
 
 def _corrected(
-    responses: Responses, labels: FloatArray, probability: FloatArray, found: Sequence[Difference]
+    responses: Responses, given: Sequence[Labels], is_there: NDArray[np.bool_], found: Sequence[Difference]
 ) -> list[Corrected | None]:
     """Each difference by people's labels; None where neither system has one at its prompts."""
+    labels = np.concatenate([each.values for each in given])[is_there]
+    probability = np.concatenate([each.probability for each in given])[is_there]
     if np.isnan(labels).all():
         return [None] * len(found)
     told: list[Corrected | None] = []
@@ -284,24 +300,24 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
     return places, names
 
 
-def _say_uncorrected(found: Compared, notify: Notify) -> None:
-    told = [each for listed in found.corrected.values() for each in listed if each is not None]
-    if not told:
-        notify("--labels: no label is of a response that is compared here, so nothing is corrected")
-    for why in dict.fromkeys(each.why for each in told if each.why):
-        notify(f"not corrected by labels: {why}")
-
-
-def _in_both(runs: Sequence[RunData]) -> int:
-    """How many pairs are in more than one run."""
-    ids = read_numbers([run.path for run in runs], "pair_id")
-    return len(ids) - len(np.unique(ids))
-
-
-def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:
-    for run in runs:
+def _say_what_is_odd(found: Compared, notify: Notify) -> None:
+    """Say of what is in several runs, of labels that correct nothing, and of runs that go on."""
+    if found.who.by is None:
+        ids = read_numbers([run.path for run in found.runs], "pair_id")
+        if again := len(ids) - len(np.unique(ids)):
+            are = "is" if again == 1 else "are"
+            notify(
+                f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"
+            )
+    if found.has_labels:
+        told = [each for listed in found.corrected.values() for each in listed if each is not None]
+        if not told:
+            notify("--labels: no label is of a response that is compared here, so nothing is corrected")
+        for why in dict.fromkeys(each.why for each in told if each.why):
+            notify(f"not corrected by labels: {why}")
+    for run, means in () if found.anytime else zip(found.runs, found.means, strict=True):
         spent, last = run.fold.arms.spent, run.manifest.last_session
-        if not run.manifest.is_spent(spent) and run.task is None and last.get("target_error") is None:
+        if not run.manifest.is_spent(spent) and not means.is_final and last.get("target_error") is None:
             money = run.manifest.budget_usd
             of = f"of {run.manifest.budget:,} calls are" if money is None else f"calls for some of ${money:g} are"
             notify(
@@ -310,19 +326,11 @@ def _say_unfinished(runs: Sequence[RunData], notify: Notify) -> None:
             )
 
 
-def _check_matching(
-    systems: Sequence[str],
-    system: IntArray,
-    prompt: IntArray,
-    names: Sequence[str],
-    notify: Notify,
-    *,
-    match: str | None,
-    by: str | None,
-) -> None:
+def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
     """Say which prompts not all systems answered. InputError where no two systems answered the same."""
+    systems, names = who.systems, who.prompts
     answered = np.zeros((len(names), len(systems)), dtype=bool)
-    answered[prompt, system] = True
+    answered[who.prompt[who.is_used], who.system[who.is_used]] = True
     count = answered.sum(axis=1)
     if (count == len(systems)).sum() == (count > 0).sum():
         return
@@ -335,7 +343,7 @@ def _check_matching(
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
     if count.max(initial=0) < 2:
-        step = "; a column that is the same for all answers to a prompt names no systems" if by else ""
+        step = "; a column that is the same for all answers to a prompt names no systems" if who.by else ""
         if not match:
             step += "; if texts differ where the prompts are the same, name a column that says so with --match"
         raise InputError(

@@ -16,18 +16,18 @@ A run that was to decide asks some pairs twice and others often; the mean of all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.clustered import clusters_of, mean_bounds, student_bounds
 from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.moderated import likely_half_widths, moderated
+from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.run_labels import Labels
 from robin_cli.analysis.scores import Scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
@@ -53,25 +53,28 @@ class PairMeans:
         scores: what to average.
         error_variances: how far these are off by the judge's noise, squared; of few ratings moderated as ``std_error`` is.
         first: how many ratings of each pair and judge they are of; None for all.
+        is_final: whether no further calls change them.
     """
 
     scores: FloatArray
     error_variances: FloatArray
-    first: int | None
+    first: int | None = None
+    is_final: bool = False
 
 
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """What a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
         of_all: take the scores as they are, unless the run was to decide.
     """
     mine = scores.of_attribute(run.space, attribute)
-    count_first = FIRST if run.task is not None else None if of_all else _even_ratings(run)
+    is_final = scores.decided is not None
+    count_first = FIRST if is_final else None if of_all else _even_ratings(run)
     if count_first is None:
         means, errors = (np.asarray(scores.columns[name], dtype=np.float64)[mine] for name in ("score", "std_error"))
-        return PairMeans(means, errors**2, None)
+        return PairMeans(means, errors**2)
     space, count = run.space, len(run.space)
     n, totals, squares = np.zeros((3, count))
     for start in range(0, len(run.arm), _AT_A_TIME):
@@ -85,7 +88,13 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
             np.add.at(sums, some[first], each[first])
     noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
-    return PairMeans(means[mine], noise.sum(axis=1)[mine] / space.raters**2, count_first)
+    means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
+    place = space.attributes.index(attribute)
+    scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
+    if told != scale:
+        unit = (told.high - told.low) / (scale.high - scale.low)
+        means, errors = told.low + unit * (means - scale.low), unit**2 * errors
+    return PairMeans(means, errors, count_first, is_final)
 
 
 def _even_ratings(run: RunData) -> int | None:
@@ -102,8 +111,6 @@ def _even_ratings(run: RunData) -> int | None:
 
 FEWEST_PROMPTS = 5
 """Prompts for an interval of a mean or a share."""
-
-_ALIKE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ def summaries(
     """A summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
         labels: those of :func:`robin_cli.analysis.run_labels.labels_of`.
         groups: which group each pair is of, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
@@ -157,7 +164,7 @@ def summaries(
     names: list[str | None] = [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
     of = None if groups is None else np.array(groups, dtype=object)
     found = []
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         mine = scores.of_attribute(run.space, attribute)
         every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
         means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
@@ -171,8 +178,10 @@ def summaries(
                     group=name,
                     prompts=distinct(prompt),
                     pairs=len(rows),
-                    mean=_mean(means[rows], prompt, scale),
-                    share=None if threshold is None else _share(every[rows] >= threshold, prompt),
+                    mean=_estimate(means[rows], prompt, scale.low, scale.high, student_bounds),
+                    share=None
+                    if threshold is None
+                    else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),
                     corrected=_corrected(means, own, run.prompts, rows, scale) if own.known.any() else None,
                     labels=own if own.known.any() or own.why else None,
                 )
@@ -180,26 +189,20 @@ def summaries(
     return found
 
 
-def _mean(means: FloatArray, prompt: IntArray, scale: Scale) -> Estimate:
-    if not len(means):
+def _estimate(
+    values: FloatArray | NDArray[np.bool_],
+    prompt: IntArray,
+    low: float,
+    high: float,
+    bounds: Callable[..., tuple[float, float]],
+) -> Estimate:
+    """The mean of ``values``, and its interval where there are prompts enough."""
+    if not len(values):
         return Estimate()
-    clusters = clusters_of(means, prompt)
-    prompts = float(clusters.times.sum())
-    if prompts < FEWEST_PROMPTS:
+    clusters = clusters_of(values.astype(np.float64), prompt)
+    if clusters.prompts < FEWEST_PROMPTS:
         return Estimate(clusters.mean)
-    if clusters.variance <= _ALIKE * (scale.high - scale.low) ** 2:
-        return Estimate(clusters.mean, *mean_bounds(clusters, scale.low, scale.high, alpha=ALPHA))
-    half = float(likely_half_widths(np.array([clusters.variance]), np.array([prompts - 1]), alpha=ALPHA)[0])
-    return Estimate(clusters.mean, max(clusters.mean - half, scale.low), min(clusters.mean + half, scale.high))
-
-
-def _share(is_reached: NDArray[np.bool_], prompt: IntArray) -> Estimate:
-    if not len(is_reached):
-        return Estimate()
-    clusters = clusters_of(is_reached.astype(np.float64), prompt)
-    if clusters.times.sum() < FEWEST_PROMPTS:
-        return Estimate(clusters.mean)
-    return Estimate(clusters.mean, *mean_bounds(clusters, 0.0, 1.0, alpha=ALPHA))
+    return Estimate(clusters.mean, *bounds(clusters, low, high, alpha=ALPHA))
 
 
 def _corrected(means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Scale) -> Corrected:

@@ -43,7 +43,7 @@ def compare(
         bool, typer.Option("--anytime", help="Intervals that hold however often one looks; 1.6 times as wide.")
     ] = False,
     labels: opt.Labels = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    json: opt.Json = False,
 ) -> None:
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
     from rich.console import Console
@@ -51,11 +51,11 @@ def compare(
     from robin_cli.render.files import check_output
     from robin_cli.render.json import print_json
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
-    from robin_cli.views.messages import Messages
+    from robin_cli.views.messages import messages_for
 
     given = settings_of_rows(ctx)
-    check_output(given.format, given.output, [] if labels is None else [labels])
-    notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
+    check_output(given.format, given.output, filter(None, [labels]))
+    notify = messages_for().note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
         print_json(facts_of(found))

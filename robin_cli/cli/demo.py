@@ -6,18 +6,13 @@ import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from robin_cli.judges.replay_server import Replay
 
 _BUDGET = 3_000
 _LATENCY_S = 0.02
@@ -42,7 +37,8 @@ def demo(
 
     The judge answers with recorded ratings; no model reads the responses.
     """
-    from robin_cli.cli.judge import deliver, judge_by
+    from robin_cli.cli.judge import judge_by
+    from robin_cli.cli.showing import deliver
     from robin_cli.files.local import shipped
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import load_settings
@@ -79,39 +75,33 @@ def _program() -> str:
 @contextmanager
 def _replaying(ratings: Path) -> Iterator[str]:
     """A replay judge in a thread of its own, as long as the context lasts; its base URL."""
+    import asyncio
     from concurrent.futures import Future
 
-    from robin_cli.judges.replay_server import Replay
+    from robin_cli.judges.replay_server import Replay, serve
     from robin_cli.model.errors import InputError
     from robin_cli.storage.pools import load_pools
 
     replay = Replay(load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S)
-    ready: Future[tuple[str, Callable[[], object]]] = Future()
-    thread = threading.Thread(target=_serve, args=(replay, ready), daemon=True)
+    ready: Future[str] = Future()
+    stop, loop = asyncio.Event(), asyncio.new_event_loop()
+
+    async def work() -> None:
+        try:
+            await serve(replay, 0, ready.set_result, stop)
+        except OSError as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(work(),), daemon=True)
     thread.start()
     try:
-        url, stop = ready.result()
+        url = ready.result()
     except OSError as error:
         raise InputError(f"robin demo: cannot listen on 127.0.0.1 ({error.strerror})") from error
     try:
         yield url
     finally:
-        stop()
+        loop.call_soon_threadsafe(stop.set)
         thread.join()
-
-
-def _serve(replay: Replay, ready: Future[tuple[str, Callable[[], object]]]) -> None:
-    import asyncio
-
-    from robin_cli.judges.replay_server import serve
-
-    async def until_stopped() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        await serve(replay, 0, lambda url: ready.set_result((url, lambda: loop.call_soon_threadsafe(stop.set))), stop)
-
-    try:
-        asyncio.run(until_stopped())
-    except OSError as error:
-        if ready.done():
-            raise
-        ready.set_exception(error)

@@ -16,7 +16,7 @@ from robin_cli.cli import options as opt
 from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
-    from robin_cli.results.tables import Parts, Table
+    from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
     from robin_cli.storage.reader import RunData
 
@@ -48,8 +48,8 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
-"""What a pairwise run has nothing of."""
+_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION}
+"""What a pairwise run has nothing of: its data holds no verdicts of people."""
 
 
 app = typer.Typer()
@@ -59,7 +59,7 @@ app = typer.Typer()
 def status(
     run: opt.Run,
     labels: opt.Labels = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
     from robin_cli.render.json import print_json
@@ -145,26 +145,23 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
-    from rich.console import Console
-
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
-    from robin_cli.runner.inputs import sources_of
-    from robin_cli.storage.manifest import read_manifest, settings_of
+    from robin_cli.runner.inputs import files_read_by
+    from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.judgments import judgment_table
-    from robin_cli.views.messages import Messages
+    from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
-    read = [name for name, _ in sources_of(read_manifest(run))]
-    check_output(given.format, given.output, read if labels is None else [*read, labels])
+    check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
-    notify = Messages(Console(stderr=True, highlight=False), quiet=False).note
+    notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         table = judgment_table(run)
@@ -174,7 +171,7 @@ def export(
             check_of_ratings(data, f"--what {what}")
         table = _table_of(data, what, given, options, notify)
     if push is not None:
-        push(table.parts())
+        push(table)
     else:
         show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
 
@@ -183,22 +180,16 @@ def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
 ) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import judge_scores, score
     from robin_cli.views.agreement import agreement_table, calibration_table
-    from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
+    from robin_cli.views.pairwise import ranking_table, table_of_scores
     from robin_cli.views.preferences import preference_table
-    from robin_cli.views.scores import score_table
     from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
     by, labels = options["by"], given_labels(options["labels"], run)
 
     def scores() -> Table:
-        if run.manifest.is_pairwise:
-            check_view(sort=given.sort, wide=given.wide)
-            return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = (score if what is What.SCORES else judge_scores)(run)
-        sort = given.sort if given.format == "table" else None
-        return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
+        sort, by_judge = given.sort if given.format == "table" else None, what is What.JUDGE_SCORES
+        return table_of_scores(run, sort=sort, with_text=given.with_text, wide=given.wide, by_judge=by_judge)
 
     def ranking() -> Table:
         said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table
@@ -226,7 +217,7 @@ def _table_of(
 
 def _pushing(
     given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
-) -> Callable[[Parts], None] | None:
+) -> Callable[[Table], None] | None:
     """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.to_hub import check_hub, push
@@ -264,7 +255,6 @@ def render(
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
-    from robin_cli.parsing.structured import request_of
     from robin_cli.runner.inputs import prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -285,7 +275,7 @@ def render(
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
-        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, prompts.kind.form):
+        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

@@ -21,10 +21,6 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from robin_cli.settings.setting import Setting
 
-_TAKES: Mapping[Any, str] = {int: "N", float: "X", bool: ""}
-"""What the help says that a flag takes, where the flag has no word of its own for it."""
-
-
 _KNOWN = {
     "attribute": "questions.rubrics:known_attributes",
     "template": "questions.rubrics:known_templates",
@@ -65,6 +61,7 @@ Labels = Annotated[
         show_default=False,
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 Config = Annotated[
     str | None,
     typer.Option(
@@ -145,7 +142,7 @@ def _declaration(setting: Setting) -> Any:
     kind = list[one] if setting.several and not setting.by_commas else one  # type: ignore[valid-type]
     about: dict[str, Any] = {
         "help": with_known(setting.said, partial(known_values, setting.name)),
-        "metavar": setting.metavar or _TAKES.get(one, "TEXT"),
+        "metavar": setting.metavar or None,
         "show_envvar": False,
     }
     if setting.argument:

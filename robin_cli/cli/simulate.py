@@ -29,15 +29,13 @@ def simulate(
     A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
     share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
     """
-    from rich.console import Console
-
     from robin_cli.settings.reading import load_simulation
     from robin_cli.views import simulated
-    from robin_cli.views.messages import Messages
+    from robin_cli.views.messages import messages_for
     from robin_cli.views.progress import simulation_shown
 
     settings = load_simulation(ctx.obj, config)
-    messages = Messages(Console(stderr=True, highlight=False), quiet=quiet)
+    messages = messages_for(quiet=quiet)
     with simulation_shown(messages) as progress:
         subjects, rows = simulated.experiment(settings, progress)
     simulated.print_csv(rows, settings, sys.stdout)

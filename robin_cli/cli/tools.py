@@ -1,4 +1,4 @@
-"""robin serve, robin init and robin rubrics: what is needed around a run."""
+"""robin serve, init, rubrics and merge: what is needed around a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robin_cli.cli import options as opt
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robin_cli.datasets.pools import Pool
     from robin_cli.judges.replay_server import Replay
 
 
@@ -48,38 +53,29 @@ def serve(
     """
     import asyncio
 
-    from robin_cli.datasets.votes import holds_votes, load_votes
+    from robin_cli.datasets.votes import VotePool, holds_votes, load_votes
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.errors import InputError
     from robin_cli.model.records import MODEL_PREFIX
     from robin_cli.storage.pools import load_pools
 
-    source = Path(pool).name
-    if holds_votes(pool):
-        votes = load_votes(pool)
-        for recorded in votes.values():
-            typer.echo(
-                f'robin serve: "{MODEL_PREFIX}{recorded.name}" replays recorded verdicts on {len(recorded.pairs):,} '
-                f"comparisons from {source}; no model reads the prompts"
-                + (f"; the first place is worth {first_place:+g}" if first_place else ""),
-                err=True,
-            )
-        replay = Replay(votes, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0)
-        asyncio.run(_serve(replay, port))
-        return
-    if first_place is not None:
+    source, replays_votes = Path(pool).name, holds_votes(pool)
+    if first_place is not None and not replays_votes:
         raise InputError(
             f"--first-place: is for recorded verdicts on two responses, and {source} holds ratings; leave it out"
         )
-    pools = load_pools(pool, grouped=False)
+    pools: Mapping[str, Pool | VotePool] = load_votes(pool) if replays_votes else load_pools(pool, grouped=False)
     for each in pools.values():
-        typer.echo(
-            f'robin serve: "{MODEL_PREFIX}{each.name}" replays {each.size:,} recorded ratings of {len(each.pair_ids):,} pairs '
-            f"from {source}; no model reads the prompts"
-            + (f"; {each.constant:,} pairs have one rating, and never vary" if each.constant else ""),
-            err=True,
-        )
-    asyncio.run(_serve(Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed), port))
+        if isinstance(each, VotePool):
+            what = f"recorded verdicts on {len(each.pairs):,} comparisons"
+            further = f"; the first place is worth {first_place:+g}" if first_place else ""
+        else:
+            what = f"{each.size:,} recorded ratings of {len(each.pair_ids):,} pairs"
+            further = f"; {each.constant:,} pairs have one rating, and never vary" if each.constant else ""
+        said = f'"{MODEL_PREFIX}{each.name}" replays {what} from {source}; no model reads the prompts{further}'
+        typer.echo(f"robin serve: {said}", err=True)
+    replay = Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0)
+    asyncio.run(_serve(replay, port))
 
 
 @app.command(epilog="Example: robin init --like vllm")
@@ -88,7 +84,6 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
 ) -> None:
     """Write a commented robin.toml into this folder."""
-    from robin_cli.cli.options import known_values
     from robin_cli.files.local import whole_file
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import DEFAULT_FILE, ready_configs, starting_file
@@ -101,7 +96,7 @@ def init(
         raise InputError(f"{target}: is there already; --force writes over it")
     try:
         with whole_file(target, mode=0o666) as file:
-            file.write(starting_file(like, known_values).encode())
+            file.write(starting_file(like, opt.known_values).encode())
     except OSError as error:
         raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(
@@ -134,6 +129,53 @@ def rubrics(
         print(f"{attribute:<20}{rubric.scale!s:<8}{rubric.levels[-1][1]}")
     for template in known_templates():
         print(f"{template:<20}template")
+
+
+@app.command(epilog="Example: robin merge runs/part-1 runs/part-2 runs/part-3 -o runs/all")
+def merge(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run directories, made with the same settings on different pairs, or a quoted glob. They stay as they are.",
+            metavar="RUN...",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The run directory to make; there must be none.", metavar="RUN", show_default=False
+        ),
+    ],
+    json: opt.Json = False,
+) -> None:
+    """Make one run of shards: runs that were made apart, with the same settings, on different pairs.
+
+    All that reads a run reads the merged one: status, export, report, compare, gate, simulate. Its budget is the sum of theirs,
+    and robin resume goes on with what is left of it.
+    """
+    from dataclasses import asdict
+
+    from robin_cli.model.errors import typed
+    from robin_cli.model.records import number_of
+    from robin_cli.render.json import print_json
+    from robin_cli.runner.merging import merge_runs
+    from robin_cli.views.messages import messages_for
+
+    messages = messages_for()
+    with messages.busy(f"merging {number_of(len(runs), 'run')}"):
+        made = merge_runs(runs, output)
+    for note in made.notes:
+        messages.note(note)
+    if json:
+        facts = {**asdict(made), "path": str(made.path), "runs": [str(each) for each in made.runs]}
+        print_json({"run": facts.pop("path"), **facts})
+        return
+    budget = f"{made.spent:,} of {made.budget:,} calls" if made.budget_usd is None else f"{made.spent:,} calls"
+    messages.note(
+        f"merged {number_of(len(made.runs), 'run')} into {made.path}: {number_of(made.pairs, 'pair')}, {budget} spent; next: "
+        f"robin status {typed(made.path)}"
+    )
 
 
 async def _serve(replay: Replay, port: int) -> None:

@@ -200,8 +200,8 @@ class Checked(Judge):
             kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
             raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may name keys, too
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            asking = asyncio.current_task()
+            if asking is None or asking.cancelling():
                 raise
             reason, detail = "judge_error", "the judge's own work was cancelled"
         except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # loose in the loop, these would hang the run

@@ -7,28 +7,31 @@ unless it is known that the first came to nothing: each batch is paid for.
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.files.local import whole_file
 from robin_cli.judges.batch_lines import URL
-from robin_cli.judges.batches import Batch, BatchRefused, Counts, Unknown
-from robin_cli.judges.bodies import Body, TooLong, Unreadable
-from robin_cli.judges.http_log import HttpLog
+from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.redaction import Redactor
-from robin_cli.judges.replies import Stop, classify, code_and_message, is_broke, read_json, retry_after_s
+from robin_cli.judges.replies import Stop, classify, code_and_message, read_json
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import SERVICE_ID
+
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200 * 1000 * 1000
+"""Of one input file: OpenAI's limits, and the lowest of those who speak its protocol."""
 
 PATIENCE_S = 12 * 3600.0
 """How long what may pass is tried again: a night without network must not end a run."""
@@ -47,11 +50,58 @@ _MOST_HOLD_S = 600.0
 _MOST_ERRORS = 20
 _MOST_PAGES = 1000
 _PAGE = 100
-_WAIT = wait_random_exponential(multiplier=1.0, max=60.0)
+_LONGEST_WAIT_S = 60.0
 _FULL = re.compile(r"enqueued|token_limit_exceeded|(concurrent|active|queued|pending|too many) batch", re.IGNORECASE)
+_OVER = frozenset({"failed", "completed", "expired", "cancelled"})
 _SPELT = {"canceled": "cancelled", "canceling": "cancelling"}
 
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as its service tells of it.
+
+    Attributes:
+        status: validating, in_progress, finalizing, cancelling, and those of ``is_over``; others may come.
+        counts: requests that are done, and all, as its service counts them for people to look at.
+        output_file: None where nothing was answered, and at some services on completed batches, too.
+        errors: why it was refused at validation, one line each, without secrets.
+        metadata: what it was created with; some services drop it.
+        is_full: it was refused at validation because too many requests or tokens are enqueued: it may pass later.
+    """
+
+    id: str
+    status: str
+    counts: tuple[int, int] | None = None
+    output_file: str | None = None
+    error_file: str | None = None
+    input_file: str | None = None
+    errors: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    is_full: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come of it. What is in its files was done, and is billed, whatever the status."""
+        return self.status in _OVER
+
+
+class BatchRefused(Exception):
+    """The service makes no batch of this file.
+
+    ``is_full``: its cap on enqueued requests or tokens is reached; the same file may be taken when other batches have ended.
+    A batch that is refused later, at validation, has the status "failed", and says the same of itself: ``Batch.is_full``.
+    """
+
+    def __init__(self, detail: str, *, is_full: bool) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.is_full = is_full
+
+
+class Unknown(Exception):
+    """A request to create a batch went out, and nobody knows what came of it: look with ``find`` before it is sent again."""
 
 
 class _MayPass(Exception):
@@ -65,16 +115,10 @@ class _MayPass(Exception):
         self.patience_s, self.status = patience_s, status
 
 
-class _Refused(Exception):
-    """An answer that says no to this request, whenever it is made."""
-
-    def __init__(self, detail: str, *, is_full: bool) -> None:
-        super().__init__(detail)
-        self.detail, self.is_full = detail, is_full
-
-
 class OpenAIBatches:
-    """The batch service at an endpoint; what each method does is said at :class:`robin_cli.judges.batches.BatchService`.
+    """The batch service at an endpoint. Whatever may pass is tried again inside, for hours where nothing is lost by it.
+
+    All methods raise EndpointError for what will not pass: a key that is refused, no credit, no batch service there.
 
     Args:
         endpoint: where, and with which key; ``timeout_s`` bounds each request, those with files by their size.
@@ -89,25 +133,28 @@ class OpenAIBatches:
         notify: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._endpoint = endpoint
-        self._redactor = Redactor(endpoint.api_key)
+        self._base_url, self._most_bytes = endpoint.base_url, endpoint.max_reply_bytes
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
         self._was_there = False  # whether anything ever came from it
-        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
-        self._transport = Transport(endpoint, self._redactor, log)
+        self._transport = Transport(endpoint, notify)
 
     async def upload(self, path: Path) -> str:
+        """Upload the requests in the file at ``path``; return its id there. Uploaded twice, it is two files, and free."""
+
         async def attempt() -> str:
             content = await self._content(self._transport.send_file("files", path))
             return _id(content.get("id")) or _malformed("a file without an id")
 
-        try:
-            return await self._patiently(attempt)
-        except _Refused as error:
-            raise BatchRefused(error.detail, is_full=error.is_full) from None
+        return await self._patiently(attempt)
 
     async def create(self, file_id: str, metadata: Mapping[str, str]) -> Batch:
+        """Create a batch of an uploaded file. From here on it costs money, so nothing is sent twice.
+
+        Raises:
+            BatchRefused: it was not created.
+            Unknown: it may have been created, or not.
+        """
         asked = {"input_file_id": file_id, "endpoint": URL, "completion_window": "24h", "metadata": dict(metadata)}
 
         async def attempt() -> Batch:
@@ -121,25 +168,28 @@ class OpenAIBatches:
                     raise Unknown(error.detail) from None
                 raise
 
-        try:
-            return await self._patiently(attempt)
-        except _Refused as error:
-            raise BatchRefused(error.detail, is_full=error.is_full) from None
+        return await self._patiently(attempt)
 
     async def get(self, batch_id: str) -> Batch:
+        """Ask how a batch stands."""
         return await self._of("GET", f"batches/{_quoted(batch_id)}")
 
     async def cancel(self, batch_id: str) -> Batch:
+        """Cancel a batch; what was done of it is still given, and billed. One that is over is returned as it is."""
         path = f"batches/{_quoted(batch_id)}"
         try:
             return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
-        except (_Refused, EndpointError) as error:
+        except (BatchRefused, EndpointError) as error:
             batch = await self._of("GET", path, AT_ONCE_S)
-            if batch.is_over or isinstance(error, _Refused):  # LiteLLM says 500 of one that is over
+            if batch.is_over or isinstance(error, BatchRefused):  # LiteLLM says 500 of one that is over
                 return batch
             raise
 
     async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
+        """Find the newest batch that has all of ``metadata``, or was made of ``input_file`` where a service drops metadata.
+
+        One that was refused at validation is found only if there is no other: it may have been asked for again since.
+        """
         after: str | None = ""
         refused: Batch | None = None  # one that there was no room for may have had the same metadata
         for _ in range(_MOST_PAGES):
@@ -155,6 +205,8 @@ class OpenAIBatches:
         return refused
 
     async def download(self, file_id: str, to: Path) -> None:
+        """Download a file; it appears at ``to`` whole and synced, or not at all."""
+
         async def attempt() -> None:
             with whole_file(to) as file:
                 fetched = self._transport.fetch(f"files/{_quoted(file_id)}/content", file, MOST_DOWNLOADED)
@@ -165,13 +217,16 @@ class OpenAIBatches:
         await self._surely(attempt)
 
     async def delete(self, file_id: str) -> None:
+        """Delete a file; one that is gone already, or may not be deleted, is left."""
+
         async def attempt() -> None:
             (await self._good(self._transport.call("DELETE", f"files/{_quoted(file_id)}"))).done()
 
-        with suppress(EndpointError, _Refused):
+        with suppress(EndpointError, BatchRefused):
             await self._patiently(attempt, AT_ONCE_S)
 
     async def aclose(self) -> None:
+        """Close connections."""
         await self._transport.aclose()
 
     async def _of(self, method: str, path: str, patience_s: float = PATIENCE_S) -> Batch:
@@ -182,7 +237,7 @@ class OpenAIBatches:
                 return self._batch(await self._content(self._transport.call(method, path), made=True))
             except _MayPass as error:
                 if error.status == 409:  # it is no state that passes
-                    raise _Refused(error.detail, is_full=False) from None
+                    raise BatchRefused(error.detail, is_full=False) from None
                 raise
 
         return await (self._surely if method == "GET" else self._patiently)(attempt, patience_s)
@@ -208,46 +263,38 @@ class OpenAIBatches:
     async def _surely(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
         try:
             return await self._patiently(attempt, patience_s)
-        except _Refused as error:
+        except BatchRefused as error:
             self._give_up(f"refuses what it is asked of a batch ({error.detail}); robin resume asks again")
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
         """Try until it is no longer a :class:`_MayPass`; EndpointError where it stays one."""
-
-        def stop(state: RetryCallState) -> bool:
-            first_s = PATIENCE_S if self._was_there else FIRST_S
-            most = min(patience_s, first_s, _failure_of(state).patience_s)
-            return max(state.idle_for, state.seconds_since_start or 0.0) >= most
-
-        def notice(state: RetryCallState) -> None:
-            failure = _failure_of(state)
-            self._notices.once(f"{failure.detail}; trying again", key=f"{failure.status}")
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(_MayPass),
-            stop=stop,
-            wait=_wait,
-            sleep=self._sleep,
-            before_sleep=notice,
-            reraise=True,
-        )
-        try:
-            made: Made = await retrying(attempt)
-        except _MayPass as error:
-            if error.status == 429:
-                raise _Refused(error.detail, is_full=True) from None
-            if not self._was_there:
-                self._give_up(
-                    f"{error.detail}; nothing ever came from there: is the service running, and --base-url right?"
-                )
-            self._give_up(f"{error.detail}; nothing else came of trying again: robin resume goes on from here")
-        return made
+        started, slept, wait_s = time.monotonic(), 0.0, 1.0
+        while True:
+            try:
+                return await attempt()
+            except _MayPass as failure:
+                error = failure
+            most_s = min(patience_s, PATIENCE_S if self._was_there else FIRST_S, error.patience_s)
+            if max(slept, time.monotonic() - started) >= most_s:
+                break
+            self._notices.once(f"{error.detail}; trying again", key=f"{error.status}")
+            pause_s = random.uniform(0.0, wait_s)  # noqa: S311  # so that many do not come back together
+            if error.after_s is not None:
+                pause_s = min(error.after_s, _MOST_HOLD_S) + min(pause_s, 1.0)
+            await self._sleep(pause_s)
+            slept, wait_s = slept + pause_s, min(2 * wait_s, _LONGEST_WAIT_S)
+        if error.status == 429:
+            raise BatchRefused(error.detail, is_full=True)
+        came = "nothing else came of trying again: robin resume goes on from here"
+        if not self._was_there:
+            came = "nothing ever came from there: is the service running, and --base-url right?"
+        raise EndpointError(f"{self._base_url}: {error.detail}; {came}")
 
     async def _content(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> dict[str, Any]:
         """The JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
-            content = read_json(self._plain(response), self._endpoint.max_reply_bytes)
+            content = read_json(response.plain(self._most_bytes), self._most_bytes)
         except (TooLong, Unreadable) as error:
             _malformed(str(error))
         finally:
@@ -262,43 +309,36 @@ class OpenAIBatches:
         try:
             response = await request
         except Unreachable as error:
-            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
-            raise _MayPass(within if error.timed_out else f"no connection ({error})", sent=error.sent) from None
+            raise _MayPass(str(error), sent=error.sent) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
         self._was_there = self._was_there or response.status >= 300  # a page of whatever else is there is a 200, too
-        if 200 <= response.status < 300:
+        if response.is_good:
             return response
-        body: Body = b""
-        with suppress(TooLong, Unreadable):
-            body = self._plain(response)
-        raise self._problem(response.status, body, response.headers, made=made, of=of)
+        raise self._problem(response, made=made, of=of)
 
-    def _plain(self, response: Response) -> Body:
-        return response.plain(self._endpoint.max_reply_bytes)
-
-    def _problem(self, status: int, body: Body, headers: Mapping[str, str], *, made: bool, of: str) -> Exception:
+    def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
+        status, body = response.status, response.plain(self._most_bytes)
         with suppress(TooLong):
-            code, message = code_and_message(read_json(body, self._endpoint.max_reply_bytes))
-            told = self._redact(f"{status}: {message}" if message else str(status))
+            code, message = code_and_message(read_json(body, self._most_bytes))
+            told = self._transport.redacted(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
-                return _Refused(told, is_full=True)
+                return BatchRefused(told, is_full=True)
             if status == 404 and made:
                 return _MayPass(f"it is not known there ({told})", sent=True, patience_s=SHORTLY_S, status=status)
             if status == 404 and of and of in message:
-                return _Refused(told, is_full=False)
+                return BatchRefused(told, is_full=False)
             if status in {404, 405, 501}:
                 return EndpointError(
-                    f"{self._endpoint.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
+                    f"{self._base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
                 )
-        problem = classify(status, body, headers)
-        detail = self._redact(problem.detail)
+        problem = classify(status, body, response.headers)
         if isinstance(problem, Stop):
-            unkeyed = problem.unkeyed and self._endpoint.api_key == "none"
-            return EndpointError(f"{self._endpoint.base_url}: {self._redact(problem.unkeyed) if unkeyed else detail}")
+            return self._transport.ended(problem)
+        detail = self._transport.redacted(problem.detail)
         if isinstance(problem, Failure) and problem.transient:
-            return _MayPass(detail, sent=True, after_s=retry_after_s(headers), status=status)
-        return _Refused(detail, is_full=False)
+            return _MayPass(detail, sent=True, after_s=problem.retry_after_s, status=status)
+        return BatchRefused(detail, is_full=False)
 
     def _batch(self, content: object) -> Batch:
         content = content if isinstance(content, dict) else {}
@@ -314,35 +354,17 @@ class OpenAIBatches:
             output_file=_id(content.get("output_file_id")),
             error_file=_id(content.get("error_file_id")),
             input_file=_id(content.get("input_file_id")),
-            errors=tuple(self._redact(": ".join(filter(None, each))) for each in said if any(each)),
+            errors=tuple(self._transport.redacted(": ".join(filter(None, each))) for each in said if any(each)),
             metadata=_texts(content.get("metadata")),
-            created_at=_seconds(content.get("created_at")),
-            expires_at=_seconds(content.get("expires_at")),
             is_full=any(_FULL.search(f"{code} {message}") for code, message in said),
-            is_broke=any(is_broke(f"{code} {message}") for code, message in said),
         )
 
-    def _redact(self, text: str) -> str:
-        return self._redactor.error(text)[:500]
-
     def _give_up(self, why: str) -> NoReturn:
-        raise EndpointError(f"{self._endpoint.base_url}: {why}")
+        raise EndpointError(f"{self._base_url}: {why}")
 
 
 def _malformed(what: str) -> NoReturn:
     raise _MayPass(f"a 200 with {what}", sent=True)
-
-
-def _failure_of(state: RetryCallState) -> _MayPass:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, _MayPass):
-        raise TypeError("only what may pass is tried again")
-    return error
-
-
-def _wait(state: RetryCallState) -> float:
-    after_s, backoff_s = _failure_of(state).after_s, _WAIT(state)
-    return backoff_s if after_s is None else min(after_s, _MOST_HOLD_S) + min(backoff_s, 1.0)
 
 
 def _quoted(name: str) -> str:
@@ -365,17 +387,13 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     return said
 
 
-def _counts(value: object) -> Counts | None:
+def _counts(value: object) -> tuple[int, int] | None:
     if not isinstance(value, dict):
         return None
     counts = [value.get(name) for name in ("total", "completed", "failed")]
     total, completed, failed = (each if isinstance(each, int) and each >= 0 else 0 for each in counts)
-    return Counts(total, completed, failed)
+    return completed + failed, total
 
 
 def _texts(value: object) -> dict[str, str]:
     return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else None

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from robin_cli.judges.bodies import TooLong, Unreadable
-from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
-from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.replies import (
     Completion,
     Problem,
@@ -32,7 +28,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.structured import STRUCTURES
+from robin_cli.parsing.forms import STRUCTURES
 
 _FEW_LOGPROBS = 5
 """Some endpoints give no more for each token."""
@@ -56,7 +52,6 @@ class OpenAIJudge(Judge):
     def __init__(self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]) -> None:
         self._endpoint = endpoint
         self._meter = meter or Meter(None)
-        self._redactor = Redactor(endpoint.api_key)
         self._notices = Notices(endpoint.base_url, notify)
         self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
         self._most_samples = 2**31
@@ -64,8 +59,7 @@ class OpenAIJudge(Judge):
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
-        log = None if endpoint.debug_http is None else HttpLog(Path(endpoint.debug_http), self._redactor.error, notify)
-        self._transport = Transport(endpoint, self._redactor, log)
+        self._transport = Transport(endpoint, notify)
 
     @property
     def most_samples(self) -> int:
@@ -102,17 +96,16 @@ class OpenAIJudge(Judge):
         match outcome:
             case Completion():
                 return self._reply(question, body, outcome, latency_s)
-            case Unsupported(_, detail):
-                adapted = self._adapt(outcome, body)
-                return Failure("bad_request", self._redact(detail), latency_s, adapted=adapted)
+            case Unsupported(name, detail):
+                refused = Unsupported(name, self._transport.redacted(detail))
+                return Failure("bad_request", refused.detail, latency_s, adapted=self._adapt(refused, body))
             case Failure():
-                failure = replace(outcome, detail=self._redact(outcome.detail), latency_s=latency_s)
+                failure = replace(outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s)
                 if self._sheds(failure, body):
                     failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
-            case Stop(detail, unkeyed):
-                said = unkeyed if unkeyed and self._endpoint.api_key == "none" else detail
-                raise EndpointError(f"{self._endpoint.base_url}: {self._redact(said)}")
+            case Stop():
+                raise self._transport.ended(outcome)
 
     async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
         """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
@@ -166,16 +159,14 @@ class OpenAIJudge(Judge):
         if usage.estimated:
             self._notices.once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
         model = outcome.model or self._endpoint.model
-        answers = self._redactor.answers(outcome.answers[: question.samples])
+        answers = self._transport.redactor.answers(outcome.answers[: question.samples])
         return Reply(answers, model, usage, outcome.request_id, latency_s)
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
             response = await self._transport.post(orjson.dumps(body))
         except Unreachable as error:
-            if error.timed_out:
-                return Failure("timeout", f"no answer within {self._endpoint.timeout_s:g} s (--timeout)")
-            return Failure("connection", f"no connection ({error})")
+            return Failure("timeout" if error.timed_out else "connection", str(error))
         except TooLong as error:
             return too_long(error)
         try:
@@ -222,76 +213,61 @@ class OpenAIJudge(Judge):
         sent = name if name in body else self._renamed.get(name, name)
         if sent not in body or name in self._endpoint.extra_body or sent in self._endpoint.extra_body:
             return False
-        match name:
-            case "n":
-                self._ask_for_fewer(refused, body["n"])
-            case "max_tokens" if sent == name:
-                self._renamed[name] = "max_completion_tokens"
-                self._notices.once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
-            case "top_logprobs" if body[name] > _FEW_LOGPROBS:
-                self._top_logprobs = _FEW_LOGPROBS
+        if name == "n":
+            fewer = max(1, body["n"] // 2)
+            if fewer < self._most_samples:
+                self._most_samples = fewer
                 self._notices.once(
-                    f"gives fewer log probabilities a token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
+                    f"refuses {body['n']} answers in one request ({refused.detail}); asking for {fewer} at a time"
                 )
-            case "top_logprobs":
-                self._leave_out("logprobs", refused)
-            case "service_tier":
-                self._leave_out_tier(refused)
-            case _ if name in STRUCTURES:
-                self._leave_out_structure(name, refused, body)
-            case _:
-                self._leave_out(name, refused)
+        elif name == sent == "max_tokens":
+            self._renamed[name] = "max_completion_tokens"
+            self._notices.once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+        elif name == "top_logprobs" and body[name] > _FEW_LOGPROBS:
+            self._top_logprobs = _FEW_LOGPROBS
+            self._notices.once(f"gives fewer log probabilities a token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}")
+        else:
+            self._leave_out("logprobs" if name == "top_logprobs" else name, refused.detail, body)
         return True
 
-    def _ask_for_fewer(self, refused: Unsupported, asked: int) -> None:
-        fewer = max(1, asked // 2)
-        if fewer < self._most_samples:
-            self._most_samples = fewer
-            told = self._redact(refused.detail)
-            self._notices.once(f"refuses {asked} answers in one request ({told}); asking for {fewer} at a time")
-
-    def _leave_out_structure(self, name: str, refused: Unsupported, body: Mapping[str, Any]) -> None:
+    def _leave_out(self, name: str, told: str, body: Mapping[str, Any]) -> None:
+        """Send a parameter no more; EndpointError if the run cannot do without it."""
         self._without.add(name)
-        if STRUCTURES & body.keys() <= self._without:
-            raise EndpointError(
-                f"{self._endpoint.base_url}: does not enforce this --answer-format ({self._redact(refused.detail)}); another "
-                "may do, text does everywhere: start a new run with it"
+        tier, error = self._endpoint.service_tier, ""
+        notice = f'the endpoint refuses "{name}" ({told}); going on without it'
+        if name in STRUCTURES:
+            notice = ""  # there is another name for it
+            if STRUCTURES & body.keys() <= self._without:
+                error = (
+                    f"does not enforce this --answer-format ({told}); another may do, text does everywhere: start a new run "
+                    "with it"
+                )
+        elif name == _TIER:
+            notice = f"refuses the service tier {tier} ({told}): asking at the normal tier"
+            if not self._endpoint.tier_fallback:
+                error = (
+                    f"refuses the service tier {tier} for {self._endpoint.model} ({told}); leave --service-tier out, or ask at "
+                    "the normal tier in such cases with --tier-fallback"
+                )
+        elif name == "max_tokens" and self._endpoint.bounded:
+            error = (
+                f"takes no longest length for answers ({told}), so no limit of money holds; leave --max-cost and --budget-usd "
+                "out"
             )
-
-    def _leave_out_tier(self, refused: Unsupported) -> None:
-        self._without.add(_TIER)
-        tier, told = self._endpoint.service_tier, self._redact(refused.detail)
-        if not self._endpoint.tier_fallback:
-            raise EndpointError(
-                f"{self._endpoint.base_url}: refuses the service tier {tier} for {self._endpoint.model} ({told}); leave "
-                "--service-tier out, or ask at the normal tier in such cases with --tier-fallback"
-            )
-        self._notices.once(f"refuses the service tier {tier} ({told}): asking at the normal tier")
-
-    def _leave_out(self, name: str, refused: Unsupported) -> None:
-        if name in self._without:
-            return
-        self._without.add(name)
-        told = self._redact(refused.detail)
-        if name == "max_tokens" and self._endpoint.bounded:
-            raise EndpointError(
-                f"{self._endpoint.base_url}: takes no longest length for answers ({told}), so no limit of money holds; leave "
-                "--max-cost and --budget-usd out"
-            )
-        consequence = ", rating by the text alone" if name == "logprobs" else ""
-        self._notices.once(f'the endpoint refuses "{name}" ({told}); going on without it{consequence}')
-
-    def _redact(self, text: str) -> str:
-        return self._redactor.error(text)[:500]
+        elif name == "logprobs":
+            notice += ", rating by the text alone"
+        if error:
+            raise EndpointError(f"{self._endpoint.base_url}: {error}")
+        if notice:
+            self._notices.once(notice, key=name)
 
 
 def _read(response: Response, limit: int) -> Completion | Problem:
-    if not 200 <= response.status < 300:
-        with suppress(TooLong, Unreadable):
-            return classify(response.status, response.plain(limit), response.headers)
-        return classify(response.status, b"", response.headers)
     try:
-        return read_completion(response.plain(limit), response.headers, limit)
+        body = response.plain(limit)
+        if not response.is_good:
+            return classify(response.status, body, response.headers)
+        return read_completion(body, response.headers, limit)
     except TooLong as error:
         return too_long(error)
     except Unreadable as error:

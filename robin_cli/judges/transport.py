@@ -13,8 +13,8 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,23 +26,16 @@ from aiohttp.connector import Connection
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from robin_cli.files.local import reading
-from robin_cli.judges.bodies import Body, TooLong, Turns, beginning, decoded
+from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Options
 from robin_cli.judges.redaction import Redactor, WithoutKey
+from robin_cli.judges.replies import Stop
+from robin_cli.model.errors import EndpointError
 
 _CONNECT_TIMEOUT_S = 10.0
-_PLAIN = frozenset(
-    {
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTUNREACH,
-        errno.EMFILE,
-        errno.ENETUNREACH,
-        errno.EPIPE,
-        errno.ETIMEDOUT,
-    }
-)
+_LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
+_PLAIN = _LOST | {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT}
 """Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
 
 _OPENAI_HOST = "api.openai.com"
@@ -54,7 +47,7 @@ _SLOWEST = 10_000.0
 
 _NEXT_ANSWER = b"\nHTTP/1."
 _MOST_AT_ONCE = 16
-_HUNG_UP = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN})
+_HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +73,12 @@ class Endpoint(Options):
 
 
 class Unreachable(Exception):
-    """No answer came: the connection failed or broke, or (``timed_out``) the time was over.
+    """No answer came, as it says: the connection failed or broke, or (``timed_out``) the time was over.
 
     ``sent``: the request may have got there; not where there was no connection to begin with.
     """
 
-    def __init__(self, why: str, *, timed_out: bool, sent: bool = True) -> None:
+    def __init__(self, why: str, *, timed_out: bool, sent: bool) -> None:
         super().__init__(why)
         self.timed_out = timed_out
         self.sent = sent
@@ -106,13 +99,23 @@ class Response:
     encoding: str = ""
     turn: Turns | None = None
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the request was answered, and not by an error."""
+        return 200 <= self.status < 300
+
     def plain(self, limit: int) -> Body:
         """Return the body as it was before it was compressed, without the key, in whatever form it is in there.
 
         Raises:
-            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`.
+            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`; of an error, whose status says enough, it is empty.
         """
-        return self.redactor.body(decoded(self.body, self.encoding, limit))
+        try:
+            return self.redactor.body(decoded(self.body, self.encoding, limit))
+        except (TooLong, Unreadable):
+            if self.is_good:
+                raise
+            return b""
 
     def done(self) -> None:
         """The body is needed no more: another large one may come."""
@@ -188,14 +191,19 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
 
 class Transport:
-    """Connections to one endpoint; ``redactor`` knows its key, ``log`` is told of every exchange."""
+    """Connections to one endpoint.
 
-    def __init__(self, endpoint: Endpoint, redactor: Redactor, log: HttpLog | None) -> None:
+    Args:
+        notify: called with one line if the file for all exchanges can be written no more.
+    """
+
+    def __init__(self, endpoint: Endpoint, notify: Callable[[str], None]) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._redactor = redactor
-        self._log = log
-        self._timeout_s = endpoint.timeout_s
+        self._endpoint = endpoint
+        self.redactor = Redactor(endpoint.api_key)
+        debug_http = endpoint.debug_http
+        self._log = None if debug_http is None else HttpLog(Path(debug_http), self.redactor.error, notify)
         self._large = Turns(endpoint.max_reply_bytes)
         self._kept_open = 0  # connections that another request may find, at most
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
@@ -255,6 +263,15 @@ class Transport:
         """
         return await self._answered(_Call("GET", self._base_url.join(path), to=to, most=most))
 
+    def redacted(self, text: str) -> str:
+        """Return the beginning of an error that the endpoint sent, as it may be shown."""
+        return self.redactor.error(text)[:500]
+
+    def ended(self, stop: Stop) -> EndpointError:
+        """Return the error for what every request here comes to."""
+        unkeyed = stop.unkeyed if self._endpoint.api_key == "none" else ""
+        return EndpointError(f"{self._endpoint.base_url}: {self.redacted(unkeyed or stop.detail)}")
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -276,7 +293,9 @@ class Transport:
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             self._write(call, started, error=repr(error))
-            raise Unreachable(_why(error), timed_out=timed_out, sent=not _never_connected(error)) from error
+            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
+            why = within if timed_out else f"no connection ({_why(error)})"
+            raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
         self._write(call, started, status=response.status, headers=response.headers, body=response.body)
         return response
 
@@ -284,31 +303,30 @@ class Transport:
         """How long a request and its answer may take in all; None: that is looked at as it comes."""
         if call.to is not None:
             return None
-        return self._timeout_s + (0 if call.file is None else os.fstat(call.file.fileno()).st_size / _SLOWEST)
+        return self._endpoint.timeout_s + (0 if call.file is None else os.fstat(call.file.fileno()).st_size / _SLOWEST)
 
     async def _exchanged(self, call: _Call) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._exchange(call)
+            return await self._send(call)
         except httpx2.TransportError as error:
             if not (reuses and call.again and _hung_up(error)):
                 raise
-            return await self._exchange(call)
+            return await self._send(call)
 
-    async def _exchange(self, call: _Call) -> Response:
-        if call.file is None:
-            return await self._send(call, {"headers": self._headers, "content": call.body})
-        headers = {name: value for name, value in self._headers.items() if name != "content-type"}
-        form = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
-        return await self._send(call, {"headers": headers, **form})
-
-    async def _send(self, call: _Call, what: dict[str, Any]) -> Response:
-        request = httpx2.Request(call.method, call.url, extensions=dict(self._extensions), **what)
+    async def _send(self, call: _Call) -> Response:
+        headers: Any = self._headers
+        what: dict[str, Any] = {"content": call.body}
+        if call.file is not None:
+            headers = {name: value for name, value in headers.items() if name != "content-type"}
+            what = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
+        extensions = dict(self._extensions)
+        request = httpx2.Request(call.method, call.url, headers=headers, extensions=extensions, **what)
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
-        if self._redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
-            headers = httpx2.Headers([(name, self._redactor.text(value)) for name, value in headers.multi_items()])
+        if self.redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
+            headers = httpx2.Headers([(name, self.redactor.text(value)) for name, value in headers.multi_items()])
         if "set-cookie" in headers:
             self._http.cookies.clear()
         held = False
@@ -317,12 +335,12 @@ class Transport:
                 content = await beginning(pieces, _ERROR_BYTES)
             elif call.to is not None:
                 content = bytearray()
-                await _write_all(pieces, WithoutKey(call.to, self._redactor), call.most, self._timeout_s)
+                await _write_all(pieces, WithoutKey(call.to, self.redactor), call.most, self._endpoint.timeout_s)
             else:
                 content, held = await self._large.read(pieces)
         self._kept_open += headers.get("connection", "").lower() != "close"
         turn = self._large if held else None
-        return Response(status, headers, content, self._redactor, headers.get("content-encoding", ""), turn)
+        return Response(status, headers, content, self.redactor, headers.get("content-encoding", ""), turn)
 
     def _write(self, call: _Call, started: float, **outcome: Any) -> None:
         if self._log is not None:
@@ -348,12 +366,16 @@ async def _write_all(pieces: AsyncIterable[bytes], to: WithoutKey, most: int, pa
             raise TooLong(f"a file of more than {most:,} bytes")
         if time.monotonic() - started > patience_s + written / _SLOWEST:
             raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-        try:
+        with _writing():
             to.write(piece)
-        except OSError as error:
-            raise _Unwritable(error) from error
-    try:
+    with _writing():
         to.flush()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise _Unwritable(error) from error
 

@@ -107,6 +107,15 @@ class ArmSpace:
         """Values of all arms, shape (K,), as a row a pair and attribute and a column a variant and judge."""
         return np.asarray(values).reshape(-1, self.raters)
 
+    @property
+    def by_judge(self) -> IntArray:
+        """The arms of every pair, attribute and judge, judge by judge: a row each, and a column a variant."""
+        return np.swapaxes(self.by_variant(np.arange(len(self))), 1, 2).reshape(-1, len(self.variants))
+
+    def by_variant(self, values: ArrayLike) -> NDArray[Any]:
+        """Values of all arms, of any shape, as pair and attribute × variant × judge."""
+        return np.asarray(values).reshape(-1, len(self.variants), len(self.judges))
+
     def row_of(self, arms: IntArray) -> IntArray:
         """The row of :meth:`by_rater` that each of these arms is in; −1 for −1."""
         return np.asarray(arms // self.raters)

@@ -12,7 +12,7 @@ import pyarrow.csv as pacsv
 
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS
-from robin_cli.results.tables import Parts
+from robin_cli.render.json import few_at_a_time
 
 _UNSEEN = r"\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
 _FORMULA_LEAD = rf"^(?:[\x00\t\n\x0b\f\r]|[{_UNSEEN}]*[=+\-@＝＋－＠])"
@@ -23,19 +23,16 @@ _TO_THE_LETTER = {
     **dict.fromkeys(("chosen", "rejected"), "train on"),
 }
 """Columns that are of no use when they are changed, and for what."""
-AT_A_TIME = 20_000
-"""Rows that are written together."""
 
 
-def write_separated(separator: str, results: Parts, file: IO[bytes]) -> None:
+def write_separated(separator: str, results: pa.RecordBatchReader, file: IO[bytes]) -> None:
     """Write ``results`` as lines of text."""
     file.write((separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode())
     options = pacsv.WriteOptions(include_header=False, delimiter=separator)
-    for table in results.parts:
-        for start in range(0, table.num_rows, AT_A_TIME):
-            lines = pa.BufferOutputStream()
-            pacsv.write_csv(table.slice(start, AT_A_TIME), lines, options)
-            file.write(lines.getvalue())
+    for batch in few_at_a_time(results):
+        lines = pa.BufferOutputStream()
+        pacsv.write_csv(batch, lines, options)
+        file.write(lines.getvalue())
 
 
 def _header(name: str, separator: str) -> str:
@@ -43,24 +40,23 @@ def _header(name: str, separator: str) -> str:
     return '"' + name.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', name) else name
 
 
-def defused(results: Parts, notify: Callable[[str], None]) -> Parts:
+def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.RecordBatchReader:
     """``results`` with an apostrophe in front of texts and names that a spreadsheet would run."""
 
-    def parts() -> Iterator[pa.Table]:
+    def batches() -> Iterator[pa.RecordBatch]:
         said = False
-        for table in results.parts:
-            for start in range(0, table.num_rows, AT_A_TIME):
-                batch = table.slice(start, AT_A_TIME)
-                said = said or _say_changed(batch, notify)
-                yield _without_formulas(batch)
+        for batch in few_at_a_time(results):
+            said = said or _say_changed(batch, notify)
+            yield _without_formulas(batch)
 
     names = ["'" + name if re.match(_FORMULA_LEAD, name) else name for name in results.schema.names]
-    return Parts(pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)]), parts())
+    schema = pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)])
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _say_changed(table: pa.Table, notify: Callable[[str], None]) -> bool:
-    for name in sorted(_TO_THE_LETTER.keys() & set(table.column_names)):
-        column = table.column(name)
+def _say_changed(batch: pa.RecordBatch, notify: Callable[[str], None]) -> bool:
+    for name in sorted(_TO_THE_LETTER.keys() & set(batch.schema.names)):
+        column = batch.column(name)
         if acting := column.filter(_acts(column)).slice(0, 1).to_pylist():
             notify(
                 f'{name} "{shown(acting[0])}" and others like it get an apostrophe in front, or a spreadsheet would run them '
@@ -70,17 +66,17 @@ def _say_changed(table: pa.Table, notify: Callable[[str], None]) -> bool:
     return False
 
 
-def _acts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _acts(column: pa.Array) -> pa.Array:
     return pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
 
 
-def _without_formulas(table: pa.Table) -> pa.Table:
-    for position, field in enumerate(table.schema):
+def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
+    for position, field in enumerate(batch.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        column = table.column(position)
+        column = batch.column(position)
         acts = _acts(column)
         if pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
             marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
-            table = table.set_column(position, field, pc.if_else(acts, marked, column))
-    return table
+            batch = batch.set_column(position, field, pc.if_else(acts, marked, column))
+    return batch

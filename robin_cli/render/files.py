@@ -13,23 +13,24 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import RemoteError, is_remote, public_name
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.render.csv import defused, write_separated
 from robin_cli.render.json import rows_of, write_jsonl
-from robin_cli.render.parquet import write_parquet
 from robin_cli.render.xlsx import write_workbook
-from robin_cli.results.tables import Parts
+from robin_cli.storage.segments import gathered
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _BINARY = frozenset({"parquet", "xlsx"})
+_GROUP_BYTES = 2**24
 _FORMATS = (*_SEPARATORS, "jsonl", "parquet", "xlsx")
 
 
 def export(
-    results: Parts,
+    results: pa.RecordBatchReader,
     settings: Mapping[str, Any],
     *,
     fmt: str | None,
@@ -70,24 +71,28 @@ def export(
             file.write(codecs.BOM_UTF8)
         _write(name, results, settings, file)
 
-    if output in {None, "-"}:
-        _to_stdout(write)
-        return
+    _write_to("-o", output or "-", write)
+
+
+def write_text(flag: str, name: str, text: str) -> None:
+    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
+    _write_to(flag, name, lambda file: file.write(text.encode()))
+
+
+def _write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
+    is_stdout = name == "-"
     try:
-        with output_file(str(output)) as file, compressing(file, split_suffix(str(output))[1]) as packed:
+        if is_stdout:
+            write(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return
+        with output_file(name) as file, compressing(file, split_suffix(name)[1]) as packed:
             write(packed)
     except OSError as error:
-        raise StorageError(f"{output}: could not be written ({error.strerror}); name another file with -o") from error
-
-
-def _to_stdout(write: Callable[[IO[bytes]], object]) -> None:
-    try:
-        write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"standard output: could not be written ({error.strerror})") from error
+        if is_stdout and isinstance(error, BrokenPipeError):
+            raise
+        place = "standard output" if is_stdout else f"{flag} {name}"
+        raise StorageError(f"{place}: could not be written ({error.strerror}); name another file") from error
 
 
 def _format(fmt: str | None, output: str | None) -> str:
@@ -132,20 +137,6 @@ def check_writable(flag: str, name: str) -> None:
         raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
 
 
-def write_text(flag: str, name: str, text: str) -> None:
-    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
-    try:
-        if name == "-":
-            _to_stdout(lambda out: out.write(text.encode()))
-            return
-        with output_file(name) as file:
-            file.write(text.encode())
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{flag} {name}: could not be written ({error.strerror}); name another file") from error
-
-
 def check_not_read(output: str, inputs: Iterable[str]) -> None:
     """Refuse the ``output`` that is one of the files ``inputs``: InputError."""
     place = os.path.realpath(output)
@@ -157,7 +148,7 @@ def check_not_read(output: str, inputs: Iterable[str]) -> None:
         raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
 
 
-def _write(name: str, results: Parts, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any], file: IO[bytes]) -> None:
     if name in _SEPARATORS:
         write_separated(_SEPARATORS[name], results, file)
     elif name == "jsonl":
@@ -169,3 +160,10 @@ def _write(name: str, results: Parts, settings: Mapping[str, Any], file: IO[byte
             write_workbook(whole, results.schema, rows_of(results), settings)
             whole.seek(0)
             shutil.copyfileobj(whole, file)
+
+
+def write_parquet(results: pa.RecordBatchReader, file: IO[bytes] | Path) -> None:
+    """Write ``results`` as a Parquet file. OSError where the disk refuses."""
+    with checked_writer(file, results.schema) as writer:
+        for table in gathered((pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES):
+            writer.write_table(table)

@@ -7,20 +7,25 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import orjson
-
-from robin_cli.results.tables import Parts
+import pyarrow as pa
 
 _AT_A_TIME = 20_000
 
 
-def rows_of(results: Parts) -> Iterator[dict[str, Any]]:
+def few_at_a_time(results: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of no more than are written together."""
+    for batch in results:
+        for start in range(0, len(batch), _AT_A_TIME):
+            yield batch.slice(start, _AT_A_TIME)
+
+
+def rows_of(results: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
     """Yield each row by the names of its columns."""
-    for table in results.parts:
-        for batch in table.to_batches(max_chunksize=_AT_A_TIME):
-            yield from batch.to_pylist()
+    for batch in few_at_a_time(results):
+        yield from batch.to_pylist()
 
 
-def write_jsonl(results: Parts, file: IO[bytes]) -> None:
+def write_jsonl(results: pa.RecordBatchReader, file: IO[bytes]) -> None:
     """Write ``results``, a JSON object a line."""
     for row in rows_of(results):
         file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")

@@ -178,7 +178,9 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("prompt", "The prompt.", "id"),
     Column("reference", "The reference answer, where the data has one.", "id"),
     Column("response", "The response.", "id"),
-), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response"))
+    Column("response_a", "Of a comparison: response A; 1 where it is better, 0 where B is, 0.5 for a tie.", "id"),
+    Column("response_b", "Of a comparison: response B.", "id"),
+), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
 DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", "two systems and attribute", (
     Column("a", "One system.", "name"),
@@ -202,6 +204,17 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
     Column("by_people", "The same by people's labels.", hide="empty", for_people=True),
 ), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
              "corrected_difference", "corrected_low", "by_people", "n_labels"))
+
+SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt, and attribute", (
+    Column("attribute", "What was rated.", "name"),
+    Column("a", "Mean rating in run A.", "number", "A"),
+    Column("b", "Mean rating in run B.", "number", "B"),
+    Column("difference", "Difference of the mean ratings.", "signed", "A − B"),
+    *_interval("ci", "95 % interval for the difference of the judges' means.", "signed", "interval"),
+    Column("n_a", "Ratings in run A.", "count", "ratings A"),
+    Column("n_b", "Ratings in run B.", "count", "ratings B"),
+    Column("differ", "yes, where the interval does not contain 0.", "flag"),
+), html=("attribute", "bar", "a", "b", "difference", "ci_low", "n_a", "n_b", "differ"))
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),

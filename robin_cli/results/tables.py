@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -81,23 +81,6 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Rows in parts, so that no more than one has to be in memory; all parts have the columns of ``schema``."""
-
-    schema: pa.Schema
-    parts: Iterable[pa.Table]
-
-    @classmethod
-    def of(cls, table: pa.Table) -> Self:
-        """Rows in one part."""
-        return cls(table.schema, [table])
-
-    def whole(self) -> pa.Table:
-        """All of them in one table."""
-        return pa.concat_tables([self.schema.empty_table(), *self.parts])
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """A result as rows. Without ``data`` it is a declaration, which :meth:`of` fills.
 
@@ -132,7 +115,7 @@ class Table:
     notes: Sequence[str] = ()
     footer: Sequence[str] = ()
     command: str = ""
-    further: Callable[[], Parts] | None = None
+    further: Callable[[], pa.RecordBatchReader] | None = None
 
     @property
     def public(self) -> list[str]:
@@ -159,11 +142,11 @@ class Table:
         """Return the columns of files."""
         return self.data.select([name for name in self.data.column_names if not self.columns[name].for_people])
 
-    def parts(self) -> Parts:
-        """Return the rows as files have them."""
-        return Parts.of(self.arrow()) if self.further is None else self.further()
+    def rows(self) -> pa.RecordBatchReader:
+        """Return the rows as files have them, some at a time: not all of them have to be in memory."""
+        return self.arrow().to_reader() if self.further is None else self.further()
 
-    def having(self, further: Callable[[], Parts]) -> Table:
+    def having(self, further: Callable[[], pa.RecordBatchReader]) -> Table:
         """Return the same, of which files have more columns."""
         return replace(self, further=further)
 
@@ -214,6 +197,12 @@ class Table:
             dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
             sorts={name: replace(each, key=_of_lines(each.key, rows)) for name, each in self.sorts.items()},
         )
+
+
+def read_by(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
+    """Return the rows of ``tables``, which have the columns of ``schema``, as they are read one after another."""
+    batches = (batch for table in tables for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def declared(name: str, says: str, row: str, columns: Iterable[Column], **shown: Any) -> Table:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from robin_cli.judges.batches import MOST_REQUESTS, Batch, BatchRefused, BatchService, Unknown
+from robin_cli.judges.openai_batches import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError, StorageError, option
 from robin_cli.model.records import BATCH, number_of
-from robin_cli.runner.engine import Left, end_all
-from robin_cli.runner.rounds import Carrier, Rounds
+from robin_cli.runner.rounds import Courier, Rounds
+from robin_cli.runner.stop import Left, end_all
 from robin_cli.storage.batches import Submission
 from robin_cli.storage.manifest import now
 
@@ -44,7 +44,7 @@ Told = TypeVar("Told")
 class At:
     """A batch service, and its address."""
 
-    service: BatchService
+    service: OpenAIBatches
     url: str
 
 
@@ -52,7 +52,7 @@ class _Stopped(Exception):
     """The session ends: what is under way goes on without it."""
 
 
-class AtService(Carrier):
+class AtService(Courier):
     """Takes requests to batch services.
 
     Args:
@@ -103,11 +103,8 @@ class AtService(Carrier):
         batch = self._seen.get(submission.number)
         if batch is None:
             return f"{number_of(submission.requests, 'request')} {submission.state}"
-        counts = batch.counts
-        done = (
-            f" {counts.completed + counts.failed:,} of {counts.total:,}" if counts is not None and counts.total else ""
-        )
-        return f"{batch.id} {batch.status.replace('_', ' ')}{done}"
+        done, total = batch.counts or (0, 0)
+        return f"{batch.id} {batch.status.replace('_', ' ')}{f' {done:,} of {total:,}' if total else ''}"
 
     def marked(self, outcome: Completion | Problem) -> Completion | Problem:
         if isinstance(outcome, Completion):
@@ -163,7 +160,7 @@ class AtService(Carrier):
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _submitted(self, submission: Submission, service: BatchService, rounds: Rounds) -> Submission | None:
+    async def _submitted(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission | None:
         """Send a submission, from wherever it stands; None where the service has no room for it, and it is given back."""
         tries = 0
         while True:
@@ -206,7 +203,7 @@ class AtService(Carrier):
         self._notify(f"batch {submission.batch_id}: {number_of(submission.requests, 'request')} submitted")
         return submission
 
-    async def _created(self, submission: Submission, service: BatchService, rounds: Rounds) -> Batch | None:
+    async def _created(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Batch | None:
         """The batch of an uploaded file; None where it is not known whether there is one, and none was found."""
         metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
         if submission.state == "uploaded":
@@ -220,7 +217,7 @@ class AtService(Carrier):
             await self._pause(FIRST_LOOK_S * 2**look)
         return None
 
-    async def _unmade(self, submission: Submission, service: BatchService, rounds: Rounds) -> Submission:
+    async def _unmade(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission:
         """The submission before its upload, once no batch can come of the file that is there: one made late finds none."""
         assert submission.file_id is not None  # noqa: S101  # a batch was asked for of it
         await self._told(service.delete(submission.file_id))
@@ -228,7 +225,7 @@ class AtService(Carrier):
         rounds.ledger.set(submission)
         return submission
 
-    async def _validated(self, submission: Submission, service: BatchService) -> Batch:
+    async def _validated(self, submission: Submission, service: OpenAIBatches) -> Batch:
         """The batch once it is past its validation: whether there is room for the next is not known before."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s = FIRST_LOOK_S
@@ -263,7 +260,7 @@ class AtService(Carrier):
 
     # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _end_of(self, submission: Submission, service: BatchService) -> Batch:
+    async def _end_of(self, submission: Submission, service: OpenAIBatches) -> Batch:
         """The batch once it is over; looked at less often the longer it takes."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
@@ -314,7 +311,9 @@ class AtService(Carrier):
     def _files(self, submission: Submission, rounds: Rounds) -> list[Path]:
         return [path for path in rounds.ledger.answers(submission) if path.exists()]
 
-    async def _fetched(self, submission: Submission, batch: Batch, service: BatchService, rounds: Rounds) -> Submission:
+    async def _fetched(
+        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission:
         """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
         for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
             if file_id is not None:

@@ -22,7 +22,6 @@ from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.reader import read_run
-from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
 
 _ONE_LOOK = (
@@ -50,24 +49,8 @@ def comparison_of(
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path) for path in paths]
-    for run in runs:
-        check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)
     return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
-
-
-def table_of(found: Compared) -> Table:
-    """How far every two systems are apart; without people's labels files have no columns of them."""
-    letters, each = letters_of(found.systems), list(_each(found))
-    has_labels = found.has_labels or any(people is not None for _, _, people in each)
-    names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
-    rows = [_row(found, *one) | _cells(found, letters, *one) for one in each]
-    hidden = {"attribute"} if len(found.differences) == 1 else set()
-    return DIFFERENCES.of(
-        {name: [row[name] for row in rows] for name in names},
-        terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
-        notes=list(map(one_line, notes_of(found, letters))),
-    )
 
 
 _Each = tuple[str, Difference, Corrected | None]
@@ -80,19 +63,40 @@ def _each(found: Compared) -> Iterator[_Each]:
             yield name, one, people
 
 
-def _row(found: Compared, attribute: str, one: Difference, people: Corrected | None) -> dict[str, Any]:
-    """One of the rows, by the names of DIFFERENCES; None where there is no value."""
-    needed = None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed)
+def table_of(found: Compared) -> Table:
+    """How far every two systems are apart; without people's labels files have no columns of them."""
+    letters, each = letters_of(found.systems), list(_each(found))
+    has_labels = found.has_labels or any(people is not None for _, _, people in each)
+    rows = [_row(found, letters, *one) for one in each]
+    names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
+    hidden = {"attribute"} if len(found.differences) == 1 else set()
+    return DIFFERENCES.of(
+        {name: [row[name] for row in rows] for name in names},
+        terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
+        notes=list(map(one_line, notes_of(found, letters))),
+    )
+
+
+def _row(
+    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
+) -> dict[str, Any]:
+    """One of the rows, by the names of DIFFERENCES."""
+    sides = _sides(found, one, letters)
+    is_known = not math.isnan(one.p)
     return {
-        **{name: finite(getattr(one, name)) for name in DIFFERENCES.public if hasattr(one, name)},
+        **{name: getattr(one, name) for name in DIFFERENCES.public if hasattr(one, name)},
         "a": found.systems[one.a],
         "b": found.systems[one.b],
         "attribute": attribute,
-        "prompts_needed": needed,
-        "corrected_difference": people and finite(people.estimate),
-        "corrected_low": people and finite(people.low),
-        "corrected_high": people and finite(people.high),
+        "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+        "corrected_difference": people and people.estimate,
+        "corrected_low": people and people.low,
+        "corrected_high": people and people.high,
         "n_labels": people.n_labels if people else 0,
+        "which": " − ".join(sides),
+        "p": p_text(one.p_adjusted) if is_known else "",
+        "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
+        "by_people": "" if people is None or people.why else by_people(people, sides),
     }
 
 
@@ -106,22 +110,25 @@ def print_comparison(console: Console, found: Compared, top: int | None = None) 
 
 def facts_of(found: Compared) -> dict[str, Any]:
     """Return all of it, every value JSON."""
+    none = dict.fromkeys(DIFFERENCES.public) | {"n_labels": 0}
+    rows = table_of(found).records()
     return {
         "runs": [str(run.path) for run in found.runs],
-        "by": found.by,
+        "by": found.who.by,
         "match": found.match,
         "interval": "anytime" if found.anytime else "one look",
-        "first_ratings": list(found.by_first),
+        "first_ratings": found.by_first,
         "unrated": found.unrated,
-        "comparisons": [_facts(found, *each) for each in _each(found)],
+        "comparisons": [
+            none | row | _further(one, people, (row["a"], row["b"]))
+            for row, (_, one, people) in zip(rows, _each(found), strict=True)
+        ],
     }
 
 
-def _facts(found: Compared, attribute: str, one: Difference, people: Corrected | None) -> dict[str, Any]:
-    row = _row(found, attribute, one, people)
-    sides = row["a"], row["b"]
+def _further(one: Difference, people: Corrected | None, sides: tuple[str, str]) -> dict[str, Any]:
+    """What JSON has beside the columns of a row."""
     return {
-        **{name: row[name] for name in DIFFERENCES.public},
         "p": finite(one.p),
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
@@ -138,21 +145,6 @@ def _name(verdict: str) -> str | None:
 
 def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
     return letters[found.systems[one.a]], letters[found.systems[one.b]]
-
-
-def _cells(
-    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
-) -> dict[str, str]:
-    """The columns that people alone see."""
-    sides = _sides(found, one, letters)
-    is_known = not math.isnan(one.p)
-    return {
-        "attribute": attribute,
-        "which": " − ".join(sides),
-        "p": p_text(one.p_adjusted) if is_known else "",
-        "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
-        "by_people": "" if people is None or people.why else by_people(people, sides),
-    }
 
 
 def p_text(p: float) -> str:

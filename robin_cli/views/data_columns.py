@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.results.tables import Parts
+from robin_cli.results.tables import read_by
 from robin_cli.storage.pair_files import read_pair_batches
 from robin_cli.storage.reader import RunData
 from robin_cli.storage.segments import gathered
@@ -27,7 +27,7 @@ def with_data(
     with_text: bool,
     texts: Mapping[str, str] = _TEXTS,
     told: Collection[str] = (),
-) -> Parts:
+) -> pa.RecordBatchReader:
     """``table`` with what the data say of the pair of each row.
 
     Args:
@@ -46,11 +46,11 @@ def with_data(
         values = run.columns[name]
         table = table.append_column(called, values if pairs is None else values.take(pairs))
     if not with_text:
-        return Parts.of(table)
+        return table.to_reader()
     schema = table.schema
     for name in texts:
         schema = schema.append(pa.field(name, pa.large_string()))
-    return Parts(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
+    return read_by(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
 
 
 def _with_texts(

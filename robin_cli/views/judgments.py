@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from robin_cli.results.columns import JUDGMENTS
-from robin_cli.results.tables import Parts, Table
+from robin_cli.results.tables import Table, read_by
 from robin_cli.storage.reader import distinct_judgments
 from robin_cli.storage.schema import JUDGMENTS as SCHEMA
 
@@ -14,7 +14,7 @@ def judgment_table(path: Path) -> Table:
     """The judgments of the run at ``path``, a segment at a time; files alone have them.
 
     Raises:
-        RunError: no run there, or made by a newer robin. StorageError comes with the parts, where its files are damaged.
+        RunError: no run there, or made by a newer robin. StorageError comes with the rows, where its files are damaged.
     """
-    parts = Parts(SCHEMA, distinct_judgments(path))
-    return JUDGMENTS.having(lambda: parts)
+    rows = read_by(SCHEMA, distinct_judgments(path))
+    return JUDGMENTS.having(lambda: rows)

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from robin_cli.render.text import plain
 from robin_cli.results.words import duration
-from robin_cli.settings.table import Settings
 
 LINE_EVERY_S = 30.0
 
@@ -52,9 +51,7 @@ class Messages:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console = console
         self.quiet = quiet
-        self.pause: Callable[[], None] = lambda: (
-            None
-        )  # takes the display off the terminal, for something to be asked there
+        self.pause: Callable[[], object] = bool  # takes the display off the terminal, for something to be asked there
 
     def note(self, line: str) -> None:
         """Say ``line``, whatever is in it, as plain text; nothing when quiet."""
@@ -93,8 +90,8 @@ def lines_now_and_then(
         writer.join()
 
 
-def messages_for(settings: Settings, *, notebook: bool = False) -> Messages:
-    """Messages on stderr, as ``settings`` wants them; in a ``notebook`` as lines, for a live display would need its widgets."""
+def messages_for(*, quiet: bool = False, notebook: bool = False) -> Messages:
+    """Messages on stderr; in a ``notebook`` as lines, for a live display would need its widgets."""
     file = cast("IO[str]", Unfailing(sys.stderr))
     console = Console(file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None)
-    return Messages(console, quiet=settings.quiet)
+    return Messages(console, quiet=quiet)

@@ -13,23 +13,22 @@ import pyarrow as pa
 
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import (
-    PairwiseScores,
     Ranked,
-    judge_preferences,
-    matches_of_run,
     pairwise_scores,
     ranked_systems,
 )
 from robin_cli.analysis.pairwise_decisions import Best, run_best
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.goals.decided import OPEN
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
+from robin_cli.model.space import Coordinates
 from robin_cli.results.columns import COMPARISONS, RANKING
 from robin_cli.results.tables import Sort, Table
 from robin_cli.storage.reader import RunData
 from robin_cli.views.data_columns import with_data
-from robin_cli.views.scores import judged_by
+from robin_cli.views.scores import judged_by, score_table
 
 _TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
 """Columns of the texts of a comparison, and what they are called among the run's pairs."""
@@ -60,45 +59,79 @@ def check_pairwise_run(run: RunData, what: str) -> None:
         )
 
 
-def check_view(*, sort: str, wide: bool) -> None:
+def check_view(*, sort: str | None, wide: bool) -> None:
     """InputError for a table that comparisons do not make."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
             "robin export RUN --what judge-scores)"
         )
-    if sort not in _SORTS:
+    if sort is not None and sort not in _SORTS:
         raise InputError(f"--sort {sort}: comparisons have none; sort by {', '.join(_SORTS)} (score: preference for A)")
 
 
-def comparison_table(run: RunData, *, with_text: bool = False, by_judge: bool = False) -> Table:
+def table_of_scores(
+    run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False, by_judge: bool = False
+) -> Table:
+    """Return the scores of ``run``: of what its question asks for.
+
+    Args:
+        sort: what people want to see first; None for files alone.
+        with_text: files have prompt and response, or both responses.
+        wide: a row a pair, in which each attribute has columns of its own.
+        by_judge: those of each judge.
+
+    Raises:
+        InputError: an order, or ``wide``, that comparisons do not have.
+    """
+
+    def rated() -> Table:
+        return score_table(score(run, by_judge=by_judge), run, sort=sort, with_text=with_text, wide=wide)
+
+    def compared() -> Table:
+        check_view(sort=sort, wide=wide)
+        return comparison_table(run, with_text=with_text, by_judge=by_judge)
+
+    return {"rate": rated, "prefer": compared}[run.manifest.kind.name]()
+
+
+def tables_beside(run: RunData) -> list[Table]:
+    """Return what people see beside the scores: the ranking of systems, where there is one."""
+
+    def rankings() -> list[Table]:
+        return [ranking_table(run)] if ranked_systems(run).ranking is not None else []
+
+    tables: Mapping[str, Callable[[], list[Table]]] = {"rate": list, "prefer": rankings}
+    return tables[run.manifest.kind.name]()
+
+
+def comparison_table(run: RunData, *, with_text: bool, by_judge: bool) -> Table:
     """The comparisons of ``run``; behind the columns of the contract files have those of the data.
 
     Args:
         with_text: files have prompt, response_a and response_b.
         by_judge: a row a comparison and judge.
     """
-    scores = judge_preferences(run) if by_judge else pairwise_scores(run)
-    best = run_best(run) if matches_of_run(run).wants_best else None
+    scores = pairwise_scores(run, by_judge=by_judge)
+    best = run_best(run) if run.matches.wants_best else None
     table = comparisons_of(run, scores, best, by_judge=by_judge)
-    rows = scores.comparison if by_judge else None
+    rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
         lambda: with_data(table.arrow(), run, rows, with_text=with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
     )
 
 
-def comparisons_of(run: RunData, scores: PairwiseScores, best: Best | None, *, by_judge: bool = False) -> Table:
+def comparisons_of(run: RunData, scores: Scores, best: Best | None, *, by_judge: bool = False) -> Table:
     """The table of ``scores`` of ``run``; ``best``: of its prompts, where it looks for it."""
-    there = scores.columns.keys() if by_judge else scores.columns.keys() - {"judge"}
-    values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in there}
+    values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, scores)
     if best is not None:
-        values |= _best_columns(matches_of_run(run), scores, best)
-    is_named = bool(matches_of_run(run).names)
+        values |= _best_columns(run.matches, run.space.pair[scores.arm], best)
+    is_named = bool(run.matches.names)
     return COMPARISONS.of(
         values,
         terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
-        ids=scores.comparison + 1,
+        ids=run.space.pair[scores.arm] + 1,
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sorts=_sorts(scores),
@@ -108,26 +141,25 @@ def comparisons_of(run: RunData, scores: PairwiseScores, best: Best | None, *, b
     )
 
 
-def _best_columns(matches: Matches, scores: PairwiseScores, best: Best) -> dict[str, Any]:
+def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict[str, Any]:
     """Which of the two responses, A or B, is the best of all to its prompt, where one is, and whether that is certain."""
     is_best = np.isin(matches.response, best.leader)
     which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
     sure = np.isin(matches.prompt, best.prompt[best.certified])
     told = np.where(sure | (which == ""), which, which + OPEN)
-    return {
-        name: each[scores.comparison] for name, each in {"best": which, "best_certified": sure, "told": told}.items()
-    }
+    return {name: each[comparison] for name, each in {"best": which, "best_certified": sure, "told": told}.items()}
 
 
-def _named_in_part(run: RunData, scores: PairwiseScores) -> dict[str, Any]:
+def _named_in_part(run: RunData, scores: Scores) -> dict[str, Any]:
     """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
-    if matches_of_run(run).names:
+    if run.matches.names:
         return {}
     known = set(run.column_names)
     nobody: list[str | None] = [None] * len(run.space.pair_ids)
     sides = {name: run.column(name) if name in known else nobody for name in SYSTEM_COLUMNS}
     return {
-        name: pa.array(values, pa.large_string()).take(pa.array(scores.comparison)) for name, values in sides.items()
+        name: pa.array(values, pa.large_string()).take(pa.array(run.space.pair[scores.arm]))
+        for name, values in sides.items()
     }
 
 
@@ -142,7 +174,7 @@ _SORTS = {
 }
 
 
-def _sorts(scores: PairwiseScores) -> Mapping[str, Sort]:
+def _sorts(scores: Scores) -> Mapping[str, Sort]:
     preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
     keys = {"width": high - low, "score": preference, "data": -np.arange(float(len(scores)))}
     return {
@@ -151,7 +183,7 @@ def _sorts(scores: PairwiseScores) -> Mapping[str, Sort]:
     }
 
 
-def _comparison_notes(scores: PairwiseScores, run: RunData) -> list[str]:
+def _comparison_notes(scores: Scores, run: RunData) -> list[str]:
     intervals = (
         "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
         "response is preferred where it comes first, taken out of the preference"

@@ -21,11 +21,11 @@ from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import PairwiseResults, pairwise_results
 from robin_cli.analysis.run_agreement import agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
-from robin_cli.analysis.scores import Scores, judge_scores, score, spread_between
+from robin_cli.analysis.scores import Scores, score, spread_between
 from robin_cli.analysis.summaries import FIRST, Summary, summaries
 from robin_cli.analysis.worst_error import estimated_error
+from robin_cli.goals.aims import aim_of
 from robin_cli.goals.decided import decided_text, decision_facts
-from robin_cli.goals.estimate import aim_of
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
@@ -91,7 +91,7 @@ def facts_of(run: RunData, scores: Scores, *, working: bool, given: GivenLabels 
     """The facts of :func:`status_of`, of a run that was read already; ``working``: a process is at work on it."""
     arms = run.fold.arms
     several = len(run.manifest.judges) > 1
-    each = judge_scores(run) if several else scores
+    each = score(run, by_judge=True) if several else scores
     tables = (scores, each) if several else (scores,)
     aim, decided = aim_of(run, scores.error_bound), scores.decided
     is_over = (decided is not None and decided.is_over) or (aim is not None and aim.reached)

@@ -9,8 +9,8 @@ from robin_cli.datasets.formats import hub
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import number_of
-from robin_cli.render.parquet import write_parquet
-from robin_cli.results.tables import Parts
+from robin_cli.render.files import write_parquet
+from robin_cli.results.tables import Table
 
 _LOGIN = "hf auth login, or set HF_TOKEN, with a token that may write"
 
@@ -33,7 +33,7 @@ def check_hub(name: str) -> None:
 
 
 def push(
-    results: Parts,
+    results: Table,
     *,
     name: str,
     config: str,
@@ -51,7 +51,7 @@ def push(
     with temporary_folder() as folder:
         path = folder / "results.parquet"
         try:
-            write_parquet(results, path)
+            write_parquet(results.rows(), path)
         except OSError as error:
             raise StorageError(
                 f"--to-hub {name}: no copy of the results could be made ({error.strerror}); set TMPDIR to a larger disk"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond
+from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond, student_factor
 from robin_cli.analysis.paired import (
     MORE_CALLS,
     TUNED_FOR,
@@ -21,7 +21,6 @@ from robin_cli.analysis.paired import (
     differences,
     holm,
     prompts_for,
-    student_factor,
 )
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.systems import FEWEST_PROMPTS

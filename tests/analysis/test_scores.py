@@ -16,7 +16,6 @@ from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, su
 from robin_cli.analysis.scores import (
     Scores,
     _told_apart,
-    judge_scores,
     likely_widths,
     score,
 )
@@ -110,7 +109,7 @@ def error_variance(key: tuple[str, str, str]) -> float:
 
 def test_scores_each_judges_ratings(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
-    scores = judge_scores(run, alpha=0.1)
+    scores = score(run, alpha=0.1, by_judge=True)
     columns = scores.columns
     keys = list(zip(columns["pair_id"], columns["attribute"], columns["judge"], strict=True))
     assert sorted(keys) == sorted(RATINGS)
@@ -132,10 +131,10 @@ def test_scores_each_judges_ratings(tmp_path: Path) -> None:
 
 def test_bounds_the_error_of_all_scores_at_once_in_shares_of_their_scales(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
-    assert judge_scores(run).error_bound == 1.0  # p1 has no stars by a: nothing is known
+    assert score(run, by_judge=True).error_bound == 1.0  # p1 has no stars by a: nothing is known
 
     known = {key: values or [4, 4] for key, values in RATINGS.items()}
-    bound = judge_scores(run_of(tmp_path / "all", known)).error_bound
+    bound = score(run_of(tmp_path / "all", known), by_judge=True).error_bound
     furthest = max(reach(values, *ENDS[key[1]], 0.05 / 8) / (ENDS[key[1]][1] - 1) for key, values in known.items())
     assert bound == pytest.approx(furthest, abs=1e-5)
     assert score(run_of(tmp_path / "again", known)).error_bound == bound
@@ -202,7 +201,7 @@ def test_says_of_arms_given_up_why_and_bounds_nothing_that_is_no_score(tmp_path:
     gone = failed(RETIRE_AFTER, "context_length", pair_id="p1", judge="a")
     run = run_of(tmp_path, ratings, more=gone)
 
-    each, together = judge_scores(run), score(run)
+    each, together = score(run, by_judge=True), score(run)
 
     assert each.columns["given_up"] == ["", "", "context_length", ""]
     assert together.columns["given_up"] == ["", "a: context_length"]
@@ -261,12 +260,12 @@ def test_a_panel_of_three_has_a_row_a_pair_and_its_human_ratings(tmp_path: Path)
 def test_one_judge_has_the_columns_of_one(tmp_path: Path) -> None:
     run = run_of(tmp_path, {("p0", "style", "a"): [1]})
     assert "judge" not in score(run).columns
-    assert "judge" in judge_scores(run).columns
+    assert "judge" in score(run, by_judge=True).columns
 
 
 def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
-    for scores in (score(run), judge_scores(run)):
+    for scores in (score(run), score(run, by_judge=True)):
         columns = scores.columns
         widths = likely_widths(scores, run.space)
         assert math.inf in widths  # p1's stars, which a did not rate
@@ -283,5 +282,5 @@ def test_names_columns_that_would_be_called_alike_by_their_place() -> None:
 
 def test_has_as_many_rows_as_pairs_and_attributes(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
-    found: list[Scores] = [score(run), judge_scores(run)]
+    found: list[Scores] = [score(run), score(run, by_judge=True)]
     assert [len(each) for each in found] == [4, 8]

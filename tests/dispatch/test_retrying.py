@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
 
 import orjson
 import pytest
@@ -15,7 +15,7 @@ from robin_cli.judges import openai_http
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.redaction import Redactor
-from robin_cli.judges.transport import Endpoint, Response
+from robin_cli.judges.transport import Endpoint, Response, Transport
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Usage
 from tests.judges.virtual import run
@@ -132,10 +132,11 @@ def test_a_permit_that_was_not_used_costs_no_turn() -> None:
     assert 1.0 <= run(scene()) <= 3.0
 
 
-class Strict:
+class Strict(Transport):
     """The wire to an endpoint that refuses ``seed`` and ``top_p``, one at a time; each answer takes a tenth of a second."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, endpoint: Endpoint, notify: Callable[[str], None]) -> None:
+        super().__init__(endpoint, notify)
         self.sent_at: list[float] = []
 
     async def post(self, body: bytes) -> Response:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from robin_cli.goals.checks import check_pairwise
-from robin_cli.goals.making import goal_of
+from robin_cli.goals.own.prefer import Prefer
+from robin_cli.goals.own.preferred import Preferred
+from robin_cli.goals.own.rank import Rank
 from robin_cli.model.errors import InputError
 from robin_cli.settings.table import Settings
 from tests.model.test_matches import matches, tournament
@@ -50,17 +52,15 @@ def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
     systems: int, wants_best: bool, judges: int, least: int
 ) -> None:
     found = matches(tournament(systems, 5), judges=judges, wants_best=wants_best)
-    goal = goal_of(found.space, "worst-case", matches=found)
+    goal = (Preferred if wants_best else Rank if systems > 2 else Prefer)(found.space, found)
     goal.check_reach(least)
     with pytest.raises(InputError, match=f"raise it to {least} or more"):
         goal.check_reach(least - 1)
 
 
 def test_says_how_many_comparisons_a_budget_asks_where_it_does_not_ask_all() -> None:
-    two, four = (
-        goal_of(each.space, "worst-case", matches=each)
-        for each in (matches(tournament(2, 10)), matches(tournament(4, 10)))
-    )
+    of_two, of_four = (matches(tournament(systems, 10)) for systems in (2, 4))
+    two, four = Prefer(of_two.space, of_two), Rank(of_four.space, of_four)
     assert two.caution(20) == ""
     assert "asks 4 of 10 comparisons in both orders" in two.caution(9)
     assert four.caution(9) == "", "of many systems not all comparisons are to be asked"

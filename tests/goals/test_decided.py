@@ -101,8 +101,8 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
 def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str, str]) -> None:
     page = page_of(read_run(decided[0] / "r", READ), working=False)
     assert not any("calls are spent" in warning for warning in page.warnings)
-    assert page.pictures[0].title == "Decided over calls"
-    assert "At the end 100 % are certified" in page.pictures[0].says
+    assert page.charts[0].title == "Decided over calls"
+    assert "At the end 100 % are certified" in page.charts[0].says
     assert ("decided", "60 of 60") in [line[:2] for line in page.headline]
 
 
@@ -144,7 +144,7 @@ def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
     assert (status["decide"], status["decisions"]) == (None, None)
     assert "decided" not in lines_of(status)
     assert "decision" not in table(run, 200)
-    assert "Decided over calls" not in [each.title for each in page_of(run, working=False).pictures]
+    assert "Decided over calls" not in [each.title for each in page_of(run, working=False).charts]
     with pytest.raises(InputError, match="decides nothing; make a run with --decide"):
         robin_cli.open_run(run.path).decisions()
 
@@ -238,10 +238,14 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
 
 def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
     page = page_of(run_of(tmp_path / "r", MIXED), working=False)
-    (column,) = (each for each in page.columns if each.name == "decision")
+    (column,) = (each for each in page.listing.columns(page.listing.rows()) if each.name == "decision")
     assert list(column.values) == ["keep", "keep", "drop", "keep?", "?"]
-    assert page.views[0].name == "open decisions"
-    assert (page.views[0].column, page.views[0].test, page.views[0].value) == ("decision", "ends", "?")
+    assert page.listing.views[0].name == "open decisions"
+    assert (page.listing.views[0].column, page.listing.views[0].test, page.listing.views[0].value) == (
+        "decision",
+        "ends",
+        "?",
+    )
     assert "<h2>Decided over calls</h2>" in html(page) or "Decided over calls" in html(page)
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Outcome, Unanswered
@@ -21,6 +20,7 @@ from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.prior import warm_policy
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.comparing import POLICIES, comparisons
 from tests.planning.comparing import policy_for as policy_for_comparisons
 from tests.planning.played import SCALE, by_turns, work

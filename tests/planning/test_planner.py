@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
@@ -29,6 +28,7 @@ from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import SCALE, next_of, play, rated, work
 
 some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.simulation import Ratings, simulate
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
@@ -16,6 +15,7 @@ from robin_cli.model.systems import Systems, check_systems, systems_of
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)

@@ -19,9 +19,9 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
-from tests.analysis.test_simulation import check_asks_the_same_arms
 from tests.conftest import DEMO, ROOT, judging, robin, robin_afresh, write_pairs
 from tests.packages import put_example, put_package
+from tests.simulation.test_runs import check_asks_the_same_arms
 
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 

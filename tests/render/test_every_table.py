@@ -31,7 +31,7 @@ from robin_cli.render.html import PageColumn, page_columns
 from robin_cli.render.terminal import DASH, View, print_table
 from robin_cli.results.__main__ import page
 from robin_cli.results.columns import JUDGMENTS, SCORES, TABLES
-from robin_cli.results.tables import TEXTS, Column, Parts, Sort, Table
+from robin_cli.results.tables import TEXTS, Column, Sort, Table, read_by
 from robin_cli.storage.schema import JUDGMENTS as SCHEMA
 from tests.conftest import ROOT
 
@@ -72,7 +72,7 @@ def filled(table: Table, rows: int, *, parts: int = 1) -> Table:
     made = table.of(values, of_data, terminal=table.terminal or list(table.columns), bar=np.arange(rows))
     whole = made.arrow()
     cuts = np.linspace(0, rows, parts + 1).astype(int)
-    return made.having(lambda: Parts(whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))))
+    return made.having(lambda: read_by(whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))))
 
 
 def shown(table: Table, width: int, view: View | None = None) -> list[str]:
@@ -105,7 +105,7 @@ def test_comes_back_from_every_format_with_its_columns_in_order_and_acts_in_none
 ) -> None:
     for rows, parts in ((0, 1), (1, 1), (30, 4)):
         made, file = filled(table, rows, parts=parts), tmp_path / f"{rows}.{fmt}"
-        export(made.parts(), {"run": "r"}, fmt=None, output=str(file))
+        export(made.rows(), {"run": "r"}, fmt=None, output=str(file))
         wanted = made.arrow().to_pylist()
         public = made.public
         assert list(wanted[0]) == public if rows else made.arrow().column_names == public

@@ -23,7 +23,6 @@ from robin_cli.model.records import Pair
 from robin_cli.render import xlsx
 from robin_cli.render.csv import write_separated
 from robin_cli.render.files import export
-from robin_cli.results.tables import Parts
 from robin_cli.views.judgments import judgment_table
 from tests.conftest import missing, robin
 from tests.render.test_every_table import HOSTILE
@@ -40,7 +39,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def scores_of(run: Path) -> Parts:
+def scores_of(run: Path) -> pa.RecordBatchReader:
     from robin_cli.storage.reader import read_run
 
     data = read_run(run)
@@ -75,7 +74,7 @@ def test_libreoffice_finds_every_value_in_the_xlsx_and_no_formula(run: Path, tmp
     export(results, {"run": "r"}, fmt=None, output=str(tmp_path / "s.xlsx"))
     text = office(tmp_path / "s.xlsx", "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false").read_text("utf-8")
     cells = list(csv.reader(io.StringIO(text, newline="")))
-    (table,) = results.parts
+    table = scores_of(run).read_all()
     assert cells[0] == table.column_names
     for row, wanted in zip(cells[1:], table.to_pylist(), strict=True):
         for cell, value in zip(row, wanted.values(), strict=True):
@@ -88,7 +87,7 @@ def test_libreoffice_makes_no_formula_of_the_csv(run: Path, tmp_path: Path) -> N
     opened = office(tmp_path / "s.csv", "xlsx", "--infilter=CSV:44,34,76,1")
     sheet = openpyxl.load_workbook(opened).active
     assert sheet is not None
-    (table,) = scores_of(run).parts
+    table = scores_of(run).read_all()
     rows = list(sheet.iter_rows())
     assert [cell.value for cell in rows[0]] == table.column_names
     assert len(rows) == len(TEXTS) + 1
@@ -118,7 +117,7 @@ def test_a_workbook_goes_on_in_another_sheet_where_one_is_full(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xlsx, "_SHEET_ROWS", 4)
-    export(judgment_table(run).parts(), {}, fmt=None, output=str(tmp_path / "j.xlsx"))
+    export(judgment_table(run).rows(), {}, fmt=None, output=str(tmp_path / "j.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "j.xlsx")
     sheets = [name for name in book.sheetnames if name != "settings"]
     assert len(sheets) == math.ceil(3 * len(TEXTS) / 4)
@@ -150,7 +149,7 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, 
         "made": moment,
         "formula": "=1+1",
     }
-    export(Parts.of(pa.table(rows)), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
+    export(pa.table(rows).to_reader(), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     sheet = book["results"]
     assert (sheet.auto_filter.ref, sheet.freeze_panes, sheet["E1"].value) == ("A1:E5", "A2", FORMATTED)
@@ -201,7 +200,7 @@ def test_marks_what_a_spreadsheet_may_run_and_nothing_else(tmp_path: Path, fmt: 
     texts = [*ACTING, *HARMLESS]
     table = pa.table({"＝name": texts, "number": pa.array([-3.0] * len(texts)), "more": texts})
     file = tmp_path / f"s.{fmt}"
-    export(Parts.of(table), {}, fmt=None, output=str(file))
+    export(table.to_reader(), {}, fmt=None, output=str(file))
 
     if fmt == "xlsx":  # whose cells are texts by their type, and need no mark
         sheet = openpyxl.load_workbook(file)["results"]
@@ -219,7 +218,7 @@ def test_marks_what_a_spreadsheet_may_run_and_nothing_else(tmp_path: Path, fmt: 
 def test_refuses_more_columns_than_a_sheet_holds(tmp_path: Path) -> None:
     wide = pa.table({f"c{at}": pa.array([1]) for at in range(16_385)})
     with pytest.raises(InputError, match="a sheet holds 16,384; write csv or parquet"):
-        export(Parts.of(wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+        export(wide.to_reader(), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
     assert not list(tmp_path.iterdir())
 
 
@@ -231,7 +230,7 @@ def test_writes_floats_in_the_shortest_form_that_reads_back(numbers: list[float]
         table = pa.table(
             {"score": pa.array([*numbers, float("nan")], from_pandas=True), "other": pa.array([1, *numbers])}
         )
-        write_separated(separator, Parts.of(table), out)
+        write_separated(separator, table.to_reader(), out)
         written = [line.split(separator) for line in out.getvalue().decode().splitlines()[1:]]
         assert [float(score) for score, _ in written[:-1]] == numbers
         assert written[-1][0] == ""

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError, RobinError, RunError, StorageError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.runner.merging import merge_runs
@@ -88,7 +88,7 @@ def test_has_the_scores_of_one_run_however_the_pairs_were_split(
 
     run, of_one = read_run(folder / "all"), read_run(whole)
     assert list(run.pairs) == list(of_one.pairs) == everything
-    for table, same in ((score(run), score(of_one)), (judge_scores(run), judge_scores(of_one))):
+    for table, same in ((score(run), score(of_one)), (score(run, by_judge=True), score(of_one, by_judge=True))):
         assert table.columns.keys() == same.columns.keys()
         for name, values in table.columns.items():
             if isinstance(values, np.ndarray) and values.dtype.kind == "f":
@@ -519,7 +519,7 @@ def test_decides_anew_which_is_best_of_a_group_that_two_shards_have(tmp_path: Pa
     made = merge_runs(runs, tmp_path / "all")
 
     assert any(note.startswith("1 group has responses in more than one of the runs") for note in made.notes)
-    assert len(set(read_run(tmp_path / "all").groups.tolist())) == 4
+    assert len(set(read_run(tmp_path / "all").pairs.groups.tolist())) == 4
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

@@ -77,7 +77,7 @@ def reported(run: Path) -> object:
 
 
 def merged(run: Path) -> object:
-    return merge([run], run.parent / "all", lambda *_: "uniform")
+    return merge([run], run.parent / "all", lambda _, manifest, *__: manifest)
 
 
 USES: list[Callable[[Path], object]] = [resumed, status_of, reported]
@@ -261,7 +261,7 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
         os.mkfifo(run / name)
     why = "it is a link" if kind == "a link" else "it is no regular file"
     readers: list[Callable[[Path], object]] = [status_of, reported, go_on]
-    readers += [lambda run: list(judgment_table(run).parts().parts)] if name.startswith("j") else []
+    readers += [lambda run: list(judgment_table(run).rows())] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
         refuses(RobinError, why if name != "lock" else "no file of this run's own.*; delete it", use, run)
     assert bashrc.read_bytes() == before
@@ -464,7 +464,7 @@ def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path:
 
 READERS: list[Callable[[Path], object]] = [
     *(status_of, RunStore.open, load_pools, reported, merged),
-    lambda run: list(judgment_table(run).parts().parts),
+    lambda run: list(judgment_table(run).rows()),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
 ]
 
@@ -619,8 +619,8 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monke
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
-    facts, rows = status_of(run), judgment_table(run).parts().parts
-    whole = pa.concat_tables(rows)
+    facts, rows = status_of(run), judgment_table(run).rows()
+    whole = rows.read_all()
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
     of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(None)
     write_table(of_an_earlier_robin, run / "judgments/00002.parquet")
@@ -631,7 +631,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
         found = status_of(run)
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
     for same in (
-        lambda: pa.concat_tables(judgment_table(run).parts().parts).slice(0, 3).equals(whole),
+        lambda: judgment_table(run).rows().read_all().slice(0, 3).equals(whole),
         lambda: load_pools(run)["helpfulness"].size == 4,
         lambda: runs_in(tmp_path)[0]["spent"] == 4,
     ):
@@ -642,7 +642,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
-    whole_run = merge([run], tmp_path / "all", lambda *_: "uniform")
+    whole_run = merge([run], tmp_path / "all", lambda _, manifest, *__: manifest)
     assert whole_run.judgments == 4
     assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
     assert (status_of(whole_run.path)["spent"], facts["spent"]) == (4, 3)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.render.terminal import View, print_table
-from robin_cli.results.tables import Parts
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -21,9 +21,9 @@ from robin_cli.views.status import READ
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
 
-def score_rows(scores: Scores, run: RunData, **options: Any) -> Parts:
+def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchReader:
     """The scores as files have them."""
-    return score_table(scores, run, **options).parts()
+    return score_table(scores, run, **options).rows()
 
 
 def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:

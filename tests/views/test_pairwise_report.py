@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from pathlib import Path
 
 import numpy as np
 
 from robin_cli.analysis.pairwise import pairwise_results
+from robin_cli.render.charts import DARK, LIGHT, svg
+from robin_cli.render.html import PageColumn
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import html
-from robin_cli.views.report.pairwise import MOST_SYSTEMS, labels_of, page_of
+from robin_cli.views.report.pairwise import page_of
+from robin_cli.views.report.standings import MOST_SYSTEMS, labels_of
 from tests.conftest import robin
 from tests.views.comparing_runs import compared_run
 from tests.views.conftest import Open
@@ -22,13 +24,14 @@ FOUR = ("wren", "robin", "jay", "crow")
 
 def words_in(page: Report, title: str) -> list[str]:
     """What is written in the picture of that title, in both themes alike."""
-    (drawn,) = (each for each in page.pictures if each.title == title)
-    light, dark = (
-        re.findall(r"<text[^>]*>([^<]*)</text>", base64.b64decode(each.partition(",")[2]).decode())
-        for each in (drawn.light, drawn.dark)
-    )
+    (chart,) = (each for each in page.charts if each.title == title)
+    light, dark = (re.findall(r"<text[^>]*>([^<]*)</text>", svg(chart, theme)) for theme in (LIGHT, DARK))
     assert light == dark
     return light
+
+
+def columns_of(page: Report) -> list[PageColumn]:
+    return page.listing.columns(page.listing.rows())
 
 
 def headline(page: Report) -> dict[str, tuple[str, str]]:
@@ -129,7 +132,7 @@ def test_fits_a_phone_with_as_many_systems_as_it_draws(tmp_path: Path, opened: O
     seen.show(390)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert len([word for word in words_in(page, "The ranking") if word in names]) == MOST_SYSTEMS
-    assert all("Of 22 systems these are the best 20." in each.says for each in page.pictures[:2])
+    assert all("Of 22 systems these are the best 20." in each.says for each in page.charts[:2])
     assert seen.complaints == []
 
 
@@ -140,17 +143,17 @@ def test_says_which_systems_no_comparison_connects(tmp_path: Path) -> None:
     parts = [set(part.split(", ")) for part in re.findall(r"(\w+, \w+)", warning)]
     assert parts == [{"wren", "robin"}, {"jay", "crow"}]
     assert headline(page)["compared"][0] == "12 of 36"
-    assert "Who beats whom" not in {each.title for each in page.pictures}
+    assert "Who beats whom" not in {each.title for each in page.charts}
 
 
 def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(tmp_path: Path, opened: Open) -> None:
     nameless = compared_run(tmp_path / "nameless", FOUR, [0, 1, 2, 3], named=False, prompts=3)
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
-    assert {"A", "B"}.isdisjoint(column.name for column in page.columns)
+    assert {"A", "B"}.isdisjoint(column.name for column in columns_of(page))
     unasked = page_of(compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False)
     assert headline(unasked)["leading"][0] == headline(unasked)["the order's effect"][0] == "–"
-    assert unasked.pictures == []
+    assert list(unasked.charts) == []
     seen = opened(html(unasked))
     assert seen.column("A preferred") == ["–"] * 18
     assert seen.complaints == []
@@ -211,7 +214,7 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: P
         assert best == ("A" if a == "jay" else "B" if b == "jay" else "–")
     open_ = best_of("open", [0, 0, 0], 1)
     assert page_value(open_, "best response") == "0 of 4"
-    (column,) = (each for each in open_.columns if each.name == "best")
+    (column,) = (each for each in columns_of(open_) if each.name == "best")
     assert {"A?", "B?"} & set(column.values)
 
 

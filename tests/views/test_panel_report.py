@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from robin_cli import open_run
+from robin_cli.render.charts import DARK, LIGHT, svg
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.page import Page
 from robin_cli.views.report.single import page_of
@@ -54,33 +54,32 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
         ("Scores of each judge", arms),
         ("Scores", {"helpfulness", "correctness"}),
     ):
-        (drawn,) = (each for each in page.pictures if each.title == title)
-        svg = base64.b64decode(drawn.light.partition(",")[2]).decode()
-        assert wanted <= texts_in(svg), title
-        assert svg.count('id="axes_') == len(wanted)  # a panel each
+        (drawn,) = (each for each in page.charts if each.title == title)
+        assert wanted <= texts_in(svg(drawn, LIGHT)), title
+        assert set(drawn.panels) == wanted
 
 
 def test_says_the_same_in_the_tile_and_below_the_picture(page: Page) -> None:
     tiles = {name: value for name, value, _ in page.headline}
-    says = {picture.title: picture.says for picture in page.pictures}
+    says = {picture.title: picture.says for picture in page.charts}
     assert page.facts["About this run"]["worst error, likely"].startswith(f"{tiles['worst error, likely']}: ")
     assert f"At the end {tiles['error bound'].removeprefix('± ')} against" in says["Guaranteed bound"]
 
 
-def texts_in(svg: str) -> set[str]:
-    return {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
+def texts_in(written: str) -> set[str]:
+    return {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", written)}
 
 
 def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(tmp_path: Path) -> None:
     attributes = ("helpfulness", "tone")
     run = rated(tmp_path, [f"p{k}" for k in range(14)], attributes, ("a", "b"))
-    (drawn,) = (each for each in page_of(run, working=False).pictures if each.title == "Scores against human ratings")
-    for address in (drawn.light, drawn.dark):
-        svg = base64.b64decode(address.partition(",")[2]).decode()
+    (drawn,) = (each for each in page_of(run, working=False).charts if each.title == "Scores against human ratings")
+    for theme in (LIGHT, DARK):
+        written = svg(drawn, theme)
         panels = {f"{name}{judge}" for name in attributes for judge in ("", " · a", " · b")}
-        assert panels <= texts_in(svg)
-        assert svg.count('id="axes_') == len(panels)
-        ticks = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text.strip().isdecimal()]
+        assert panels <= texts_in(written)
+        assert written.count('id="axes_') == len(panels)
+        ticks = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", written) if text.strip().isdecimal()]
         assert sorted(ticks) == sorted([*"01234"] * 2 * len(panels))  # the scale, both ways, in each
     assert all(f"{name}: " in drawn.says for name in attributes)
 

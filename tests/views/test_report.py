@@ -15,9 +15,10 @@ import pytest
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Pair
+from robin_cli.model.records import Pair, Scale
+from robin_cli.render.charts import DARK, LIGHT, darkened, svg
+from robin_cli.results import charts
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report import pictures
 from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import first_rows, html
@@ -78,14 +79,16 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
 def test_draws_in_the_dark_what_it_draws_in_the_light() -> None:
     values = np.linspace(0.0, 4.0, 9)
     panels = {
-        "histogram": pictures.histogram(values, "score", np.linspace(0, 4, 5)),
-        "course": pictures.course(np.arange(1, 10), values, values[::-1], "error"),
-        "allocation": pictures.allocation(values, values, 2.0, (4.0, 4.0)),
+        "histogram": charts.histogram(values, "score", (0.0, 4.0)),
+        "course": charts.course(np.arange(1, 10), values, values[::-1], "error"),
+        "against": charts.against(values, values, ("one", "other"), Scale(0, 4)),
+        "bars": charts.bars({"one": 1, "two": 2}, "calls"),
+        "shares": charts.shares(["a", "b"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")),
     }
-    drawn = {theme: pictures._svg(panels, theme, (5.2, 3.6), square=False) for theme in (pictures.LIGHT, pictures.DARK)}
+    drawn = {theme: svg(charts.Chart("", "", panels), theme) for theme in (LIGHT, DARK)}
     named = re.compile(r'(id="|url\(#|href="#)[^")]+')  # by what they hold, colours and all
-    assert named.sub(r"\1", pictures._darkened(drawn[pictures.LIGHT])) == named.sub(r"\1", drawn[pictures.DARK])
-    assert not any(colour in pictures._darkened(drawn[pictures.LIGHT]) for colour in pictures.LIGHT.colours)
+    assert named.sub(r"\1", darkened(drawn[LIGHT])) == named.sub(r"\1", drawn[DARK])
+    assert not any(colour in darkened(drawn[LIGHT]) for colour in LIGHT.colours)
 
 
 def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_they_are(
@@ -196,13 +199,13 @@ def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(seen: Seen
 def test_keeps_of_too_many_rows_those_that_come_first_in_each_order_and_a_sample() -> None:
     width, variance, apart = np.arange(100.0), -np.arange(100.0), np.full(100, np.nan)
     apart[[50, 60]] = 1, 2
-    kept = first_rows(width, variance, apart, most=22)
+    kept = first_rows(100, width, variance, apart, most=22)
     first, last = set(range(10)), set(range(90, 100))
     assert len(kept) == 22
     assert {0, 1, 2, 3, 4, 5, 50, 60, 94, 95, 96, 97, 98, 99} <= set(kept.tolist())
     assert set(kept.tolist()) - first - last - {50, 60}  # of which no order says that they matter
-    assert first_rows(width, variance, apart, most=22).tolist() == kept.tolist()
-    assert first_rows(width, variance, apart, most=100).tolist() == list(range(100))
+    assert first_rows(100, width, variance, apart, most=22).tolist() == kept.tolist()
+    assert first_rows(100, width, variance, apart, most=100).tolist() == list(range(100))
 
 
 def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Open) -> None:
@@ -341,29 +344,29 @@ def test_says_what_it_drew_of_scores_against_human_ratings(tmp_path: Path, usual
         (usual[1], "Each mark is a pair.", False),
         (page_of(many, working=False), "The stronger the colour, the more pairs.", True),
     ):
-        (found,) = (each for each in page.pictures if each.title == "Scores against human ratings")
-        assert ("<image" in base64.b64decode(found.light.partition(",")[2]).decode()) == is_dense
+        (found,) = (each for each in page.charts if each.title == "Scores against human ratings")
+        assert ("<image" in svg(found, LIGHT)) == is_dense
         assert says in found.says
 
 
 def test_says_of_each_panel_what_its_marks_are() -> None:
-    many, few = np.zeros(1501), np.append(np.zeros(1500), np.nan)
-    assert (pictures.is_dense(many, many), pictures.is_dense(many, few)) == (True, False)
-    assert pictures.marks_of({"a": False, "b": False}) == "Each mark is a pair."
-    assert pictures.marks_of({"a": True, "b": True}) == "The stronger the colour, the more pairs."
+    zeros, names = np.zeros(1501), ("score", "rating")
+    many, few = (charts.against(zeros, each, names, Scale(0, 4)) for each in (zeros, np.append(np.zeros(1500), np.nan)))
+    assert charts.marks_of({"a": few, "b": few}) == "Each mark is a pair."
+    assert charts.marks_of({"a": many, "b": many}) == "The stronger the colour, the more pairs."
     mixed = "The stronger the colour, the more pairs; of b, c each mark is a pair."
-    assert pictures.marks_of({"a": True, "b": False, "c": False}) == mixed
+    assert charts.marks_of({"a": many, "b": few, "c": few}) == mixed
 
 
 def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     tmp_path: Path, usual: tuple[RunData, Report, str]
 ) -> None:
     def pictures_of(page: Report) -> dict[str, str]:
-        return {each.title: base64.b64decode(each.light.partition(",")[2]).decode() for each in page.pictures}
+        return {each.title: svg(each, LIGHT) for each in page.charts}
 
     run, page, _ = usual
-    svg = pictures_of(page)["Human helpfulness by score"]
-    marks = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    written = pictures_of(page)["Human helpfulness by score"]
+    marks = re.findall(r"<text[^>]*>([^<]*)</text>", written)
     levels = np.floor(np.asarray(score(run).columns["score"]) + 0.5)
     assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
     few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
@@ -402,7 +405,10 @@ def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: 
 
     page = comparison_of(runs[0], runs[1], working=(False, False))
 
-    shown = [texts for block in page.texts.blocks for texts, _ in json.loads(gzip.decompress(base64.b64decode(block)))]
+    _, texts_of_page = page.listing.texts(page.listing.rows())
+    shown = [
+        texts for block in texts_of_page.blocks for texts, _ in json.loads(gzip.decompress(base64.b64decode(block)))
+    ]
     assert sorted(shown) == [
         [f"prompt {prompt}", "\n\n".join([*(f"A: a{at} to {prompt}" for at in at_a), f"B: b{9 - prompt} to {prompt}"])]
         for prompt, at_a in [*((each, [each]) for each in range(1, 8)), (8, [8, 9])]

@@ -23,14 +23,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import robin_cli
-from robin_cli.analysis.scores import judge_scores, score
+from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
 from robin_cli.render.terminal import View
 from robin_cli.render.text import plain
 from robin_cli.results.columns import SCORES
-from robin_cli.results.tables import Parts
 from robin_cli.settings.reading import load_settings
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
@@ -73,11 +72,11 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
     run = read_run(tmp_path / "r")
     monkeypatch.setattr(data_columns, "_GROUP_BYTES", 1)
 
-    for scores in (score(run), judge_scores(run)):
+    for scores in (score(run), score(run, by_judge=True)):
         found = score_rows(scores, run, with_text=True, wide=wide)
-        parts = list(found.parts)
+        parts = list(found)
         assert len(parts) > 2
-        frame = pa.concat_tables(parts).to_pandas()
+        frame = pa.Table.from_batches(parts).to_pandas()
         assert len(frame) == (len(pairs) if wide else len(scores))
         assert (frame["prompt"] == "prompt " + frame["pair_id"].str[1:]).all()
         assert (frame["response"] == "response " + frame["pair_id"].str[1:]).all()
@@ -105,7 +104,7 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
     run = rated(
         tmp_path, [f"pair-{at}-{'x' * 40 * (at % 3)}" for at in range(14)], ATTRIBUTES[:many], ("a" * 30, "b" * 30)
     )
-    panel, each_judge = score(run), judge_scores(run)
+    panel, each_judge = score(run), score(run, by_judge=True)
     figures = {f"{value:.2f}".removesuffix(".00") for value in np.asarray(panel.columns["score"])}
     for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
         lines = shown_at(width, run, view, scores)
@@ -203,13 +202,13 @@ def test_further_columns_come_behind_the_scores_and_before_the_texts_and_give_wa
     tmp_path: Path,
 ) -> None:
     run = run_of(tmp_path)
-    table = score_rows(score(run), run, with_text=True).whole()
+    table = score_rows(score(run), run, with_text=True).read_all()
     theirs = ["system", "data.data.score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
     assert table.column_names == [*OURS, *theirs, "prompt", "response"]
     assert table["system"].to_pylist() == ["small", "large", None]
     assert table["data.data.score"].to_pylist() == [9, None, None]
     assert table["tokens"].to_pylist() == [None, 2**53 + 1, None]
-    wide = score_rows(score(run), run, wide=True).whole()
+    wide = score_rows(score(run), run, wide=True).read_all()
     assert wide.column_names[-8:] == ["system", "score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
     assert [str(table.schema.field(name).type) for name in ("cost", "safe", "tokens")] == ["double", "bool", "int64"]
 
@@ -227,10 +226,10 @@ def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges
     with RunStore.create(tmp_path / "r", made, pairs) as store:
         store.append(answers)
     run = read_run(tmp_path / "r")
-    for table in (score_rows(score(run), run).whole(), score_rows(judge_scores(run), run).whole()):
+    for table in (score_rows(score(run), run).read_all(), score_rows(score(run, by_judge=True), run).read_all()):
         assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
-    for scores in (score(run), judge_scores(run)):
-        wide = score_rows(scores, run, wide=True).whole()
+    for scores in (score(run), score(run, by_judge=True)):
+        wide = score_rows(scores, run, wide=True).read_all()
         assert [name for name in wide.column_names if "system" in name] == ["system"]
         assert wide["system"].to_pylist() == ["of a", "of b"]
     frame = robin_cli.open_run(tmp_path / "r").scores()
@@ -248,11 +247,11 @@ def test_further_columns_come_out_whatever_they_are_called_and_hold(rows: list[d
         pairs = [Pair(f"p{at}", "p", f"r{at}", columns=each) for at, each in enumerate(rows)]
         run = make_run(Path(name) / "r", pairs, [[1, 2]] * len(rows))
         table, files = (
-            score_rows(score(run), run).whole(),
+            score_rows(score(run), run).read_all(),
             {fmt: Path(name) / f"s.{fmt}" for fmt in ("csv", "jsonl", "xlsx")},
         )
         for file in files.values():
-            export(Parts.of(table), {}, fmt=None, output=str(file))
+            export(table.to_reader(), {}, fmt=None, output=str(file))
         assert table.column_names[: len(OURS)] == OURS
         cells = list(csv.reader(io.StringIO(files["csv"].read_bytes().decode(), newline="")))
         assert [len(line) for line in cells] == [len(table.column_names)] * (1 + len(rows))

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from robin_cli.analysis.goals import Compare
 from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
-from robin_cli.analysis.rating_model import spread_of
-from robin_cli.analysis.run_compare import as_they_are
+from robin_cli.analysis.run_compare import compared
+from robin_cli.goals.own.compare import Compare
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.settings.addresses import judge_name
+from robin_cli.simulation.rating_model import spread_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import Already, Calls, calls_of, taken
@@ -254,7 +254,7 @@ def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]
             raise InputError(
                 f"{place}: does not tell of {attribute} on the scale {scale} ({has}); name a run that rates it so"
             )
-    found = as_they_are([run], lambda _: None, by=SYSTEM_COLUMN)
+    found = compared([run], lambda _: None, by=SYSTEM_COLUMN, as_they_are=True)
     spreads: list[PairedSpread] = []
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
         unit = float(scale.high - scale.low) if space.has_several_scales else 1.0

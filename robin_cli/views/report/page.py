@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.render.html import PageColumn
+from robin_cli.render.charts import picture
+from robin_cli.render.html import PageColumn, page_columns
 from robin_cli.render.text import plain
-from robin_cli.views.report.pictures import Picture
+from robin_cli.results.charts import Chart
+from robin_cli.results.tables import Table
 from robin_cli.views.report.rows import Texts, packed
 
 MOST_ROWS = 10_000
@@ -66,8 +69,8 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What the rows of the table are, in words.
+class Words:
+    """What is said of the rows of a table.
 
     Attributes:
         name: their heading.
@@ -82,7 +85,57 @@ class Rows:
     texts: Sequence[str]
 
 
-PAIRS = Rows("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response"))
+PAIRS = Words("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response"))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The table of a page, of which each row opens to texts.
+
+    Attributes:
+        table: all rows.
+        orders: those to choose from, the first the one that it opens with; of each the key of every row: the larger, the sooner
+            it comes, and nan: last. None for the order of the data.
+        bar: how its bars are drawn, under this ``heading``, with what they say.
+        scale: which of the bar's scales each row has, shape (rows,).
+        views: choices of rows, beside all; those on columns that the table does not show are left out.
+        texts: those of rows by number: of each its place among the texts, and these.
+    """
+
+    table: Table
+    orders: Mapping[Order, FloatArray | None]
+    bar: Bar
+    heading: tuple[str, str]
+    scale: Sequence[int] | NDArray[np.integer[Any]]
+    views: Sequence[View]
+    texts: Callable[[IntArray], tuple[IntArray, Texts]]
+    words: Words = PAIRS
+
+    def rows(self) -> IntArray:
+        """Return the rows that a page has room for."""
+        keys = [key for key in self.orders.values() if key is not None]
+        return first_rows(len(self.table), *keys)
+
+    def columns(self, rows: IntArray) -> list[PageColumn]:
+        """Return what a page shows of ``rows``."""
+        name, says = self.heading
+        return page_columns(self.table, rows, PageColumn(name, "bar", says, np.asarray(self.scale)[rows].tolist()))
+
+    def left_out(self, shown: int) -> str:
+        """Return what is said of rows of which only so many are ``shown``; "" where that is all."""
+        rows = len(self.table)
+        if shown == rows:
+            return ""
+        names = ", ".join(f"“{order.name}”" for order, key in self.orders.items() if key is not None)
+        return (
+            f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}, and of a "
+            "random sample. All that is said and drawn above is of all rows. The other "
+            f"{rows - shown:,} are left out; robin export has all."
+        )
+
+
+Tile = tuple[str, str, str]
+"""A figure: its name, its value, a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +144,26 @@ class Page:
 
     Attributes:
         title, subtitle: what was judged, and by whom.
-        headline: the few figures that matter most: name, value, a note.
+        headline: the few figures that matter most.
         warnings: what a reader must know before believing the figures.
         facts: everything else about the run, by name.
-        columns: the table, and ``pairs``: of each of its rows the pair's position in ``texts``.
-        bar: how its bars are drawn.
-        orders: the orders to choose from, the first the one that it opens with.
-        views: choices of rows, beside all.
-        left_out: rows that the table does not have, for they were too many.
-        rows: what they are.
+        listing: the rows.
     """
 
     title: str
     subtitle: str
-    headline: Sequence[tuple[str, str, str]]
+    headline: Sequence[Tile]
     warnings: Sequence[str]
-    pictures: Sequence[Picture]
+    charts: Sequence[Chart]
     facts: Mapping[str, Mapping[str, str]]
-    columns: Sequence[PageColumn]
-    pairs: Sequence[int]
-    texts: Texts
-    bar: Bar
-    orders: Sequence[Order]
-    views: Sequence[View] = field(default_factory=tuple)
-    left_out: str = ""
-    rows: Rows = PAIRS
+    listing: Listing
 
 
-def first_rows(*keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
-    """The rows that a table has, in their order: all, or ``most``, as many as fit with the largest of each key and of a sample.
+def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
+    """Return which of ``count`` rows a table has, rising: ``most``, as many as fit of the largest of each key and a sample.
 
     The sample is random, and the same for as many rows, so two reports of one run have the same.
     """
-    count = len(keys[0])
     if count <= most:
         return np.arange(count)
     best = np.full(count, count)
@@ -136,25 +176,32 @@ def first_rows(*keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
 
 
 def html(page: Page) -> str:
-    """The page as HTML. All that comes from data and models is escaped, or reaches the page as text through its script."""
+    """Return the page as HTML. All that comes from data and models is escaped, or reaches it as text through its script."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    listing, rows = page.listing, page.listing.rows()
+    columns, (place, texts) = listing.columns(rows), listing.texts(rows)
+    there = {each.name for each in columns}
     data = {
-        "columns": [{"name": each.name, "kind": each.kind} for each in page.columns],
-        "bar": asdict(page.bar),
-        "orders": [asdict(each) for each in page.orders],
-        "views": [asdict(each) for each in page.views],
-        "rows": packed(list(zip(*(each.values for each in page.columns), page.pairs, strict=True))),
-        "texts": page.texts.blocks,
-        "block": page.texts.block,
-        "headings": page.rows.texts,
+        "columns": [{"name": each.name, "kind": each.kind} for each in columns],
+        "bar": asdict(listing.bar),
+        "orders": [asdict(each) for each in listing.orders],
+        "views": [asdict(each) for each in listing.views if each.column in there],
+        "rows": packed(list(zip(*(each.values for each in columns), place.tolist(), strict=True))),
+        "texts": texts.blocks,
+        "block": texts.block,
+        "headings": listing.words.texts,
     }
     return environment.get_template("report.html.jinja").render(
         page=page,
+        pictures=map(picture, page.charts),
+        columns=columns,
+        texts=texts,
+        left_out=listing.left_out(len(rows)),
         plain=plain,
         style=style,
         script=script,

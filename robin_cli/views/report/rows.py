@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from robin_cli.analysis.run_compare import Compared
+from robin_cli.analysis.side_by_side import shared_pairs
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, distinct_judgments
@@ -45,7 +47,11 @@ class Texts:
     block: int
     longest: int | None
     most_answers: int | None
-    cut: bool
+
+    @property
+    def cut(self) -> bool:
+        """Whether they were."""
+        return self.longest is not None
 
 
 _SAID = ("rating", "expected_rating", "reason", "feedback", "text")
@@ -74,7 +80,7 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
                 break
         else:
             break
-    return Texts(blocks, _BLOCK, longest, most, cut=longest is not None)
+    return Texts(blocks, _BLOCK, longest, most)
 
 
 def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None) -> list[list[str]] | None:
@@ -151,3 +157,71 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
 
 def _cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+_Answer = Callable[[list[Any]], list[Any]]
+"""From an answer to what is shown of it."""
+
+
+def texts_of_pairs(
+    run: RunData, pair: NDArray[np.integer[Any]], tell: _Answer = lambda answer: answer
+) -> tuple[IntArray, Texts]:
+    """Return of each row its ``pair``'s place among the texts, and these."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    return place, _texts([run], run.pairs_at(pairs).__getitem__, [[[each]] for each in pairs.tolist()], tell)
+
+
+def texts_of_shared(
+    a: RunData, b: RunData, pair: IntArray, tell: _Answer = lambda answer: answer
+) -> tuple[IntArray, Texts]:
+    """Return the same of pairs of both, by their places in A, with the answers of both."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    at_a, at_b = shared_pairs(a, b)
+    others = at_b[np.searchsorted(at_a, pairs)].tolist()
+    places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
+    return place, _texts([a, b], a.pairs_at(pairs).__getitem__, places, tell)
+
+
+def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
+    """Return the same of prompts, by their numbers, each with the responses of both runs to it and the answers to these."""
+    prompts, place = np.unique(what, return_inverse=True)
+    of_each = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
+    places = list(zip(*(_answering(each, prompts) for each in of_each), strict=True))
+
+    def pair(at: int) -> Pair:
+        responses = [
+            f"{letter}: {run.pairs[one].response}"
+            for letter, run, mine in zip(_LETTERS, found.runs, places[at], strict=True)
+            for one in mine
+        ]
+        return Pair("", found.who.prompts[prompts[at]], "\n\n".join(responses))
+
+    return place, _texts(found.runs, pair, places, lambda answer: answer)
+
+
+def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
+    """The pairs of a run that answer each of ``prompts``; ``prompt``: which one each of its pairs answers."""
+    pairs = np.argsort(prompt, kind="stable")
+    first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
+    return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
+
+
+_LETTERS = ("A", "B")
+
+
+def _texts(
+    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]], tell: _Answer
+) -> Texts:
+    """Texts with the answers of ``runs``, of two each with its run's letter; ``places``: of each text its pairs in each."""
+    judged = [Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)]
+    letters = [[letter] for letter in _LETTERS] if len(runs) > 1 else [[]]
+
+    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
+        return [
+            [*tell(answer), *letter]
+            for letter, run, mine in zip(letters, judged, places[number], strict=True)
+            for one in mine
+            for answer in run.of(one, longest, most)
+        ]
+
+    return texts_of(len(places), pair, answers)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from robin_cli.analysis.paired import Difference
-from robin_cli.analysis.run_compare import Compared, as_they_are
+from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.results.charts import Chart, under_one_another
 from robin_cli.storage.reader import RunData
 from robin_cli.views.comparing import letters_of, notes_of, p_text, verdict
-from robin_cli.views.report import pictures
-from robin_cli.views.report.pictures import Draw, Picture, picture
 
 _MOST = 12
 """Differences that are drawn of one attribute, and told at the top of a page."""
@@ -26,7 +27,7 @@ def systems_in(run: RunData) -> tuple[Compared | None, list[str]]:
         return None, []
     left_out: list[str] = []
     try:
-        return as_they_are([run], left_out.append), left_out
+        return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
         return None, [f"{error}."] if run.manifest.compares else []
 
@@ -59,26 +60,20 @@ def _interval(one: Difference, sides: tuple[str, str]) -> str:
     )
 
 
-def pictures_of(found: Compared) -> list[Picture]:
-    """The differences with their intervals."""
+def charts_of(found: Compared) -> Iterator[Chart]:
+    """Yield the differences with their intervals."""
     letters = letters_of(found.systems)
-    panels: dict[str, Draw] = {}
+    panels = {}
     for name, listed in found.differences.items():
-        rows = {
-            " − ".join(letters[found.systems[system]] for system in (one.a, one.b)): (
-                one.difference,
-                one.ci_low,
-                one.ci_high,
+        if known := [one for one in listed[:_MOST] if not math.isnan(one.p)]:
+            values, low, high = (
+                np.array([getattr(one, each) for one in known]) for each in ("difference", "ci_low", "ci_high")
             )
-            for one in listed[:_MOST]
-            if not math.isnan(one.p)
-        }
-        if rows:
-            panels[name] = pictures.intervals(rows, "difference, in points")
-    if not panels:
-        return []
-    who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
-    says = [f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."]
-    says += [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)]
-    title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-    return [picture(title, " ".join(says), panels if len(panels) > 1 else next(iter(panels.values())))]
+            names = [" − ".join(letters[found.systems[system]] for system in (one.a, one.b)) for one in known]
+            panels[name] = under_one_another(names, values, (low, high), "difference, in points")
+    if panels:
+        who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
+        says = [f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."]
+        says += [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)]
+        title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
+        yield Chart(title, " ".join(says), panels)

@@ -10,11 +10,10 @@ from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError, typed
 from robin_cli.render.files import check_not_read
-from robin_cli.runner.inputs import sources_of
+from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.locking import is_locked
-from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.reader import read_run
-from robin_cli.views.report.page import html
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.views.report.page import Page, html
 from robin_cli.views.status import READ
 
 _FILE = "report.html"
@@ -37,23 +36,8 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     path = str(_place(runs)) if output is None else output
     if output != "-":
         _check(path, runs, own=own)
-    working = [is_locked(run) for run in runs]
     data = [read_run(run, READ) for run in runs]
-    if len(data) == 1 and data[0].manifest.is_pairwise:
-        from robin_cli.views.report import pairwise
-
-        page = pairwise.page_of(data[0], working=working[0])
-    elif len(data) == 1:
-        from robin_cli.views.report.single import page_of
-
-        page = page_of(data[0], working=working[0])
-    else:
-        from robin_cli.views.report.comparison import comparison_of
-        from robin_cli.views.report.pairwise import refuse_two
-
-        refuse_two(data)
-        page = comparison_of(data[0], data[1], working=(working[0], working[1]))
-    text = html(page).encode()
+    text = html(page_of(data, [is_locked(run) for run in runs])).encode()
     if output == "-":
         sys.stdout.buffer.write(text)
         return None
@@ -65,6 +49,17 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     return Path(path)
 
 
+def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
+    """Return what the report of one run shows, or of two; ``working``: whether a process is at work on each."""
+    from robin_cli.views.report import comparison, pairwise, single
+
+    if len(runs) == 1:
+        of_kind = {"rate": single.page_of, "prefer": pairwise.page_of}
+        return of_kind[runs[0].manifest.kind.name](runs[0], working=working[0])
+    pairwise.refuse_two(runs)
+    return comparison.comparison_of(*runs, working=(working[0], working[1]))
+
+
 def _place(runs: Sequence[Path]) -> Path:
     return runs[0] / _FILE if len(runs) == 1 else Path(_FILE)
 
@@ -72,8 +67,7 @@ def _place(runs: Sequence[Path]) -> Path:
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     """StorageError if ``path`` cannot be written, before minutes go into a report."""
     for run in runs:
-        data = sources_of(read_manifest(run))  # no run is the first thing to say
-        check_not_read(path, (name for name, _ in data))
+        check_not_read(path, files_read_by(run))  # no run is the first thing to say
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:

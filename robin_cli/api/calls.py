@@ -1,0 +1,155 @@
+"""What a script calls: load pairs, judge them, open, compare and merge runs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robin_cli.api.given import dataset_of, frame_of, labels_from, load
+from robin_cli.api.run import Run
+from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
+from robin_cli.judges.functions import Function
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
+from robin_cli.runner.checking import check_judges
+from robin_cli.runner.opening import open_run as open_configured
+from robin_cli.settings.reading import check_names, find_config, read_toml, together
+from robin_cli.settings.table import TABLE, Settings
+from robin_cli.settings.trust import Source
+from robin_cli.storage.manifest import read_manifest
+from robin_cli.views.messages import messages_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_pairs(
+    source: str | Path | Sequence[str | Path] | pd.DataFrame,
+    *,
+    columns: Mapping[str, str] | None = None,
+    group: str | None = None,
+    skip_bad_rows: bool = False,
+    limit: int | None = None,
+) -> list[Pair]:
+    """Prompt-response pairs, as ``robin judge`` reads them.
+
+    Args:
+        source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, an address (https, s3, gs, hf), several in a
+            list, or a DataFrame with columns ``prompt`` and ``response``.
+        columns: our names to the data's, as ``{"prompt": "question"}``; ``{"id": "-"}`` ignores the data's ids.
+        group: the column that says which responses belong together; each pair then has it.
+        skip_bad_rows: leave out rows that cannot be used.
+        limit: take the first so many.
+
+    Raises:
+        InputError: the data cannot be used; the message says which row and why.
+    """
+    found = load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs
+    return [replace(pair, columns=dict(pair.columns)) for pair in found]  # to be written as JSON, say, or changed
+
+
+def judge(
+    data: str | Path | Sequence[str | Path] | Sequence[Pair] | pd.DataFrame,
+    *,
+    judge: str | Function | None = None,
+    config: str | None = None,
+    **settings: Any,
+) -> Run:
+    """Spend a budget of judge calls over ``data``, as ``robin judge`` does; returns when it is spent.
+
+    A notebook's own event loop is left alone. Ctrl-C (or the notebook's stop button) lets calls under way finish, keeps all,
+    and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
+
+    Args:
+        data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a
+            DataFrame. With ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says
+            who wrote them; or rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
+        judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
+            answer, ``async`` or not, or the name of a judge that an installed package adds.
+        config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
+        settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
+            run="runs/mine", max_cost=5, quiet=True``; ``columns``, ``group``, ``skip_bad_rows`` and ``limit`` as in
+            :func:`load_pairs`. With a ``run`` that is there and has the same settings, that goes on.
+
+    Raises:
+        InputError: bad data or settings. EndpointError: the endpoint cannot be used. LimitReached: ``max_cost`` is reached.
+            StorageError: the disk. After each, what was received is in the run.
+    """
+    function, settings = handed_over(judge, settings)
+    check_names(settings.keys(), {each.name for each in TABLE.values() if each.in_python})
+    from_file = read_toml(find_config(config)) if config is not None else {}
+    chosen = Settings(**together(checked_keywords(settings), from_file), source=Source(config or "Python"))
+    check_judges(chosen, function)
+    messages = messages_for(quiet=chosen.quiet, notebook=True)
+    check_same(function, chosen.judge, Path(chosen.run or ""), messages)
+    with open_configured(chosen, messages.note, dataset_of(data, chosen, messages.note)) as store:
+        spend(store, chosen, messages, function)
+        return Run(store.path)
+
+
+def open_run(path: str | Path) -> Run:
+    """The run at ``path``, finished or not.
+
+    Raises:
+        RunError: there is none.
+    """
+    read_manifest(Path(path))
+    return Run(Path(path))
+
+
+def compare(
+    *runs: Run | str | Path,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    labels: str | Path | pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
+
+    Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
+
+    Args:
+        runs: two or more on the same prompts, or one with ``by``.
+        by: a column of the data that says which system answered.
+        match: a column that says which responses answer the same prompt, in place of the prompt's text.
+        anytime: intervals that hold however often one looks.
+        labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
+
+    Raises:
+        InputError: runs that cannot be compared, and what differs.
+    """
+    from robin_cli.views.comparing import comparison_of, table_of
+
+    if not runs:
+        raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
+    paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
+    notes: list[str] = []
+    found = comparison_of(paths, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
+    for line in notes:
+        warnings.warn(line, stacklevel=2)
+    return frame_of(table_of(found))
+
+
+def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:
+    """One run of shards: ``runs`` that were made apart, with the same settings, on different pairs.
+
+    They stay as they are. The budget of the new run is the sum of theirs; ``resume()`` goes on with what is left. What a user
+    should know, as that one of them was not finished, is in a warning.
+
+    Args:
+        runs: two or more; a path may be a glob.
+        output: the folder to make; there must be none.
+
+    Raises:
+        InputError: runs that are no shards of one run, and what differs. RunError: one of them is at work, or ``output`` is
+            there. StorageError: the disk.
+    """
+    from robin_cli.runner.merging import merge_runs
+
+    made = merge_runs([each.path if isinstance(each, Run) else each for each in runs], output)
+    for line in made.notes:
+        warnings.warn(line, stacklevel=2)
+    return Run(made.path)

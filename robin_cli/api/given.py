@@ -1,0 +1,136 @@
+"""What Python hands over - frames, pairs, files, functions - as robin's readers take it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from robin_cli.datasets import pairs as data_pairs
+from robin_cli.datasets.columns import FurtherColumns
+from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
+from robin_cli.datasets.pair_table import GrowingTable
+from robin_cli.datasets.pairs import Dataset
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
+from robin_cli.results.tables import Table
+from robin_cli.runner.inputs import pairs_of, prompts_of
+from robin_cli.settings.table import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, **options: Any) -> Dataset:
+    if not isinstance(options.get("columns") or {}, Mapping):
+        raise InputError(
+            f'columns={options["columns"]!r}: give a dict of our names to the data\'s, as {{"prompt": "question"}}'
+        )
+    if isinstance(source, (str, Path, Sequence)):
+        return read(source, **options)
+    return read(_parquet(source), called="DataFrame", **options)
+
+
+def labels_from(labels: str | Path | pd.DataFrame | None) -> str | Path | io.BytesIO | None:
+    return labels if labels is None or isinstance(labels, (str, Path)) else _parquet(labels)
+
+
+def _parquet(frame: pd.DataFrame) -> io.BytesIO:
+    """A DataFrame as robin's readers take it. InputError where a column cannot be written."""
+    table = io.BytesIO()
+    try:
+        frame.to_parquet(table, index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(
+            f"DataFrame: a column cannot be taken as it is ({error}); pass only the columns that are needed"
+        ) from error
+    return table
+
+
+def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> Dataset:
+    named = isinstance(data, (str, Path)) or (isinstance(data, Sequence) and _are_names(data))
+    if named or not isinstance(data, Sequence):
+        read = load_comparisons if settings.pairwise else data_pairs.load_pairs
+        found = pairs_of(settings, prompts_of(settings), notify, partial(load, data, read=read))
+        return (
+            found
+            if named
+            else replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
+        )
+    if settings.columns:
+        raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
+    if settings.group:
+        raise InputError(
+            f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
+        )
+    found = _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit], 0)
+    for said in (*found.notes, *found.columns_left_out):
+        notify(said)
+    if not settings.pairwise and any(pair.other is not None for pair in found.pairs):
+        raise InputError("judge: pairs hold two responses, and one is rated here; pairwise=True compares them")
+    return found
+
+
+def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
+    """The comparisons that pairs make; told apart, as all from no file, by what they are."""
+    found = comparisons_of(
+        _in_memory(list(data), 0),
+        reference=settings.reference,
+        skip_bad_rows=settings.skip_bad_rows,
+        limit=settings.limit,
+        wants_best=settings.decide is not None,
+    )
+    return replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
+
+
+def _are_names(data: Sequence[Any]) -> bool:
+    return bool(data) and all(isinstance(each, (str, Path)) for each in data)
+
+
+def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
+    """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
+    seen: set[str] = set()
+    digest = hashlib.sha256()
+    kept: list[Pair] = []
+    further = FurtherColumns()
+    for pair in pairs:
+        if not isinstance(pair, Pair):
+            raise InputError(f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them")
+        if pair.pair_id in seen:
+            raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
+        seen.add(pair.pair_id)
+        columns: dict[str, object] = dict(pair.columns)
+        kept.append(replace(pair, columns=further.of(columns, further.names_of(columns))) if columns else pair)
+        # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
+        known = {
+            name: value
+            for name, value in asdict(kept[-1]).items()
+            if name != "columns" and (name not in {"group", "other"} or value is not None)
+        }
+        asked_by = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS  # nothing that is asked hangs on others
+        known |= {name: kept[-1].columns[name] for name in asked_by if name in kept[-1].columns}
+        digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
+    if not pairs:
+        raise InputError("judge: no pairs")
+    without = [pair.pair_id for pair in pairs if not pair.group]
+    if 0 < len(without) < len(pairs):
+        raise InputError(
+            f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
+        )
+    growing = GrowingTable()
+    growing.extend(kept)
+    table = growing.table(further.forgotten)
+    return Dataset(table, skipped, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
+
+
+def frame_of(made: Table) -> pd.DataFrame:
+    """Return the rows of a table as files have them."""
+    frame: pd.DataFrame = made.rows().read_all().to_pandas()
+    return frame

@@ -1,0 +1,217 @@
+"""A run from Python: its tables as DataFrames, its status and report, and going on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robin_cli.analysis.scores import score
+from robin_cli.api.given import frame_of, labels_from
+from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
+from robin_cli.judges.functions import Function
+from robin_cli.model.errors import InputError
+from robin_cli.runner.checking import check_judges
+from robin_cli.runner.resuming import reopen_run, resumed
+from robin_cli.settings.reading import check_names
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE
+from robin_cli.storage.reader import RunData, read_run
+from robin_cli.views.agreement import agreement_table, calibration_table
+from robin_cli.views.judgments import judgment_table
+from robin_cli.views.messages import messages_for
+from robin_cli.views.pairwise import check_of_ratings, ranking_table, table_of_scores
+from robin_cli.views.preferences import preference_table
+from robin_cli.views.scores import decision_table
+from robin_cli.views.status import status_of
+from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Run:
+    """A run directory. Every method reads it anew, so one that is being worked on elsewhere can be watched.
+
+    Attributes:
+        path: where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
+        """The scores, a row a pair and attribute in the order of the data; ``with_text`` adds prompt and response.
+
+        ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
+
+        Of a pairwise run a row a comparison. Columns as in ``robin export``: see docs/columns.md. NaN where there is no value.
+        Behind them are the further columns of the data, by their names; one that has the name of another here is called
+        ``data.score`` and so on.
+
+        Raises:
+            InputError: ``wide`` of a pairwise run.
+        """
+        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide))
+
+    def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
+        """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
+        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide, by_judge=True))
+
+    def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
+        """The systems of a pairwise run, a row each, the best first.
+
+        Columns: see docs/columns.md.
+
+        Args:
+            length_control: take out what preferences go by length.
+
+        Raises:
+            InputError: the run is not pairwise, or its systems cannot be ranked, and why.
+        """
+        return frame_of(ranking_table(read_run(self.path), by_length=length_control, in_python=True))
+
+    def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
+        """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
+
+        Columns: see docs/columns.md.
+
+        Raises:
+            InputError: the run decides nothing.
+        """
+        data = self._rated("Run.decisions()")
+        return frame_of(decision_table(score(data), data, with_text=with_text))
+
+    def judgments(self) -> pd.DataFrame:
+        """Every judgment, in the order they came; also those that a process at work has in its journal."""
+        return frame_of(judgment_table(self.path))
+
+    def agreement(self) -> pd.DataFrame:
+        """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
+
+        Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
+
+        Raises:
+            InputError: the data has no human ratings, or none on the scale.
+        """
+        return frame_of(agreement_table(self._rated("Run.agreement()")))
+
+    def calibration(self) -> pd.DataFrame:
+        """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
+        pairs have.
+
+        Columns: see docs/columns.md. No row of what :meth:`agreement` does not state.
+
+        Raises:
+            InputError: as :meth:`agreement`.
+        """
+        return frame_of(calibration_table(self._rated("Run.calibration()")))
+
+    def preferences(self, *, messages: bool = False) -> pd.DataFrame:
+        """Which response of each group is better than which: a row for each that can be told apart from the group's best.
+
+        Columns: see docs/columns.md. With ``messages`` chosen and rejected are conversations that begin with the prompt, for
+        trainers of chat models.
+
+        Raises:
+            InputError: no group has two responses, or no two can be told apart.
+        """
+        return frame_of(preference_table(read_run(self.path), messages=messages))
+
+    def summary(
+        self,
+        by: str | None = None,
+        *,
+        threshold: float | None = None,
+        labels: str | Path | pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
+
+        Columns: see docs/columns.md. NaN where there is no value, and why is said on stderr.
+
+        Args:
+            labels: a file, or a DataFrame with columns pair_id and label, and attribute where there are several; without any,
+                the human ratings of the data.
+
+        Raises:
+            InputError: no such column, a threshold off the scale, labels that cannot be used.
+        """
+        data, said = read_run(self.path), messages_for(notebook=True)
+        given = given_labels(labels_from(labels), data)
+        return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
+
+    def labels_wanted(
+        self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
+
+        Columns: see docs/columns.md. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
+
+        Args:
+            by: a column of the data whose values are to be compared: whole prompts are drawn.
+            labels: as for :meth:`summary`; the draw goes on from them.
+
+        Raises:
+            InputError: nothing is left to label, or the labels cannot be used.
+        """
+        data = read_run(self.path)
+        return frame_of(labels_wanted_table(data, n=n, by=by, given=given_labels(labels_from(labels), data)))
+
+    def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
+        """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
+        return status_of(self.path, labels=labels_from(labels))
+
+    def report(self, output: str | Path | None = None) -> Path:
+        """Write the HTML report to ``output``, or into the run; where it is."""
+        from robin_cli.views.report.writing import write_report
+
+        written = write_report([self.path], None if output is None else str(output))
+        if written is None:
+            raise InputError("report: name a file, not standard output")
+        return written
+
+    def _rated(self, what: str) -> RunData:
+        """The run, where it holds ratings. InputError where ``what`` is asked of a pairwise one."""
+        data = read_run(self.path)
+        check_of_ratings(data, what, in_python=True)
+        return data
+
+    def resume(
+        self,
+        *,
+        budget: int | None = None,
+        budget_usd: float | None = None,
+        judge: str | Function | None = None,
+        **settings: Any,
+    ) -> Run:
+        """Go on with it, with a larger total ``budget`` if one is given; returns itself.
+
+        Args:
+            budget_usd: the same where the budget is of money.
+            judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
+                object needs one of its own, its attribute ``name``.
+            settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
+                ``api_key_env``, ``concurrency``, ``target_error``, ``guaranteed``, ``max_cost``, ``no_fuse``, ``price_in``,
+                ``price_out``, ``price_cached``, ``service_tier``, ``tier_fallback``, ``rpm``, ``tpm``, ``timeout``,
+                ``max_retries``, ``max_reply``, ``samples_per_request``, ``ray``, ``quiet``.
+
+        Raises:
+            As :func:`judge`.
+        """
+        function, settings = handed_over(judge, settings)
+        of_session = {Scope.SESSION, Scope.OUTPUT}
+        check_names(
+            settings.keys() - {"judge"},
+            {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
+        )
+        chosen = resumed(
+            self.path, checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}), in_python=True
+        )
+        check_judges(chosen, function)
+        messages = messages_for(quiet=chosen.quiet, notebook=True)
+        check_same(function, chosen.judge, self.path, messages)
+        with reopen_run(self.path, chosen) as store:
+            spend(store, chosen, messages, function)
+        return self

@@ -1,0 +1,129 @@
+"""Spend a budget from Python: in a thread with an event loop of its own, which Ctrl-C stops gently."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robin_cli.files.remote import scheme_of
+from robin_cli.judges.functions import Function, name_of, tells_itself
+from robin_cli.model.errors import InputError
+from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import Stop
+from robin_cli.runner.working import check_rated, work
+from robin_cli.settings.reading import checked, from_home
+from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
+from robin_cli.storage.manifest import FILE, read_manifest
+from robin_cli.storage.reader import count_answers
+from robin_cli.storage.store import RunStore
+from robin_cli.views.messages import Messages
+from robin_cli.views.progress import conclusion, goal_lines, shown
+
+if TYPE_CHECKING:
+    pass
+
+
+def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords as settings; files may be paths, from the home folder too."""
+    files = {name for name in settings.keys() & TABLE.keys() if TABLE[name].file}
+    named = {name: str(settings[name]) for name in files if isinstance(settings[name], (str, Path))}
+    paths = {name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()}
+    return checked({**settings, **paths}, "Python")
+
+
+class _Stopper:
+    """Carries a Ctrl-C from the thread that waits to the loop that works."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: Stop | None = None
+        self._times = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def around(self, stop: Stop) -> Iterator[None]:
+        with self._lock:
+            self._loop, self._stop = asyncio.get_running_loop(), stop
+            for _ in range(self._times):  # asked before there was anything to stop
+                stop.request()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._loop = None
+
+    def wait_for(self, future: Future[Outcome], messages: Messages) -> tuple[Outcome, bool]:
+        """What the work came to, and whether it was interrupted."""
+        interrupted = False
+        while True:
+            try:
+                return future.result(), interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                messages.note("stopping: calls under way may finish; once more stops now")
+                self.request()
+
+    def request(self) -> None:
+        with self._lock:
+            self._times += 1
+            if self._loop is not None and self._stop is not None:
+                self._loop.call_soon_threadsafe(self._stop.request)
+
+
+def handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple[Function | None, dict[str, Any]]:
+    """The function that is the judge, if one is, and the settings with its name."""
+    if judge is None:
+        return None, settings
+    if isinstance(judge, str):
+        return None, {**settings, "judge": judge}
+    if not callable(judge):
+        raise InputError(f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name")
+    return judge, {**settings, "judge": IN_PYTHON + name_of(judge)}
+
+
+def check_same(function: Function | None, judge: str, run: Path, messages: Messages) -> None:
+    """InputError where nothing tells whether ``function`` is the judge whose answers are in ``run`` already."""
+    if function is None or tells_itself(function):
+        return
+    name = judge.removeprefix(IN_PYTHON)
+    unnamed = f"the judge {name} has no name of its own (a lambda, a closure or an object)"
+    if not (run / FILE).exists():
+        messages.note(f"note: {unnamed}: to go on with its run later, give it one: its attribute name, a text")
+    elif read_manifest(run).own_settings["judge"] == judge and count_answers(run)[0]:
+        raise InputError(
+            f"{run}: {unnamed}, so nothing tells whether it is the one that answered here before. If it is, say so, "
+            f'judge.name = "{name}", and go on; for another, start a new run'
+        )
+
+
+def spend(store: RunStore, settings: Settings, messages: Messages, function: Function | None) -> None:
+    """Work until the budget is spent, in a thread with an event loop of its own: a notebook's is running already."""
+    stopper = _Stopper()
+
+    @contextmanager
+    def around(session: Session, stop: Stop) -> Iterator[None]:
+        with stopper.around(stop), shown(session, messages, quiet=settings.quiet):
+            yield
+
+    working = work(store, settings, notify=messages.note, around=around, function=function)
+    with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
+        outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
+    if outcome.worked:
+        for line in conclusion(outcome):
+            messages.note(line)
+    if interrupted:
+        messages.note(f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()")
+        raise KeyboardInterrupt
+    if outcome.to_run:
+        for line in (*outcome.to_run, f"once these commands have run: open_run({str(store.path)!r}).resume()"):
+            messages.note(line)
+        return
+    if outcome.worked:
+        check_rated(outcome, store.path)
+    for line in goal_lines(outcome, store.path, in_python=True):
+        messages.note(line)

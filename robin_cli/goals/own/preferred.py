@@ -1,0 +1,91 @@
+"""Goal: which response to each prompt is best, by comparisons of two at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
+from robin_cli.goals.base import Counts, Fact, Watch
+from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.matches import Matches
+from robin_cli.model.records import number_of
+from robin_cli.model.rivals import Rivals
+from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.questions.inquiry import Inquiry
+from robin_cli.storage.reader import RunData
+
+
+class DuelsWatch(ComparisonsWatch):
+    """Watches for which prompts the best response is certain."""
+
+    verdicts: DuelVerdicts
+
+    def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
+        super().__init__(matches)
+        margin = own["margin"] or DEFAULT_MARGIN
+        self.verdicts = DuelVerdicts(matches, counts, error_rate=own["error_rate"], margin=margin)
+
+    def ending(self, arms: Arms) -> ComparisonsEnding:
+        """Return how far the run came, and whether all that can be decided is decided."""
+        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.best(arms).is_over)
+
+    def standing(self, arms: Arms) -> list[Fact]:
+        """Return how many comparisons were asked, and for how many prompts the best is certain."""
+        sure, prompts = self.verdicts.decided
+        decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
+        return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
+
+
+@dataclass(frozen=True)
+class Preferred(Preferring):
+    """The response to each prompt that is preferred to all others."""
+
+    what: ClassVar[str] = "prompts"
+    asks_each: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where the run looks for the best response to each prompt."""
+        return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        """A comparison for each prompt."""
+        return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
+
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+        """Watch the best responses."""
+        del target, guaranteed
+        return DuelsWatch(self.matches, counts(), own)
+
+    def is_over(self, run: RunData, bound: float | None = None) -> bool:
+        """Return whether the best response is certain wherever it can be."""
+        del bound
+        return run_best(run).is_over
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return "best responses"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of prompts with another best response."""
+        return float((self._best(preference) != self._best(truth)).mean())
+
+    @cached_property
+    def _rivals(self) -> Rivals:
+        return Rivals(self.matches)
+
+    def _best(self, preference: FloatArray) -> IntArray:
+        """Return the place of the response to each prompt that leads; −1 where nothing is known of any."""
+        rows = self._rivals.rows
+        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
+        leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
+        return np.where(np.isnan(of_prompts).all(axis=1), -1, leader)

@@ -1,0 +1,189 @@
+"""Charts as data: series in panels. :mod:`robin_cli.render.charts` draws any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
+
+SIZE = (5.2, 3.6)
+"""Width and height in inches."""
+MANY = 1500
+"""Points, from which on their density says more than each of them."""
+_FEW = 12
+"""Intervals, up to which each has its number beside it."""
+BINS = 20
+
+Numbers = FloatArray | IntArray
+Kind = Literal["points", "line", "steps", "bars", "intervals", "shares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is drawn in one way.
+
+    Attributes:
+        kind: ``points``: a mark at each ``x`` and ``y``, or the density of them where they are MANY. ``line``: from each to the
+            next. ``steps``: ``y`` between every two of the edges ``x``. ``bars``: one to each ``x``, under one another.
+            ``intervals``: a mark at each place with a line from ``low`` to ``high``; an empty mark where these are nan.
+            ``shares``: a matrix ``y`` of shares, coloured by the side of a half that they are on.
+        name: in the legend; '' for none.
+        style: of a line, as matplotlib has it.
+        colour: which of the theme's marks.
+        low, high: the ends of intervals, of a line none or one at each place.
+        upright: intervals are along y, not along x.
+        texts: beside the marks.
+        is_bold: which shares are settled, shape of ``y``.
+    """
+
+    kind: Kind
+    x: Numbers
+    y: Numbers
+    name: str = ""
+    style: str = "-"
+    colour: int = 0
+    low: Numbers = field(default_factory=lambda: np.zeros(0))
+    high: Numbers = field(default_factory=lambda: np.zeros(0))
+    upright: bool = False
+    texts: Sequence[str] = ()
+    is_bold: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis: its label, and from where to where it goes; None for where the data ends.
+
+    Attributes:
+        names: of the places 0, 1, 2, …, in place of numbers.
+        beyond: texts at its other end, one a place, under a heading.
+        rule: where a dashed line crosses it.
+    """
+
+    label: str = ""
+    limits: tuple[float | None, float | None] | None = None
+    is_log: bool = False
+    names: Sequence[str] = ()
+    beyond: tuple[str, Sequence[str]] = ("", ())
+    rule: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Series on the same axes; ``diagonal``: the ends of a dashed line on which both axes are equal."""
+
+    series: Sequence[Series]
+    x: Axis
+    y: Axis
+    diagonal: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart: panels by name, under one another; ``says`` is read out in its place, and stands below it.
+
+    Attributes:
+        a_line: panels side by side.
+        size: width and height in inches, at least; wider than SIZE it has the page to itself.
+    """
+
+    title: str
+    says: str
+    panels: Mapping[str, Panel]
+    a_line: int = 1
+    size: tuple[float, float] = SIZE
+
+
+def chart(title: str, says: str, panel: Panel, *, size: tuple[float, float] = SIZE) -> Chart:
+    """Return a chart of one panel."""
+    return Chart(title, says, {"": panel}, size=size)
+
+
+def course(
+    calls: IntArray, run: FloatArray, evenly: FloatArray, label: str, also: tuple[str, FloatArray] | None = None
+) -> Panel:
+    """Return a measure of the run against ratings, and that of an even spread; ``also``: another of the run, and its name."""
+    lines = [
+        Series("line", calls, run, "this run", style="o-"),
+        *([] if also is None else [Series("line", calls, also[1], also[0], style=":")]),
+        Series("line", calls, evenly, "even spread (projected)", style="--", colour=1),
+    ]
+    return Panel(lines, Axis("ratings (log scale)", is_log=True), Axis(label, (0.0, None)))
+
+
+def histogram(
+    values: FloatArray, label: str, ends: tuple[float, float], things: str = "pairs", bins: int = BINS
+) -> Panel:
+    """Return how many ``things`` have which value."""
+    counts, edges = np.histogram(values[~np.isnan(values)], bins, ends)
+    return Panel([Series("steps", edges, counts)], Axis(label), Axis(things))
+
+
+def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Panel:
+    """Return one score against another, with the line on which both are equal. What is off the scale is drawn, too.
+
+    ``jitter``, a share of the scale, spreads what would hide one another.
+    """
+    both = ~(np.isnan(x) | np.isnan(y))
+    width = scale.high - scale.low
+    spread = np.random.default_rng(0).uniform(-jitter * width, jitter * width, int(both.sum()))
+    margin = 0.03 * width + jitter * width
+    low = min(scale.low, x[both].min(initial=scale.low)) - margin
+    high = max(scale.high, x[both].max(initial=scale.high)) + margin
+    return Panel(
+        [Series("points", x[both] + spread, y[both])],
+        Axis(names[0], (low, high)),
+        Axis(names[1], (scale.low - margin, scale.high + margin)),
+        diagonal=(scale.low, scale.high),
+    )
+
+
+def is_dense(panel: Panel) -> bool:
+    """Return whether the density of a panel's points is drawn, and not each."""
+    return any(each.kind == "points" and len(each.x) > MANY for each in panel.series)
+
+
+def marks_of(panels: Mapping[str, Panel]) -> str:
+    """Return what the points of panels are, in words."""
+    each = [name for name, panel in panels.items() if not is_dense(panel)]
+    if len(each) == len(panels):
+        return "Each mark is a pair."
+    stronger = "The stronger the colour, the more pairs"
+    return f"{stronger}; of {', '.join(each)} each mark is a pair." if each else f"{stronger}."
+
+
+def beside_numbers(
+    place: FloatArray, value: FloatArray, ends: tuple[FloatArray, FloatArray], counts: IntArray
+) -> Series:
+    """Return a value with its interval at each place, and how many it is of where these are few."""
+    texts = [f"{count:,}" for count in counts.tolist()] if len(counts) <= _FEW else []
+    return Series("intervals", place, value, low=ends[0], high=ends[1], upright=True, texts=texts)
+
+
+def under_one_another(
+    names: Sequence[str], value: FloatArray, ends: tuple[FloatArray, FloatArray], label: str, beyond: Sequence[str] = ()
+) -> Panel:
+    """Return a value with its interval for each name, and the line at 0; ``beyond``: the ranks, in place of the values."""
+    texts = [] if len(beyond) else [f"{each:+.2f}" for each in value.tolist()]
+    series = Series("intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts)
+    limits = (len(names) - 0.4, -1.1) if len(beyond) else (len(names) - 0.5, -0.7)
+    return Panel([series], Axis(label, rule=0.0), Axis("", limits, names=names, beyond=("ranks", beyond)))
+
+
+def bars(counts: Mapping[str, int], label: str) -> Panel:
+    """Return a count for each name."""
+    values, names = np.array([*counts.values()]), [*counts]
+    series = Series("bars", values, np.arange(len(names)), colour=1, texts=[f"{each:,}" for each in counts.values()])
+    return Panel([series], Axis(label), Axis("", (len(names) - 0.5, -0.5), names=names))
+
+
+def shares(names: Sequence[str], rate: FloatArray, is_bold: NDArray[np.bool_], labels: tuple[str, str]) -> Panel:
+    """Return a share of each row and column; ``labels``: what those of rows and of columns are."""
+    ends = (len(names) - 0.5, -0.5)
+    series = Series("shares", np.zeros(0), rate, is_bold=is_bold)
+    return Panel([series], Axis(labels[1], ends[::-1], names=names), Axis(labels[0], ends, names=names))

@@ -1,0 +1,423 @@
+"""What a run will come to before it is made: the experiment on judges drawn from what is known of its arms.
+
+What is known is a prior, the ratings of an earlier run, or the run's own pilot. Each simulated run has a judge of its own,
+drawn from that. Of many pairs some are simulated, whole groups of them together, with their share of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+from scipy.special import ndtri
+
+from robin_cli.goals.base import Goal
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.policies.base import Policy
+from robin_cli.simulation.experiment import World, spend
+from robin_cli.simulation.rating_model import draw_distributions
+from robin_cli.simulation.runs import Ratings
+
+RUNS = 30
+"""Simulated runs, each on a draw of its own of how the pairs vary."""
+
+QUANTILES = 200
+"""Ratings that a distribution is laid out as."""
+
+_ARMS_AT_MOST, _ARMS_AT_LEAST = 1_000, 50
+_STEPS_AT_MOST, _STEPS_OF_A_SEARCH = 200_000, 50_000
+_CALLS_OF_A_SEARCH = 2_000
+"""An arm, up to which a budget for an error is looked for."""
+
+_ARMS_FIRST = 20
+_STEPS_TO_THE_END, _ARMS_EVENLY = (40_000, 6_000), (300, 60)
+"""Where each arm is judged by itself, and where several are together, each of which takes the more time."""
+
+_CALLS_TO_THE_END = 1_000
+"""An arm, up to which the end of a run is looked for."""
+
+_POINTS = 12
+_LEAST = 1e-6
+_NOISE = 1.96
+"""Standard errors to either side that make 95 %."""
+
+PolicyAt = Callable[[int, FloatArray, Goal], Policy | None]
+"""The policy for a budget of the whole run, given the variances that it may know of the simulated arms (those that it begins
+with, else the true ones) and the goal over these; None for a budget that it refuses."""
+
+
+class Belief(Protocol):
+    """What is known of a judge before a run; ``goal``: that of the whole run."""
+
+    @property
+    def goal(self) -> Goal: ...
+
+    def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
+        """Return a judge for each run, of about so many arms, and the variances that a policy may know of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the arms of one attribute and judge before a run.
+
+    Attributes:
+        counts: how often each arm got each rating, shape (pairs, levels); zeros where nothing is known.
+        weights: of the mixture they come from, see :func:`robin_cli.simulation.rating_model.fit_mixture`.
+        variances: those that the scheduler begins with, shape (pairs,); None where it begins with none. All or none of them.
+    """
+
+    counts: IntArray
+    weights: FloatArray
+    variances: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RatingsBelief:
+    """What is known of a judge that rates: of each attribute and judge, as a pair's arms have them one after another."""
+
+    known: Sequence[Known]
+    goal: Goal
+
+    def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
+        """Draw pairs without replacement for each run, and how their ratings vary, from the posterior of each."""
+        sample = _Sample(self.goal, arms)
+        drawn = []
+        for _ in range(runs):
+            pairs = sample.pairs(rng)
+            drawn.append((pairs, self._ratings(pairs, rng)))
+        values = np.concatenate([each for _, each in drawn])
+        units = np.tile(sample.goal.space.units, runs)
+        ratings = Ratings(values, np.full(len(values), QUANTILES), units)
+        begun = [each.variances for each in self.known if each.variances is not None]
+        told = ratings.variances
+        if begun:
+            told = np.stack(begun, axis=1)[np.concatenate([pairs for pairs, _ in drawn])].ravel()
+        return World(ratings, sample.goal, runs), told
+
+    def _ratings(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair."""
+        of_each = [
+            quantiles(
+                # What hangs on how near to a threshold means are must not hang on where the grid's are.
+                draw_distributions(each.counts[pairs], each.weights, rng, between=self.goal.ends),
+                self.goal.space.scale_of(place),
+            )
+            for place, each in enumerate(self.known)
+        ]
+        return np.stack(of_each, axis=1).reshape(-1, QUANTILES)
+
+
+class _Sample:
+    """Some of the pairs of a run, or of its groups.
+
+    Attributes:
+        goal: the same over as many; its groups have the sizes that all have, in their proportions.
+    """
+
+    def __init__(self, goal: Goal, arms: int) -> None:
+        space, group = goal.space, goal.groups
+        pairs = len(space.pair_ids)
+        wanted = min(pairs, max(1, min(arms, _ARMS_AT_MOST) // space.arms_per_pair))
+        # Pairs that are simulated together, a row each, by the size of their group.
+        self._together = [np.arange(pairs)[:, None]] if group is None else _groups_by_size(group)
+        units = [len(each) for each in self._together]
+        self._taken = shares(units, max(1, round(sum(units) * wanted / pairs)))
+        self._taken[-1] = max(1, self._taken[-1])  # else there might be nothing to decide
+        sizes = np.repeat([each.shape[1] for each in self._together], self._taken)
+        ids = [str(number) for number in range(sizes.sum())]
+        groups = None if group is None else np.repeat(np.arange(len(sizes)), sizes)
+        self.goal = goal.over(replace(space, pair_ids=ids), groups)
+
+    def pairs(self, rng: np.random.Generator) -> IntArray:
+        """Pairs drawn without replacement."""
+        drawn = [
+            units[np.sort(rng.permutation(len(units))[:taken])]
+            for units, taken in zip(self._together, self._taken, strict=True)
+        ]
+        return np.concatenate([each.ravel() for each in drawn])
+
+
+def _groups_by_size(group: IntArray) -> list[IntArray]:
+    """The pairs of each group, a row a group, of the groups of each size, rising."""
+    by_group = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    sizes = np.array([len(each) for each in by_group])
+    return [np.stack([by_group[each] for each in np.flatnonzero(sizes == size)]) for size in np.unique(sizes)]
+
+
+def shares(sizes: Sequence[int], total: int) -> list[int]:
+    """``total`` divided among ``sizes`` in their proportions, as evenly as whole numbers go."""
+    ends = np.floor(np.cumsum(sizes) * total / sum(sizes) + 0.5).astype(np.int64)
+    return [int(each) for each in np.diff(ends, prepend=0)]
+
+
+def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
+    """Of each distribution over the scale, shape (size, QUANTILES)."""
+    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    values = np.full((len(distributions), QUANTILES), float(scale.low))
+    for below in distributions.cumsum(axis=1).T[:-1]:
+        values += places > below[:, None]
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a budget comes to.
+
+    Attributes:
+        each: by measure what each simulated run came to, as a run of all arms would, shape (RUNS,).
+        decisions: that were made in all of the runs together.
+        is_over: whether every run ended before the budget was spent.
+        arms: of each simulated run.
+    """
+
+    each: Mapping[str, FloatArray]
+    decisions: int
+    is_over: bool
+    arms: int
+
+    def mean(self, measure: str) -> float:
+        """The mean of ``measure`` over the runs."""
+        return float(self.each[measure].mean())
+
+    def sem(self, measure: str) -> float:
+        """Its standard error: the simulation's own noise."""
+        return float(self.each[measure].std(ddof=1)) / math.sqrt(len(self.each[measure]))
+
+
+def simulated(
+    belief: Belief,
+    some: float,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    rounds: int | None = None,
+    most: float = math.inf,
+) -> dict[int, Expected]:
+    """Spend each of ``budgets`` on judges drawn from ``belief``, of about ``some`` of the arms; by budget, rising.
+
+    Calls grow with the arms, and the largest error as the largest of so many normal variables does. Left out are budgets that
+    the policy refuses, and those of more than ``most`` calls.
+    """
+    world, told = belief.worlds(int(some), RUNS, rng)
+    space, arms = world.goal.space, len(belief.goal.space)
+    size = len(space)
+    low, high = space.ends
+    widest = float(((high - low) / space.units).max())
+    further = largest_normal(arms) / largest_normal(size)
+    decisions = RUNS * world.goal.decisions
+    found = {}
+    for budget, snapshot in spend(
+        *(world, lambda budget: policy_at(budget, told, world.goal), budgets, RUNS, rng),
+        rounds=rounds,
+        share=size / arms,
+        most=most,
+    ):
+        each, is_over = world.measured(snapshot), False
+        if "wce" in each:
+            worst = further * each.pop("wce")
+            each["worst"] = worst * min(1.0, widest / (worst.mean() or widest))
+        if belief.goal.ends:
+            is_over = bool((each["calls"] < snapshot.budget).all())
+            each["calls"] = each["calls"] * (arms / size)
+        found[budget] = Expected(each, decisions, is_over, size)
+    return dict(sorted(found.items()))
+
+
+def forecast(
+    belief: Belief,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    steps: int = _STEPS_AT_MOST,
+    rounds: int | None = None,
+) -> Mapping[int, Expected]:
+    """Simulate runs of every budget, which end when it is spent.
+
+    Args:
+        budgets: calls in all, rising, each at least the number of arms.
+        steps: about so many calls a run are simulated, if that leaves enough arms.
+        rounds: in which the calls go out; None: one call at a time.
+    """
+    arms = len(belief.goal.space)
+    some = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
+    return simulated(belief, some, policy_at, budgets, rng, rounds=rounds, most=_STEPS_AT_MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Calls for an error: ``about`` so many, ``at most`` the smallest budget simulated, or ``more than`` the largest."""
+
+    calls: int
+    relation: Literal["about", "at most", "more than"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Calls for something, of which the noise of the simulation leaves open from ``low`` to ``high``, with 95 %."""
+
+    needed: Needed
+    low: Needed
+    high: Needed
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a scheduler comes to.
+
+    Attributes:
+        expected: by budget, rising: those asked for, and for a run that ends by itself more in between.
+        end: calls until it ends, with those that 95 % of the runs lie between; None where it does not end by itself.
+    """
+
+    expected: Mapping[int, Expected]
+    end: Found | None = None
+
+
+def foresee(
+    belief: Belief,
+    policy_at: PolicyAt,
+    budgets: Sequence[int],
+    rng: np.random.Generator,
+    *,
+    least: int | None = None,
+    evenly: bool = False,
+    rounds: int | None = None,
+) -> Outlook:
+    """Simulate runs of every budget, and to their end where they have one.
+
+    Args:
+        budgets: calls in all, rising, each at least the number of arms.
+        least: the smallest of those in between; the smallest of ``budgets`` if not given.
+        evenly: the policy asks on where all is clear, so that there is the more to look at.
+        rounds: see :func:`forecast`. Then nothing in between is simulated, and the end is that of one call at a time.
+    """
+    if not belief.goal.ends:
+        return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
+    arms, first, last = len(belief.goal.space), least or budgets[0], budgets[-1]
+    several = belief.goal.is_together
+    most = max(last, calls_to_the_end(arms))
+
+    def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
+        wanted = sorted({*budgets, *further}) if rounds is None or evenly else budgets
+        return simulated(belief, size, policy_at, wanted, rng, rounds=None if evenly else rounds)
+
+    def grid(end: float) -> list[int]:
+        return [round(each) for each in np.geomspace(first, max(first, end), _POINTS).tolist()]
+
+    if evenly:
+        found = run(_ARMS_EVENLY[several], [*grid(last), *[most] * (not several)])
+        return Outlook(found, _end(found[max(found)], arms, evenly=True))
+    # A few pairs first, which say how far it is to the end, and so how many there is time for.
+    few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
+    if few is None:  # the policy refuses this, and so any smaller budget
+        return Outlook({}, Found(*[Needed(most, "more than")] * 3))
+    to_end = few.mean("calls") if few.is_over else math.inf
+    is_near = to_end <= last and rounds is None
+    size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
+    found = run(size, [*grid(min(last, 1.2 * to_end)), *[most] * is_near])
+    return Outlook(found, _end(found[most] if is_near else few, arms))
+
+
+def calls_to_the_end(arms: int) -> int:
+    """The calls up to which the end of a run is looked for."""
+    return _CALLS_TO_THE_END * arms
+
+
+def _end(found: Expected, arms: int, *, evenly: bool = False) -> Found:
+    """The calls of a run of all ``arms``, whose sums vary less than those of some.
+
+    An even spread goes on until the last is decided, which takes the longer, the more there are.
+    """
+    calls, grown = found.mean("calls"), arms / found.arms
+    if not found.is_over or (evenly and grown > 1):
+        return Found(*[Needed(_rounded(calls), "more than")] * 3)
+    noise = _NOISE * float(found.each["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
+    low, high = (Needed(_rounded(max(grown, calls + each)), "about") for each in (-noise, noise))
+    return Found(Needed(_rounded(calls), "about"), low, high)
+
+
+def _rounded(calls: float) -> int:
+    """To three significant digits."""
+    return int(float(f"{calls:.3g}"))
+
+
+def calls_for(error: float, expected: Mapping[int, Expected], measure: str = "worst", *, shift: float = 0.0) -> Needed:
+    """After how many calls the error is about ``error``.
+
+    Read off between the budgets, straight in logarithms, to two significant digits; never beyond them: a scheduler that leaves
+    steady pairs alone does not get better with the square root of the calls.
+
+    Args:
+        expected: by calls, rising.
+        shift: read it off so many standard errors of the simulation above its means.
+    """
+    budgets = np.array(list(expected), dtype=np.float64)
+    errors = [each.mean(measure) + shift * each.sem(measure) for each in expected.values()]
+    # More calls never make it worse: what rises is the noise of the simulation.
+    falling = np.minimum.accumulate(errors)
+    if error >= falling[0]:
+        return Needed(int(budgets[0]), "at most")
+    if error < falling[-1]:
+        return Needed(int(budgets[-1]), "more than")
+    calls = np.exp(np.interp(-np.log(error), -np.log(np.maximum(falling, _LEAST)), np.log(budgets)))
+    return Needed(int(float(f"{calls:.2g}")), "about")
+
+
+def calls_of_a_search(arms: int) -> int:
+    """The largest budget that :func:`budget_for` tries."""
+    return _CALLS_OF_A_SEARCH * max(arms, _ARMS_AT_LEAST)
+
+
+def budget_for(
+    error: float,
+    belief: Belief,
+    policy_at: PolicyAt,
+    rng: np.random.Generator,
+    *,
+    least: int,
+    measure: str = "worst",
+    evenly: bool = False,
+    rounds: int | None = None,
+) -> Found:
+    """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`calls_of_a_search`.
+
+    Four times further at a time, so that as many arms are simulated as a budget allows.
+
+    Args:
+        evenly: the policy takes whole rounds at once, so more arms can be simulated.
+        rounds: see :func:`forecast`.
+    """
+    arms = len(belief.goal.space)
+    most = max(least, calls_of_a_search(arms))
+    first, last = least, min(max(16 * arms, 2 * least), most)
+    expected: dict[int, Expected] = {}
+    steps = _STEPS_AT_MOST if evenly else _STEPS_OF_A_SEARCH
+
+    def found(start: int, end: int, points: int) -> Found:
+        budgets = np.unique(np.geomspace(start, end, points).round().astype(np.int64)).tolist()
+        for budget in [budget for budget in expected if start <= budget <= end]:
+            del expected[budget]
+        expected.update(forecast(belief, policy_at, budgets, rng, steps=steps, rounds=rounds))
+        if not expected:  # a scheduler that needs more to begin with
+            return Found(*[Needed(end, "more than")] * 3)
+        rising = dict(sorted(expected.items()))
+        return Found(*(calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
+
+    while (about := found(first, last, 9)).high.relation == "more than" and last < most:
+        first, last = max(least, last // 8), min(4 * last, most)
+    if about.needed.relation != "about" or about.high.relation != "about":
+        return about
+    # Once more nearby: where a scheduler begins to adapt the error falls more steeply than between the budgets so far.
+    return found(max(least, about.low.calls), about.high.calls, 9)
+
+
+def largest_normal(count: int) -> float:
+    """About the largest absolute value of ``count`` standard normal variables, at least 2: Φ⁻¹(1 − 1/(2·count))."""
+    return float(ndtri(1.0 - 0.5 / max(2, count)))

@@ -1,0 +1,298 @@
+"""The paper's experiment: schedulers on recorded ratings, many runs side by side.
+
+A simulated judge answers with one of a pair's recorded ratings, drawn with replacement; a pair's true score is the mean of
+its recorded ratings. Every run starts anew with draws of its own.
+
+What is asked is what :class:`~robin_cli.planning.planner.Planner` asks where every answer holds a rating and comes before the
+next block is chosen: whole rounds as long as the warm-up lasts, then blocks of the most urgent arms, with refits at the same
+numbers of ratings, and decisions looked at after the same numbers of calls. Or what it asks in rounds, where all answers of one
+come before the next is chosen. Contract tests hold the two equal, call by call, for every policy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.court import Court, Snapshot
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.refits import next_refit
+from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
+from robin_cli.planning.rounds import round_ends
+from robin_cli.planning.stopping import next_look
+from robin_cli.planning.urgency import NEVER, block_of, contest_of, most_urgent, urgency_by
+from robin_cli.policies.base import Policy
+
+_DRAWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Recorded ratings of K pairs, laid out for drawing.
+
+    Attributes:
+        values: shape (K, M), rows padded; ``sizes`` says how many of a row count.
+        sizes: ratings of each pair, shape (K,), at least 1.
+        units: what errors of each pair are counted in, in points of its scale, shape (K,); None for points.
+    """
+
+    values: FloatArray
+    sizes: IntArray
+    units: FloatArray | None = None
+
+    @classmethod
+    def of(cls, ratings: Sequence[NDArray[np.int64]]) -> Ratings:
+        """Lay out one array of ratings a pair."""
+        sizes = np.array([len(each) for each in ratings], dtype=np.int64)
+        values = np.zeros((len(ratings), int(sizes.max())))
+        for row, each in zip(values, ratings, strict=True):
+            row[: len(each)] = each
+        return cls(values, sizes)
+
+    @property
+    def means(self) -> FloatArray:
+        """True scores s_i, shape (K,)."""
+        return np.asarray(self.values.sum(axis=1) / self.sizes)
+
+    @property
+    def variances(self) -> FloatArray:
+        """True variances σ_i² (1/n), shape (K,)."""
+        spread = self.values - self.means[:, None]
+        inside = np.arange(self.values.shape[1]) < self.sizes[:, None]
+        return np.asarray((np.where(inside, spread, 0.0) ** 2).sum(axis=1) / self.sizes)
+
+    def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
+        """One rating of each of ``pairs``, of any shape."""
+        return self.values[pairs, (rng.random(pairs.shape) * self.sizes[pairs]).astype(np.int64)]
+
+
+def simulate(
+    ratings: Ratings,
+    policy: Policy,
+    budgets: Sequence[int],
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    worlds: int = 1,
+    court: Callable[[int], Court | None] = lambda _: None,
+    rounds: int | None = None,
+    first_fit: int | None = None,
+    block: int | None = None,
+) -> list[Snapshot]:
+    """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once.
+
+    Args:
+        worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
+            policy that knows variances knows those of all sets, shape (worlds · K,).
+        court: what decides in so many runs; None where nothing is to be decided. A run ends when everything is.
+        rounds: in which calls go out; each of ``budgets`` is then that of a run of its own. None: answers come at once.
+        first_fit: ratings at which a pooled policy is fitted first; None: as many as pairs.
+        block: pairs that are chosen at once; None: as many as in a run. Below 65 pairs that is one.
+
+    Returns:
+        A snapshot at each of ``budgets``, in rising order.
+    """
+    made = (ratings, policy, runs, rng, worlds, first_fit, block)
+    if rounds is not None:
+        return [_State(*made, court(runs)).in_rounds(budget, rounds) for budget in sorted(set(budgets))]
+    state = _State(*made, court(runs))
+    snapshots = []
+    for budget in sorted(set(budgets)):
+        state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
+        state.ask_adaptively(budget)
+        snapshots.append(state.snapshot(budget))
+    return snapshots
+
+
+def round_ends_of(
+    policy: Policy, budget: int, arms: int, rounds: int, *, may_end_early: bool = False
+) -> tuple[int, ...]:
+    """Calls spent at the end of each round, as a run by ``policy`` has them: an even spread is one, unless it may end early."""
+    first = 1 if policy.evenly and may_end_early else policy.warm_up
+    return round_ends(budget, arms, rounds, warm_up=first)
+
+
+class _State:
+    """Sums of every run, shape (runs, pairs) each, and how urgent each pair is in it."""
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        policy: Policy,
+        runs: int,
+        rng: np.random.Generator,
+        worlds: int,
+        first_fit: int | None,
+        block: int | None,
+        court: Court | None,
+    ) -> None:
+        self._ratings = ratings
+        self._rng = rng
+        self._runs = np.arange(runs)[:, None]
+        self._pairs = len(ratings.sizes) // worlds
+        self._world = np.arange(runs) % worlds
+        self._first_row = self._world[:, None] * self._pairs
+        self._block = block_of(self._pairs) if block is None else block
+        self.n, self.total, self.total_sq, self.pending = (np.zeros((runs, self._pairs)) for _ in range(4))
+        self._budget = 0
+        self._urgency: FloatArray | None = None
+        self._luck = np.empty((0, runs))
+        self._policy = policy
+        self._first_fit = self._pairs if first_fit is None else first_fit
+        self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
+        self._court = court
+        self._looks_at = np.inf if court is None else next_look(0, self._pairs)
+        turn = np.arange(self._pairs) if policy.turn is None else policy.turn
+        self._round = np.argsort(turn)
+        self._contests = policy.contests
+        self._contest_of = np.empty(0, dtype=np.int64)
+        if self._contests is not None:
+            self._contest_of = contest_of(self._contests, self._pairs)
+
+    def _is_over(self) -> bool:
+        return self._court is not None and bool(self._court.done.all())
+
+    def ask_evenly(self, budget: int) -> None:
+        """Go on in whole rounds, the pairs in their turn, up to ``budget`` calls a run."""
+        while self._budget < budget and not self._is_over():
+            start = self._budget % self._pairs
+            end = int(min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget))
+            pairs = np.broadcast_to(self._round[start:end], (len(self._runs), end - start))
+            self._add(self._runs, pairs, self._ratings.draw(self._first_row + pairs, self._rng))
+            self._budget += end - start
+            self._urgency = None
+            self._now_and_then()
+
+    def ask_adaptively(self, budget: int) -> None:
+        """Go on by the policy, a block of each run at a time, up to ``budget`` calls a run."""
+        while self._budget < budget and not self._is_over():
+            if not len(self._luck):
+                self._luck = self._rng.random((min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs)))
+            until = min(self._refit_at, self._looks_at, self._budget + len(self._luck))
+            count = int(max(1, min(self._block, until - self._budget)))
+            pair = most_urgent(self._urgencies(), count)
+            row = self._first_row + pair
+            luck, self._luck = self._luck[:count].T, self._luck[count:]
+            self._add(self._runs, pair, self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)])
+            self._look_at(pair)
+            self._budget += count
+            self._now_and_then()
+        self._luck = self._luck[:0]
+
+    def in_rounds(self, budget: int, rounds: int) -> Snapshot:
+        """All of ``budget`` in rounds, the first of them even."""
+        ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
+        even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs)) if self._policy.warm_up else 0
+        self._refit_at = self._looks_at = np.inf  # but when a round begins
+        for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
+            self._begin_round()
+            if self._is_over():
+                break
+            if self._budget < min(even, budget):
+                self.ask_evenly(end)
+            elif not self._ask_a_round(end):
+                break
+        return self.snapshot(budget)
+
+    def _ask_a_round(self, end: int) -> bool:
+        """Ask until ``end`` calls of each run are spent, or no arm of it may be asked any more; whether any was."""
+        room = end - self.n.sum(axis=1, keepdims=True)
+        if self._court is not None:
+            room[self._court.done] = 0.0
+        self._urgency = None
+        while room.any():
+            urgency = self._urgencies()
+            pair = most_urgent(urgency, max(1, min(self._block, int(room.max()))))
+            is_asked = (np.arange(pair.shape[1]) < room) & (urgency[self._runs, pair] > NEVER)
+            self.pending[self._runs, pair] += is_asked
+            self._look_at(pair)
+            asked = is_asked.sum(axis=1, keepdims=True)
+            room = np.where(asked > 0, room - asked, 0.0)
+        was_any = bool(self.pending.any())
+        self._budget = end
+        self._answer()
+        return was_any
+
+    def _begin_round(self) -> None:
+        if self._court is not None and self._budget:
+            self._court.look(self._sums())
+        if self._policy.refits and self._budget >= self._first_fit:
+            self._policy = self._policy.fitted(*self._sums())
+
+    def _answer(self) -> None:
+        """Add a rating for each call under way, those of a pair one after another."""
+        while self.pending.any():
+            run, pair = np.nonzero(self.pending)
+            self.pending[run, pair] -= 1.0
+            self._add(run, pair, self._ratings.draw(self._first_row[run, 0] + pair, self._rng))
+
+    def snapshot(self, budget: int) -> Snapshot:
+        """All runs as they stand, which is with ``budget`` calls, or with fewer where everything was decided before."""
+        with np.errstate(invalid="ignore"):
+            estimates = self.total / self.n
+        truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
+        errors = np.abs(estimates - truth)
+        if self._ratings.units is not None:
+            errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
+        verdict = None if self._court is None else self._court.verdict(self._sums(), truth)
+        return Snapshot(budget, self.n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
+
+    def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> None:
+        """Add a rating of each pair of each run, but those that are over; no pair of a run is there twice."""
+        if self._court is not None:
+            run, pair = (np.broadcast_to(each, rating.shape).ravel() for each in (run, pair))
+            on = ~self._court.done[run]
+            run, pair, rating = run[on], pair[on], rating.ravel()[on]
+            self._court.add(run, pair, rating)
+        self.n[run, pair] += 1.0
+        self.total[run, pair] += rating
+        self.total_sq[run, pair] += rating * rating
+
+    def _now_and_then(self) -> None:
+        """Decide anew and fit the policy anew, if it is time."""
+        if self._court is not None and self._budget >= self._looks_at:
+            self._looks_at = next_look(self._budget, self._pairs)
+            if self._court.look(self._sums()):
+                self._urgency = None
+        if self._budget >= self._refit_at:
+            self._policy = self._policy.fitted(*self._sums())
+            self._refit_at = next_refit(self._budget, self._first_fit)
+            self._urgency = None
+
+    def _urgencies(self) -> FloatArray:
+        """How urgent each pair of each run is, shape (runs, pairs)."""
+        if self._urgency is None:
+            self._urgency = np.empty(self.n.shape)
+            self._look_at(np.broadcast_to(np.arange(self._pairs), self.n.shape))
+        return self._urgency
+
+    def _look_at(self, pair: IntArray) -> None:
+        """Compute anew how urgent these pairs of each run are, shape (runs, …), and those that they are in contests with."""
+        assert self._urgency is not None  # noqa: S101  # _urgencies came first
+        run, first_row, there = self._runs, self._first_row, None
+        columns = (self.n, self.pending, self.total, self.total_sq)
+        if self._contests is None:
+            n, pending, total, total_sq = (each[run, pair] for each in columns)
+        else:
+            members = self._contests[self._contest_of[pair]]
+            if pair.shape == self.n.shape:
+                members = np.broadcast_to(self._contests, (len(run), *self._contests.shape))
+            there, pair = members >= 0, np.maximum(members, 0)
+            run, first_row = (np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row))
+            n, pending, total, total_sq = (np.where(there, each[run, pair], 0.0) for each in columns)
+        urgency = urgency_by(self._policy, n, pending, total, total_sq, first_row + pair)
+        if self._court is not None:
+            may_be_asked = pending < ASKED_FOR_EACH_KNOWN * np.maximum(n, 0.5)
+            urgency = np.where(may_be_asked & ~self._court.settled[run, pair], urgency, NEVER)
+        if there is None:
+            self._urgency[run, pair] = urgency
+        else:
+            self._urgency[run[there], pair[there]] = urgency[there]
+
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """n, Σx and Σx², shape (runs, K)."""
+        return self.n, self.total, self.total_sq

@@ -1,0 +1,182 @@
+"""What the report of a run draws of its ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from robin_cli.analysis.calibration import bins_of
+from robin_cli.analysis.curve import curve_of, decision_curve_of
+from robin_cli.analysis.decisions import SETTLED, Decided
+from robin_cli.analysis.run_agreement import Subject, subjects
+from robin_cli.analysis.scores import Scores
+from robin_cli.goals.decided import things, wrong_text
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.records import Scale
+from robin_cli.results import charts
+from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
+from robin_cli.storage.reader import RunData
+from robin_cli.views import status
+
+_EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
+
+
+def rated_charts(
+    run: RunData, facts: dict[str, Any], scores: Scores, of_judges: Scores | None = None
+) -> Iterator[Chart]:
+    """Yield the charts of a run with these scores; ``of_judges``: those of each judge, if several."""
+    by_attribute = dict(subjects(run, [scores]))
+    by_label = by_attribute if of_judges is None else dict(subjects(run, [of_judges]))
+    varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
+    if scores.decided is not None:
+        yield from _decisions_over_calls(run, scores.decided, facts)
+    if varied:
+        yield _allocation(facts, by_label)
+    if scores.decided is None:  # else calls are spent to lower neither
+        yield from _courses(run, facts)
+    yield _histograms("Scores", "How many pairs have which score.", by_attribute)
+    if varied:
+        yield _variances(by_label)
+    if of_judges is not None:
+        says = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
+        yield _histograms("Scores of each judge", says, by_label)
+    yield from _human(facts, by_attribute, by_attribute | by_label)
+
+
+def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
+    """The largest variance of all that are on ``scale``."""
+    mine = [each.column("variance") for each in by_label.values() if each.scale == scale]
+    return float(np.nanmax(np.concatenate(mine), initial=0.25))
+
+
+def _allocation(facts: dict[str, Any], by_label: Mapping[str, Subject]) -> Chart:
+    evenly = facts["ratings"] / max(1, facts["arms"])
+    most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
+
+    def panel(mine: Subject) -> Panel:
+        variances, widest = mine.column("variance"), _widest(by_label, mine.scale)
+        there = ~np.isnan(variances)
+        return Panel(
+            [Series("points", variances[there], mine.column("n")[there])],
+            Axis("variance of a pair's ratings", (-0.03 * widest, 1.03 * widest)),
+            Axis("ratings", (0.0, 1.05 * most), rule=evenly),
+        )
+
+    each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
+    a_judge = " and a judge" * (len(facts["judges"]) > 1)
+    says = f"Each mark is a pair{a_judge}. An even spread would have given each {each_got} ratings (dashed)."
+    return Chart("Where the budget went", says, {name: panel(each) for name, each in by_label.items()})
+
+
+def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
+    panels = {
+        name: charts.histogram(each.scores, "score", (each.scale.low, each.scale.high)) for name, each in split.items()
+    }
+    return Chart(title, says, panels)
+
+
+def _variances(by_label: Mapping[str, Subject]) -> Chart:
+    panels = {
+        name: charts.histogram(
+            each.column("variance"), "variance of a pair's ratings", (0.0, _widest(by_label, each.scale))
+        )
+        for name, each in by_label.items()
+    }
+    says = "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same."
+    return Chart("Variances", says, panels)
+
+
+def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]) -> Iterator[Chart]:
+    """Scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
+    agreement = facts["agreement"]
+    shown = {name: each for name, each in split.items() if name in agreement}
+    if shown:
+        panels = {
+            name: charts.against(each.human, each.scores, ("human rating", "score"), each.scale, jitter=0.03)
+            for name, each in shown.items()
+        }
+        lines = [
+            f"{name}: " * (len(shown) > 1) + status.agreement_line(agreement[name])
+            for name in by_attribute
+            if name in shown
+        ]
+        marks = f"{charts.marks_of(panels)} Pairs are spread sideways a little; on the dashed line both agree."
+        yield Chart("Scores against human ratings", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
+    for attribute, levels in facts["calibration"].items():
+        if levels and attribute in by_attribute:
+            scale = by_attribute[attribute].scale
+            yield chart(
+                f"Human {attribute} by score",
+                f"Mean human rating of the pairs whose scores are nearest to one {_step(scale)}, at their mean score, with "
+                "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
+                f"average. By levels: {status.levels_line(agreement[attribute])}.",
+                _calibration(levels, attribute, scale),
+            )
+
+
+def _calibration(levels: list[dict[str, Any]], attribute: str, scale: Scale) -> Panel:
+    score, human, low, high, count = (
+        np.array([each[name] for each in levels], dtype=np.float64)
+        for name in ("mean_score", "mean_human", "ci_low", "ci_high", "n")
+    )
+    series = charts.beside_numbers(score, human, (low, high), count.astype(np.int64))
+    return Panel([series], Axis(f"score of {attribute}"), Axis(f"human {attribute}"), diagonal=(scale.low, scale.high))
+
+
+def _step(scale: Scale) -> str:
+    """What :func:`~robin_cli.analysis.calibration.calibration` takes together, in words."""
+    starts = bins_of(scale)
+    return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
+
+
+def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
+    curve = curve_of(run)
+    if len(curve.calls) < 2:
+        return
+    single = " of single judges" if len(facts["judges"]) > 1 else ""
+
+    def at_end(own: FloatArray, even: FloatArray) -> str:
+        ends = [status.error_of(facts, float(each[-1])) for each in (own, even)]
+        return f"{_EVEN} At the end {ends[0]} against {ends[1]}."
+
+    yield chart(
+        "Largest standard error",
+        f"The least certain of {curve.arms:,} scores{single}, by the spread of its ratings: an estimate, and what the "
+        f"calls are spent to lower. {at_end(curve.error, curve.even_error)}",
+        charts.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
+    )
+    yield chart(
+        "Guaranteed bound",
+        f"With 95 % confidence none of {curve.arms:,} scores{single} is further off, whenever one looks. It also covers "
+        f"what ratings have not shown yet, so the pairs with the fewest set it. {at_end(curve.bound, curve.even_bound)}",
+        charts.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
+    )
+
+
+def _decisions_over_calls(run: RunData, decided: Decided, facts: dict[str, Any]) -> Iterator[Chart]:
+    curve = decision_curve_of(run, decided.task)
+    if len(curve.calls) < 2:
+        return
+    found = facts["decisions"]
+    at_end = found["certified"] / max(1, found["of"])
+    own, even = (wrong_text(float(each[-1])) for each in (curve.doubt, curve.even_doubt))
+    enough = ("evidence enough for one", 100 * curve.settled)
+    yield Chart(
+        "Decided over calls",
+        f"Above, which share of {things(found)} is certified; below, which share of the leanings, what the means alone "
+        f"say, is likely wrong, by an estimate. {_EVEN} Dotted: decisions with the evidence that one alone needs. They are "
+        f"asked no more, and certified together once about {100 / SETTLED:.0f} % have it; so before its end a run may have "
+        "fewer certified than an even spread, which goes on asking what is clear. At the end "
+        f"{100 * at_end:.0f} % are certified, against {100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings "
+        f"likely wrong, against {even}.",
+        {
+            "certified": charts.course(
+                curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %", also=enough
+            ),
+            "leanings likely wrong": charts.course(
+                curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"
+            ),
+        },
+    )
