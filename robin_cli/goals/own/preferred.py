@@ -48,6 +48,7 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = "The run ends when the best response to each prompt is certain."
 
     @classmethod
     def of(cls, source: Source) -> Self | None:
@@ -68,6 +69,11 @@ class Preferred(Preferring):
         """Return whether the best response is certain wherever it can be."""
         del bound
         return run_best(run).is_over
+
+    @property
+    def has_win_rates(self) -> bool:
+        """Systems are not ranked."""
+        return False
 
     @property
     def wrongs(self) -> str:
