@@ -56,7 +56,9 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     least = np.partition(urgency, -count, axis=-1)[..., -count, None]
     is_found = urgency >= least
     surplus = is_found.sum(axis=-1) - count
-    for place in map(tuple, np.argwhere(surplus)) if surplus.any() else ():  # as urgent as the last: of these the lowest
+    for place in (
+        map(tuple, np.argwhere(surplus)) if surplus.any() else ()
+    ):  # as urgent as the last: of these the lowest
         ties = np.flatnonzero(urgency[place] == least[place])
         is_found[place][ties[len(ties) - surplus[place] :]] = False
     found = np.nonzero(is_found)[-1].reshape(*urgency.shape[:-1], count)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, per_arm, root
+from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, per_arm, root, squares_within
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
@@ -72,7 +72,7 @@ class Deciding(Policy):
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """The same with g from these ratings."""
         freedom = np.maximum(n - 1.0, 0.0)
-        squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
+        squares = squares_within(n, total, total_sq)
         of_kind = [self.task.kind == each for each in range(self.pooled.shape[-1])]
         within, seen = (
             # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
@@ -123,5 +123,4 @@ class Responses(NamedTuple):
 
 def _even(task: Task) -> FloatArray:
     """The variance of a rating drawn evenly from the scale, by ``task.kind``."""
-    even = np.array([((scale.high - scale.low + 1) ** 2 - 1) / 12 for scale in task.space.scales])
-    return np.repeat(even, task.space.raters)
+    return np.repeat([scale.even_variance for scale in task.space.scales], task.space.raters)
