@@ -19,9 +19,9 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.agreement import agreement_table, calibration_table
 from robin_cli.views.judgments import judgment_table
 from robin_cli.views.messages import messages_for
-from robin_cli.views.pairwise import check_of_ratings, check_view, comparison_table, ranking_table
+from robin_cli.views.pairwise import check_of_ratings, ranking_table, table_of_scores
 from robin_cli.views.preferences import preference_table
-from robin_cli.views.scores import decision_table, score_table
+from robin_cli.views.scores import decision_table
 from robin_cli.views.status import status_of
 from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
@@ -54,19 +54,11 @@ class Run:
         Raises:
             InputError: ``wide`` of a pairwise run.
         """
-        data = read_run(self.path)
-        if data.manifest.is_pairwise:
-            _check_not_wide(wide)
-            return frame_of(comparison_table(data, with_text=with_text))
-        return frame_of(score_table(score(data), data, with_text=with_text, wide=wide))
+        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide))
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
-        data = read_run(self.path)
-        if data.manifest.is_pairwise:
-            _check_not_wide(wide)
-            return frame_of(comparison_table(data, with_text=with_text, by_judge=True))
-        return frame_of(score_table(score(data, by_judge=True), data, with_text=with_text, wide=wide))
+        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide, by_judge=True))
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
@@ -146,7 +138,7 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = self._rated("Run.summary()"), messages_for(notebook=True)
+        data, said = read_run(self.path), messages_for(notebook=True)
         given = given_labels(labels_from(labels), data)
         return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
@@ -164,7 +156,7 @@ class Run:
         Raises:
             InputError: nothing is left to label, or the labels cannot be used.
         """
-        data = self._rated("Run.labels_wanted()")
+        data = read_run(self.path)
         return frame_of(labels_wanted_table(data, n=n, by=by, given=given_labels(labels_from(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
@@ -223,7 +215,3 @@ class Run:
         with reopen_run(self.path, chosen) as store:
             spend(store, chosen, messages, function)
         return self
-
-
-def _check_not_wide(wide: bool) -> None:  # noqa: FBT001
-    check_view(sort=TABLE["sort"].default, wide=wide)

@@ -48,8 +48,8 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
-"""What a pairwise run has nothing of."""
+_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION}
+"""What a pairwise run has nothing of: its data holds no verdicts of people."""
 
 
 app = typer.Typer()
@@ -147,16 +147,15 @@ def export(
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
-    from robin_cli.runner.inputs import sources_of
-    from robin_cli.storage.manifest import read_manifest, settings_of
+    from robin_cli.runner.inputs import files_read_by
+    from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.judgments import judgment_table
     from robin_cli.views.messages import messages_for
     from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
-    read = [name for name, _ in sources_of(read_manifest(run))]
-    check_output(given.format, given.output, read if labels is None else [*read, labels])
+    check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():
@@ -181,22 +180,16 @@ def _table_of(
     run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
 ) -> Table:
     """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import score
     from robin_cli.views.agreement import agreement_table, calibration_table
-    from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
+    from robin_cli.views.pairwise import ranking_table, table_of_scores
     from robin_cli.views.preferences import preference_table
-    from robin_cli.views.scores import score_table
     from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
     by, labels = options["by"], given_labels(options["labels"], run)
 
     def scores() -> Table:
-        if run.manifest.is_pairwise:
-            check_view(sort=given.sort, wide=given.wide)
-            return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = score(run, by_judge=what is What.JUDGE_SCORES)
-        sort = given.sort if given.format == "table" else None
-        return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
+        sort, by_judge = given.sort if given.format == "table" else None, what is What.JUDGE_SCORES
+        return table_of_scores(run, sort=sort, with_text=given.with_text, wide=given.wide, by_judge=by_judge)
 
     def ranking() -> Table:
         said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table

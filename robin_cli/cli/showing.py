@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from robin_cli.results.tables import Table
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
@@ -79,3 +81,23 @@ def show(
     export(
         tables[0].rows(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
     )
+
+
+def deliver(run: Path, settings: Settings) -> None:
+    """Print or write the scores of a run as ``settings`` say."""
+    from robin_cli.model.errors import StorageError, typed
+    from robin_cli.storage.manifest import settings_of
+    from robin_cli.storage.reader import read_run
+    from robin_cli.views.messages import messages_for
+    from robin_cli.views.pairwise import table_of_scores, tables_beside
+
+    data, for_people = read_run(run), is_for_people(settings)
+    messages = messages_for(quiet=settings.quiet)
+    try:
+        sort = settings.sort if for_people else None
+        table = table_of_scores(data, sort=sort, with_text=settings.with_text, wide=settings.wide)
+        show([table, *(tables_beside(data) if for_people else ())], settings, settings_of(run), messages.note)
+    except StorageError as error:
+        raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
+    if settings.output not in {None, "-"}:
+        messages.note(f"scores: {settings.output}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import Arms, FloatArray, IntArray
-from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import things_rated
@@ -22,10 +22,14 @@ from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 from robin_cli.planning.stopping import StoppingRule, Verdicts
 from robin_cli.policies.base import DEFAULT_MARGIN, Setup
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 Fact = tuple[str, str]
 """A name and a value, as a display shows them."""
+
+Words = Callable[[float], str]
+"""Writes an error in the unit of the run's errors."""
 
 Counts = Callable[[], LevelCounts]
 """Reads how often each arm got each level; called only where a goal needs that."""
@@ -100,38 +104,6 @@ class Watch(ABC):
         """Return how the run stands, for displays; ``arms`` may change meanwhile."""
 
 
-class Source(Protocol):
-    """What goals are made from: the settings of a run, its arms, and what its data say, which is read where a goal asks.
-
-    Attributes:
-        own: the run's own settings, by name.
-    """
-
-    @property
-    def own(self) -> Mapping[str, Any]: ...
-    @property
-    def space(self) -> ArmSpace: ...
-    @property
-    def is_pairwise(self) -> bool:
-        """Whether calls compare two responses."""
-
-    @property
-    def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
-
-    @property
-    def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,)."""
-
-    @property
-    def systems(self) -> Systems:
-        """Which system answered each pair."""
-
-    @property
-    def matches(self) -> Matches:
-        """What the comparisons of a pairwise run are of."""
-
-
 class Goal(ABC):
     """What a user wants to know of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
 
@@ -140,19 +112,28 @@ class Goal(ABC):
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         asks_all: whether every arm must be asked once.
+        ends: whether a run ends by itself, before its budget is spent.
+        columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
+            _sem, and ``what``.
+        what: may be wrong, in words, where ``columns`` have it.
+        simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
     """
 
     is_usual: ClassVar[bool] = False
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     asks_all: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
+    what: ClassVar[str] = ""
+    simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
     systems: Systems | None = None
     matches: Matches | None = None
 
     @classmethod
     @abstractmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
 
     @property
@@ -217,6 +198,15 @@ class Goal(ABC):
                 f"with --limit {max(1, budget // space.arms_per_pair)}"
             )
 
+    def across(self, part: IntArray) -> str:
+        """Return what a user should know of a run that is put together of parts; "" for nothing.
+
+        Args:
+            part: of which one each pair is, shape (pairs,).
+        """
+        del part
+        return ""
+
     def caution(self, budget: int) -> str:
         """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""
         del budget
@@ -237,6 +227,58 @@ class Goal(ABC):
         """Return whether ``run`` has reached its goal; ``bound``: the error bound of its scores, where it is known already."""
         del run, bound
         return False
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The group of each pair where whole groups are simulated, numbered from 0, shape (pairs,); None: each by itself."""
+        return None
+
+    @property
+    def is_together(self) -> bool:
+        """Whether what is to be found hangs on several arms of a kind, so that a simulation takes longer."""
+        return False
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions there are."""
+        return 0
+
+    def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
+        """Return the same goal over other arms; ``groups``: of their pairs, where these have some."""
+        del groups
+        return replace(self, space=space)  # type: ignore[type-var]  # every goal is a dataclass
+
+    def court(self, runs: int) -> Court | None:
+        """Return what decides in so many simulated runs; None where nothing is to be decided."""
+        del runs
+        return None
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return what simulated runs get wrong, by measure, shape (runs,) each; what else is measured may have other shapes.
+
+        Here the errors of scores, in the unit of the space.
+
+        Args:
+            truth: the true means of all arms, shape (runs, K).
+        """
+        del truth
+        return {"wce": found.wce, "mean": found.mean_error}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return what is known when a budget is spent, in words; "" where that is not forecast.
+
+        Args:
+            row: figures of a forecast by name, None where nothing is known.
+        """
+        if row["worst_error"] is None:
+            return ""
+        return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
+
+
+def share_text(share: float) -> str:
+    """Write a share as people read it: 12 %, 0.6 %, and none as such."""
+    percent = 100.0 * share
+    return "none" if not share else f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def same(values: Sequence[float], others: Sequence[float]) -> bool:

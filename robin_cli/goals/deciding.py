@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
+
+from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, same
+from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words, same, share_text
 from robin_cli.goals.decided import decided_text, decision_facts
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import MARGIN
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
@@ -75,7 +78,16 @@ class DecisionsWatch(Watch):
 
 @dataclass(frozen=True)
 class Deciding(Goal):
-    """Decisions on the judges' own mean, each certified or open."""
+    """Decisions on the judges' own mean, each certified or open; wrong by more than the margin."""
+
+    ends: ClassVar[bool] = True
+    columns: ClassVar[tuple[str, ...]] = (
+        "wrong_mean",
+        "wrong_sem",
+        "certified_mean",
+        "certified_wrong_mean",
+        "calls_mean",
+    )
 
     space: ArmSpace
     task: Task
@@ -103,3 +115,41 @@ class Deciding(Goal):
         verdicts = RunVerdicts(self.task, LevelCounts.of(run))
         verdicts.look(run.fold.arms)
         return verdicts.all_decided
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The groups of which the best is looked for."""
+        return self.task.group
+
+    @property
+    def is_together(self) -> bool:
+        """Whether a decision hangs on several responses, or on several judges."""
+        return self.groups is not None or len(self.space.judges) > 1
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions there are."""
+        return self.task.decisions
+
+    def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
+        """Return the same decisions over other arms."""
+        return replace(self, space=space, task=Task(self.task.decision, space, groups))
+
+    def court(self, runs: int) -> Court:
+        """Return what decides in so many simulated runs."""
+        return Court(self.task, runs)
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return the share of wrong decisions, of certified ones and of these of wrong ones, and the calls spent."""
+        del truth
+        assert found.verdict is not None  # noqa: S101  # a court decides in every run
+        return {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return how many decisions are wrong, and how many are certified."""
+        del words
+        if row["wrong"] is None:
+            return ""
+        return (
+            f"{share_text(row['wrong'])} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        )

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch
-from robin_cli.model.arms import Arms
+import numpy as np
+
+from robin_cli.analysis.court import Snapshot
+from robin_cli.analysis.order_effect import effects_of
+from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words, share_text
+from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
 from robin_cli.results.words import compared_text
+
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,23 @@ class ComparisonsWatch(Watch):
 
 @dataclass(frozen=True)
 class Preferring(Goal):
-    """What comparisons of two responses say, each asked in both orders."""
+    """What comparisons of two responses say, each asked in both orders.
+
+    What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
+    """
 
     noun: ClassVar[str] = "verdict"
     asks_all: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = (
+        "what",
+        "asked_mean",
+        "calls_mean",
+        "wrong_mean",
+        "wrong_sem",
+        "any_mean",
+        "order_effect_mean",
+    )
+    what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether a comparison that is not asked is missed."""
 
@@ -93,3 +112,53 @@ class Preferring(Goal):
         """Watch how many comparisons were asked."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside comparisons
         return ComparisonsWatch(self.matches)
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return the share that is wrong, whether any is, and of the comparisons how many were asked, and how often each."""
+        runs, scale = len(found.n), self.space.scales[0]
+        by_order = (runs * len(self.matches), len(self.space.variants), -1)
+        points, true = (
+            (each.reshape(by_order) - scale.low) / (scale.high - scale.low) for each in (found.estimates, truth)
+        )
+        preference, in_truth = (each.mean(axis=(1, 2)).reshape(runs, -1) for each in (points, true))
+        is_whole = ~np.isnan(preference)
+        wrong = np.array([self.wrong(*each) for each in zip(in_truth, preference, strict=True)])
+        return {
+            "wrong": wrong,
+            "any": (wrong > 0).astype(np.float64),
+            "asked": is_whole.mean(axis=1),
+            "calls": np.array([found.budget * runs / max(int(is_whole.sum()), 1)]),
+            "order_effect": effects_of(points).reshape(runs, -1),
+        }
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of ``what`` that is wrong.
+
+        Args:
+            truth, preference: for A in each comparison, true and found, shape (comparisons,); found nan where it was not asked.
+        """
+        return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return how sure win rates are, and how much is wrong; else how sure one preference is."""
+        del words
+        known = []
+        if row["win_rate_half_width"] is not None:
+            known.append(f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %")
+        if row["wrong"] is not None:
+            known.append(f"{share_text(row['wrong'])} of the {self.wrongs} are wrong")
+        if not known:
+            known.append(f"one preference is known to ± {100 * row['preference_half_width']:.0f} %")
+        return ", and ".join(known)
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return self.what
+
+
+def share_wrong(truth: FloatArray, found: FloatArray) -> float:
+    """Return the share of sides, of those that truth has, that are not as found; what is found on neither is half wrong."""
+    side, mine = (np.where(np.abs(each) <= _EQUAL, 0.0, np.sign(each)) for each in (truth, found))
+    differs = side != 0
+    return float((0.5 * (1.0 - side[differs] * mine[differs])).mean()) if differs.any() else 0.0

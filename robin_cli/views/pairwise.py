@@ -14,12 +14,11 @@ import pyarrow as pa
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import (
     Ranked,
-    matches_of_run,
     pairwise_scores,
     ranked_systems,
 )
 from robin_cli.analysis.pairwise_decisions import Best, run_best
-from robin_cli.analysis.scores import Scores
+from robin_cli.analysis.scores import Scores, score
 from robin_cli.goals.decided import OPEN
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
@@ -29,7 +28,7 @@ from robin_cli.results.columns import COMPARISONS, RANKING
 from robin_cli.results.tables import Sort, Table
 from robin_cli.storage.reader import RunData
 from robin_cli.views.data_columns import with_data
-from robin_cli.views.scores import judged_by
+from robin_cli.views.scores import judged_by, score_table
 
 _TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
 """Columns of the texts of a comparison, and what they are called among the run's pairs."""
@@ -60,18 +59,53 @@ def check_pairwise_run(run: RunData, what: str) -> None:
         )
 
 
-def check_view(*, sort: str, wide: bool) -> None:
+def check_view(*, sort: str | None, wide: bool) -> None:
     """InputError for a table that comparisons do not make."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
             "robin export RUN --what judge-scores)"
         )
-    if sort not in _SORTS:
+    if sort is not None and sort not in _SORTS:
         raise InputError(f"--sort {sort}: comparisons have none; sort by {', '.join(_SORTS)} (score: preference for A)")
 
 
-def comparison_table(run: RunData, *, with_text: bool = False, by_judge: bool = False) -> Table:
+def table_of_scores(
+    run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False, by_judge: bool = False
+) -> Table:
+    """Return the scores of ``run``: of what its question asks for.
+
+    Args:
+        sort: what people want to see first; None for files alone.
+        with_text: files have prompt and response, or both responses.
+        wide: a row a pair, in which each attribute has columns of its own.
+        by_judge: those of each judge.
+
+    Raises:
+        InputError: an order, or ``wide``, that comparisons do not have.
+    """
+
+    def rated() -> Table:
+        return score_table(score(run, by_judge=by_judge), run, sort=sort, with_text=with_text, wide=wide)
+
+    def compared() -> Table:
+        check_view(sort=sort, wide=wide)
+        return comparison_table(run, with_text=with_text, by_judge=by_judge)
+
+    return {"rate": rated, "prefer": compared}[run.manifest.kind.name]()
+
+
+def tables_beside(run: RunData) -> list[Table]:
+    """Return what people see beside the scores: the ranking of systems, where there is one."""
+
+    def rankings() -> list[Table]:
+        return [ranking_table(run)] if ranked_systems(run).ranking is not None else []
+
+    tables: Mapping[str, Callable[[], list[Table]]] = {"rate": list, "prefer": rankings}
+    return tables[run.manifest.kind.name]()
+
+
+def comparison_table(run: RunData, *, with_text: bool, by_judge: bool) -> Table:
     """The comparisons of ``run``; behind the columns of the contract files have those of the data.
 
     Args:
@@ -79,7 +113,7 @@ def comparison_table(run: RunData, *, with_text: bool = False, by_judge: bool = 
         by_judge: a row a comparison and judge.
     """
     scores = pairwise_scores(run, by_judge=by_judge)
-    best = run_best(run) if matches_of_run(run).wants_best else None
+    best = run_best(run) if run.matches.wants_best else None
     table = comparisons_of(run, scores, best, by_judge=by_judge)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
@@ -92,8 +126,8 @@ def comparisons_of(run: RunData, scores: Scores, best: Best | None, *, by_judge:
     values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, scores)
     if best is not None:
-        values |= _best_columns(matches_of_run(run), run.space.pair[scores.arm], best)
-    is_named = bool(matches_of_run(run).names)
+        values |= _best_columns(run.matches, run.space.pair[scores.arm], best)
+    is_named = bool(run.matches.names)
     return COMPARISONS.of(
         values,
         terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
@@ -118,7 +152,7 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
 
 def _named_in_part(run: RunData, scores: Scores) -> dict[str, Any]:
     """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
-    if matches_of_run(run).names:
+    if run.matches.names:
         return {}
     known = set(run.column_names)
     nobody: list[str | None] = [None] * len(run.space.pair_ids)

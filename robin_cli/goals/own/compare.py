@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Source, Watch
+from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
 from robin_cli.planning.costs import Per
+from robin_cli.questions.inquiry import Inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Compare(Goal):
     systems: Systems
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where systems are to be compared by ratings."""
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None
@@ -93,3 +94,10 @@ class Compare(Goal):
         """Watch how far the prompts were asked about."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside a comparison
         return PromptsWatch(self.systems)
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return which difference of two systems shows, and over how many prompts."""
+        prompts = number_of(row["prompts"], "prompt")
+        if row["shows"] is None:
+            return f"which difference shows over {prompts} is not known"
+        return f"a difference of {words(row['shows'])} between two systems shows, over {prompts}"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
-from robin_cli.goals.base import Counts, Fact, Source, Watch
+from robin_cli.goals.base import Counts, Fact, Watch
 from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
+from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 
@@ -44,10 +47,11 @@ class DuelsWatch(ComparisonsWatch):
 class Preferred(Preferring):
     """The response to each prompt that is preferred to all others."""
 
+    what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where the run looks for the best response to each prompt."""
         return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
 
@@ -65,3 +69,23 @@ class Preferred(Preferring):
         """Return whether the best response is certain wherever it can be."""
         del bound
         return run_best(run).is_over
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return "best responses"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of prompts with another best response."""
+        return float((self._best(preference) != self._best(truth)).mean())
+
+    @cached_property
+    def _rivals(self) -> Rivals:
+        return Rivals(self.matches)
+
+    def _best(self, preference: FloatArray) -> IntArray:
+        """Return the place of the response to each prompt that leads; −1 where nothing is known of any."""
+        rows = self._rivals.rows
+        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
+        leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
+        return np.where(np.isnan(of_prompts).all(axis=1), -1, leader)

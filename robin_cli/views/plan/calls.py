@@ -154,7 +154,7 @@ def calls_of(asked: Asked) -> Calls:
 
 def _a_request(asked: Asked) -> float:
     """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
-    if asked.systems is not None or asked.matches is not None:
+    if not asked.goal.asks_all:
         return 1.0
     policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
     return (
