@@ -16,7 +16,7 @@ from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
 from robin_cli.analysis.order_effect import OrderEffect, effects_of, order_effects
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.ranking import Ranking, ranking
-from robin_cli.analysis.scores import Columns, Scores, rated_parts, score
+from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
@@ -25,8 +25,6 @@ from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
-
-_ON_THE_SCALE = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
 
 
 def pairwise_scores(
@@ -38,15 +36,12 @@ def pairwise_scores(
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores, matches = score(run, by_judge=by_judge, alpha=alpha), matches_of_run(run)
+    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
-    scale, comparison = run.space.scales[0], run.space.pair[scores.arm]
-    shares = {name: (np.asarray(scores.columns[name]) - scale.low) / (scale.high - scale.low) for name in _ON_THE_SCALE}
-    effects = effects_of(order_means(run))
-    preference = shares["score"]
+    comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
+    preference = scores.numbers("score")
     columns: Columns = {
         **scores.columns,
-        **shares,
         "preference": preference,
         "system_a": Named(matches.names, matches.system[comparison, 0]) if matches.names else [""] * len(scores),
         "system_b": Named(matches.names, matches.system[comparison, 1]) if matches.names else [""] * len(scores),
@@ -77,7 +72,7 @@ def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
     Raises:
         NotConnected: no chain of comparisons that have a preference leads from some systems to others.
     """
-    matches = matches_of_run(run)
+    matches = run.matches
     lengths = lengths_of(run) if by_length else None
     return ranking(
         preferences_of(run),
@@ -94,13 +89,6 @@ def lengths_of(run: RunData) -> FloatArray:
     table = run.pairs.table
     lengths = [[len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)]
     return np.array(lengths, dtype=np.float64).reshape(2, -1).T
-
-
-def matches_of_run(run: RunData) -> Matches:
-    """What the comparisons of a pairwise run are of."""
-    if run.matches is None:
-        raise ValueError(f"{run.path} is no pairwise run")
-    return run.matches
 
 
 def _log_evidence(run: RunData, arms: IntArray, preference: FloatArray, error_rate: float) -> FloatArray:
@@ -176,7 +164,7 @@ class PairwiseResults:
 
 def pairwise_results(run: RunData) -> PairwiseResults:
     """All results of the pairwise run ``run`` as it stands; intervals hold with 95 %, each for itself."""
-    matches = matches_of_run(run)
+    matches = run.matches
     return PairwiseResults(
         pairwise_scores(run),
         matches,
@@ -193,7 +181,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
     Args:
         by_length: take out of strengths and win rates what preferences go by length.
     """
-    matches = matches_of_run(run)
+    matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(np.int64)

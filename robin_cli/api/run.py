@@ -138,7 +138,7 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = self._rated("Run.summary()"), messages_for(notebook=True)
+        data, said = read_run(self.path), messages_for(notebook=True)
         given = given_labels(labels_from(labels), data)
         return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
 
@@ -156,7 +156,7 @@ class Run:
         Raises:
             InputError: nothing is left to label, or the labels cannot be used.
         """
-        data = self._rated("Run.labels_wanted()")
+        data = read_run(self.path)
         return frame_of(labels_wanted_table(data, n=n, by=by, given=given_labels(labels_from(labels), data)))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:

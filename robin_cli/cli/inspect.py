@@ -48,8 +48,8 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
-"""What a pairwise run has nothing of."""
+_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION}
+"""What a pairwise run has nothing of: its data holds no verdicts of people."""
 
 
 app = typer.Typer()

@@ -29,6 +29,7 @@ PREFER = Kind(
     form=VERDICT,
     variants=ORDERS,
     turned=(False, True),
+    told=Scale(0, 1),
     has_human=False,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),

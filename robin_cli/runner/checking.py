@@ -27,13 +27,6 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
     keys = api_keys(settings)
     check_rounds(settings)
     _check_cluster(settings, function)
-    if settings.batch_files is not None and settings.max_cost is not None:
-        for judge in judges_of(settings):
-            if judge.price_in is None:
-                raise InputError(
-                    f"--max-cost: for {judge.name}, an engine of one's own, no price is assumed, so it could not be held; give "
-                    "--price-in and --price-out, or leave it out"
-                )
     if function is None:
         check_known(settings.judge)
     for judge in judges_of(settings):

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, convert
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
 from robin_cli.model.decision import BEST, Decision, decision_of
-from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
+from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
 from robin_cli.model.records import COMPARE, Scale, shared_scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
@@ -108,6 +108,11 @@ class Manifest:
         """The scale of each attribute, in order."""
         by_name = self.scale if isinstance(self.scale, Mapping) else dict.fromkeys(self.attributes, self.scale)
         return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
+
+    @property
+    def told_scales(self) -> tuple[Scale, ...]:
+        """The scales on which scores are told, in order: of preferences from 0 to 1, whatever verdicts are worth."""
+        return self.scales if self.kind.told is None else (self.kind.told,) * len(self.scales)
 
     @property
     def run_id(self) -> str:
@@ -202,12 +207,9 @@ class Manifest:
 
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
-        try:
-            with whole_file(run / FILE) as file:
-                content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
-                file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-        except OSError as error:
-            raise StorageError(f"{run / FILE}: could not be written ({error.strerror})") from error
+        with writing(run / FILE), whole_file(run / FILE) as file:
+            content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
+            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def with_session(self, **session: Any) -> Manifest:
         """The same with one more entry in ``sessions``, stamped with the time."""
@@ -286,7 +288,7 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
     )
     _ = found.decision  # refuses what cannot be decided
-    if found.is_pairwise and len(found.attributes) != 1:
+    if len(found.kind.variants) > 1 and len(found.attributes) > 1:
         raise ValueError("attributes: a pairwise run has one")
     return found
 

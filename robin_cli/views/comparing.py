@@ -22,7 +22,6 @@ from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.reader import read_run
-from robin_cli.views.pairwise import check_of_ratings
 from robin_cli.views.summary import LabelsFile, given_labels
 
 _ONE_LOOK = (
@@ -50,8 +49,6 @@ def comparison_of(
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path) for path in paths]
-    for run in runs:
-        check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)
     return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 

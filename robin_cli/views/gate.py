@@ -22,10 +22,9 @@ from robin_cli.analysis.gate import (
     measured_difference,
     measured_for_mean,
     together,
-    with_settling,
 )
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.analysis.scores import score
+from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -37,7 +36,6 @@ from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.pairwise import check_of_ratings
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -94,18 +92,18 @@ def gated(
     """
     run = read_run(path)
     manifest = run.manifest
-    check_of_ratings(run, "robin gate")
     requirements = [
-        requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
+        requirement_of(text, manifest.attributes, manifest.told_scales, margin=margin)
+        for text in dict.fromkeys(required)
     ]
-    scores = score(run, alpha=error_rate)
+    scores = told_scores(run, alpha=error_rate)
     verdicts, notes = [], list[str]()
     for each in requirements:
         if each.kind == "compare":
             known = measured_difference(_two_systems(run, each, by, notes.append), each.attribute)
         else:
             known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
-        verdicts.append(with_settling(judged(each, known, error_rate=error_rate), known, error_rate=error_rate))
+        verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
     return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
 
@@ -122,7 +120,6 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         runs = [read_run(folder) for folder in folders]
         scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
         for each in runs:
-            check_of_ratings(each, "robin gate")
             if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
                 raise InputError(
                     f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '
@@ -180,18 +177,12 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    why = ", for later ones were asked because of these" if _by_first(verdict) else ""
+    why = ", for later ones were asked because of these" if verdict.first else ""
     return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{why})"
 
 
-def _by_first(verdict: Verdict) -> int | None:
-    """How many ratings of each pair the estimate is made of, where that is not all."""
-    return verdict.first if verdict.requirement.kind in {"mean", "compare"} else None
-
-
 def _there(verdict: Verdict) -> str:
-    first = _by_first(verdict)
-    of_first = f", the first {first} ratings of each" if first else ""
+    of_first = f", the first {verdict.first} ratings of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}"
@@ -281,7 +272,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_pairs": verdict.pairs,
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
-        "first_ratings": _by_first(verdict),
+        "first_ratings": verdict.first,
         "margin": None if requirement.kind in {"mean", "compare"} else requirement.margin,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
@@ -43,7 +43,9 @@ def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
         return None
     _check_apart(runs)
     scales = {
-        name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
+        name: scale
+        for run in runs
+        for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
     return load_labels(labels, frozenset().union(*(run.pair_ids for run in runs)), scales, called="labels")
 
@@ -83,7 +85,7 @@ def summary_table(
     if threshold is not None:
         _check_threshold(threshold, run)
     groups = None if by is None else _groups(run, by, notify)
-    scores = score(run)
+    scores = told_scores(run)
     found = summaries(run, scores, labels_of(run, given), groups=groups, threshold=threshold)
     _say(found, run, scores, given, notify)
     left_out: tuple[str, ...] = () if threshold is not None else ("share",)
@@ -105,7 +107,7 @@ def _check_column(by: str | None) -> None:
 
 
 def _check_threshold(threshold: float, run: RunData) -> None:
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         if not scale.low <= threshold <= scale.high:  # nor nan
             raise InputError(
                 f"--threshold {threshold:g}: is off the scale of {attribute}, {scale}; name a number on it"
@@ -141,13 +143,13 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
 
 def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
     """What is not as one might think: of what the means are, what has no interval, what is not corrected."""
-    if run.task is not None:
+    if scores.decided is not None:
         notify(
             f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)
-        if run.task is None and even.first is not None:
+        if not even.is_final and even.first is not None:
             notify(
                 f"{one_line(attribute)}: means of all ratings are bent a little where a pair's own say how often it is asked; "
                 f"by the first {even.first} of each, which robin compare and robin gate go by, the mean of all pairs is "
@@ -193,7 +195,7 @@ def labels_wanted_table(
     """
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
-    scores, labels = score(run), labels_of(run, given)
+    scores, labels = told_scores(run), labels_of(run, given)
     values = {name: pair_means(run, scores, name).scores for name in labels}
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
@@ -201,12 +203,15 @@ def labels_wanted_table(
     found = wanted_labels(run, values, labels, n, whole=by is not None)
     table = run.pairs.table.take(pa.array(found.pair))
     names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
+    is_of_two = OTHER_COLUMN in table.column_names
+    of_two = {"response_a": "response", "response_b": OTHER_COLUMN}
+    texts = {"prompt": "prompt", REFERENCE: REFERENCE} | (of_two if is_of_two else {"response": "response"})
     columns: dict[str, Any] = {
         "pair_id": table["pair_id"],
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),
         "label": pa.array(found.label, from_pandas=True),
-        **{name: table[name] for name in ("prompt", REFERENCE, "response") if name in table.column_names},
+        **{name: table[column] for name, column in texts.items() if column in table.column_names},
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
