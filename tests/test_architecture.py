@@ -35,7 +35,7 @@ ALLOWED = {
     "dispatch": {"judges"},
     "storage": {"datasets", "questions", "settings"},
     "analysis": {"policies", "planning", "storage"},
-    "goals": {"analysis", "datasets", "policies", "results", "planning", "settings", "storage"},
+    "goals": {"analysis", "datasets", "policies", "render", "results", "planning", "settings", "storage"},
     "simulation": {"analysis", "goals", "planning", "policies", "storage"},
     "results": set(),
     "render": {"datasets", "results", "settings", "storage"},

@@ -13,14 +13,13 @@ import numpy as np
 
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
-from robin_cli.analysis.order_effect import OrderEffect, effects_of, order_effects
-from robin_cli.analysis.pairwise_decisions import Best, run_best
+from robin_cli.analysis.order_effect import effects_of
 from robin_cli.analysis.ranking import Ranking, ranking
 from robin_cli.analysis.scores import Columns, Scores, rated_parts, score
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
-from robin_cli.model.matches import MOST_SYSTEMS, Compared, Matches
+from robin_cli.model.matches import MOST_SYSTEMS, Matches
 from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
@@ -30,15 +29,16 @@ _ON_THE_SCALE = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
 
 
 def pairwise_scores(
-    run: RunData, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
+    run: RunData, matches: Matches, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
 ) -> Scores:
     """The preference of each comparison of ``run`` as it stands: its score, and what only comparisons have.
 
     Args:
+        matches: what its comparisons are of.
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores, matches = score(run, by_judge=by_judge, alpha=alpha), matches_of_run(run)
+    scores = score(run, by_judge=by_judge, alpha=alpha)
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
     scale, comparison = run.space.scales[0], run.space.pair[scores.arm]
     shares = {name: (np.asarray(scores.columns[name]) - scale.low) / (scale.high - scale.low) for name in _ON_THE_SCALE}
@@ -68,16 +68,16 @@ def order_means(run: RunData) -> FloatArray:
     return space.by_variant((mean(arms.counts, arms.totals) - scale.low) / (scale.high - scale.low))
 
 
-def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
+def run_ranking(run: RunData, matches: Matches, *, by_length: bool = False) -> Ranking:
     """The ranking of the systems of ``run``, of which there must be names.
 
     Args:
+        matches: what its comparisons are of.
         by_length: takes out what goes by the lengths of the responses.
 
     Raises:
         NotConnected: no chain of comparisons that have a preference leads from some systems to others.
     """
-    matches = matches_of_run(run)
     lengths = lengths_of(run) if by_length else None
     return ranking(
         preferences_of(run),
@@ -94,13 +94,6 @@ def lengths_of(run: RunData) -> FloatArray:
     table = run.pairs.table
     lengths = [[len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)]
     return np.array(lengths, dtype=np.float64).reshape(2, -1).T
-
-
-def matches_of_run(run: RunData) -> Matches:
-    """What the comparisons of a pairwise run are of."""
-    if run.matches is None:
-        raise ValueError(f"{run.path} is no pairwise run")
-    return run.matches
 
 
 def _log_evidence(run: RunData, arms: IntArray, preference: FloatArray, error_rate: float) -> FloatArray:
@@ -153,47 +146,13 @@ class Ranked:
         return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class PairwiseResults:
-    """What a pairwise run says.
-
-    Attributes:
-        scores: of each comparison.
-        matches: what the comparisons are of.
-        compared: how many comparisons were asked.
-        order_effects: of each judge, in the order of the run's judges.
-        ranked: the systems.
-        best: the best response to each prompt, where the run looks for it; else None.
-    """
-
-    scores: Scores
-    matches: Matches
-    compared: Compared
-    order_effects: Sequence[OrderEffect]
-    ranked: Ranked
-    best: Best | None = None
-
-
-def pairwise_results(run: RunData) -> PairwiseResults:
-    """All results of the pairwise run ``run`` as it stands; intervals hold with 95 %, each for itself."""
-    matches = matches_of_run(run)
-    return PairwiseResults(
-        pairwise_scores(run),
-        matches,
-        matches.compared(run.fold.arms),
-        order_effects(order_means(run), matches.prompt),
-        ranked_systems(run),
-        run_best(run) if matches.wants_best else None,
-    )
-
-
-def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
+def ranked_systems(run: RunData, matches: Matches, *, by_length: bool = False) -> Ranked:
     """Rank the systems of the pairwise run ``run``, or say why that cannot be.
 
     Args:
+        matches: what its comparisons are of.
         by_length: take out of strengths and win rates what preferences go by length.
     """
-    matches = matches_of_run(run)
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(np.int64)
@@ -207,7 +166,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
         many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
         return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
-        return Ranked(names, votes, run_ranking(run, by_length=by_length))
+        return Ranked(names, votes, run_ranking(run, matches, by_length=by_length))
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"

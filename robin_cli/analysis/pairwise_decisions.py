@@ -131,13 +131,11 @@ class DuelVerdicts:
         return best_responses(self._matches, arms, self._counts, error_rate=self._error_rate, margin=self._margin)
 
 
-def run_best(run: RunData) -> Best:
+def run_best(run: RunData, matches: Matches) -> Best:
     """The best responses of a pairwise run made with --decide best."""
-    if run.matches is None:
-        raise ValueError(f"{run.path} is no pairwise run")
     settings = run.manifest.settings
     return best_responses(
-        run.matches,
+        matches,
         run.fold.arms,
         LevelCounts.of(run),
         error_rate=settings.get("error_rate") or ALPHA,

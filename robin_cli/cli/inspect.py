@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from itertools import product
@@ -18,7 +19,6 @@ from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 if TYPE_CHECKING:
     from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
-    from robin_cli.storage.reader import RunData
 
 
 class What(StrEnum):
@@ -48,10 +48,6 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION, What.SUMMARY, What.LABELS_WANTED}
-"""What a pairwise run has nothing of."""
-
-
 app = typer.Typer()
 
 
@@ -62,11 +58,14 @@ def status(
     json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from robin_cli.render.json import print_json
-    from robin_cli.views.status import print_status, status_of
+    from rich.console import Console
 
-    facts = status_of(run, labels=labels)
-    print_json(facts, indent=True) if json else print_status(facts)
+    from robin_cli.render.json import print_json
+    from robin_cli.render.terminal import print_facts
+    from robin_cli.views.status import status_of
+
+    found = status_of(run, labels=labels)
+    print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")
@@ -145,14 +144,15 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
+    from robin_cli.goals.tables.judgments import judgment_table
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import sources_of
     from robin_cli.storage.manifest import read_manifest, settings_of
     from robin_cli.storage.reader import read_run
-    from robin_cli.views.judgments import judgment_table
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
     read = [name for name, _ in sources_of(read_manifest(run))]
@@ -164,62 +164,22 @@ def export(
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
+    for_people = given.format == "table"
     if what is What.JUDGMENTS:  # a million of them are not read into memory at once
         table = judgment_table(run)
     else:
+        by_length = options.pop("length-control")
+        view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
+        if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
+            view = replace(view, notify=notify)
         data = read_run(run)
-        if what in _OF_RATINGS:
-            check_of_ratings(data, f"--what {what}")
-        table = _table_of(data, what, given, options, notify)
+        table = goal_of_run(data).found(data).table(what, view)
+    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
+        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
     if push is not None:
         push(table)
     else:
-        show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
-
-
-def _table_of(
-    run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
-) -> Table:
-    """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.analysis.scores import score
-    from robin_cli.views.agreement import agreement_table, calibration_table
-    from robin_cli.views.pairwise import check_view, comparison_table, ranking_table
-    from robin_cli.views.preferences import preference_table
-    from robin_cli.views.scores import score_table
-    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
-
-    by, labels = options["by"], given_labels(options["labels"], run)
-
-    def scores() -> Table:
-        if run.manifest.is_pairwise:
-            check_view(sort=given.sort, wide=given.wide)
-            return comparison_table(run, with_text=given.with_text, by_judge=what is What.JUDGE_SCORES)
-        found = score(run, by_judge=what is What.JUDGE_SCORES)
-        sort = given.sort if given.format == "table" else None
-        return score_table(found, run, sort=sort, with_text=given.with_text, wide=given.wide)
-
-    def ranking() -> Table:
-        said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table
-        return ranking_table(run, said, by_length=options["length-control"])
-
-    def labels_wanted() -> Table:
-        n = options["n"]
-        table = labels_wanted_table(run, notify, n=WANTED if n is None else n, by=by, given=labels)
-        if "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
-            notify("--labels reads no .xlsx: save it as .csv once it is filled in")
-        return table
-
-    made: dict[What, Callable[[], Table]] = {
-        What.SCORES: scores,
-        What.JUDGE_SCORES: scores,
-        What.RANKING: ranking,
-        What.AGREEMENT: lambda: agreement_table(run, notify),
-        What.CALIBRATION: lambda: calibration_table(run, notify),
-        What.PREFERENCES: lambda: preference_table(run, notify, messages=options["messages"]),
-        What.SUMMARY: lambda: summary_table(run, notify, by=by, threshold=options["threshold"], given=labels),
-        What.LABELS_WANTED: labels_wanted,
-    }
-    return made[what]()
+        show([table], given, settings_of(run), notify, excel=excel, for_people=for_people)
 
 
 def _pushing(

@@ -79,16 +79,15 @@ def _work(
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.work import confirmed, spend
+    from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
     from robin_cli.runner.connection import check_judges
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import check_view
 
     settings = confirmed(settings)
     check_judges(settings)
-    if settings.pairwise:
-        check_view(sort=settings.sort, wide=settings.wide)
+    check_pairwise(settings)
     check_output(settings.format, settings.output, list(inputs()))
     messages = messages_for(quiet=settings.quiet)
     with opened(settings, messages) as store:
@@ -103,27 +102,20 @@ def _work(
 
 def deliver(run: Path, settings: Settings) -> None:
     """Print or write the scores of a run as ``settings`` say."""
-    from robin_cli.analysis.pairwise import ranked_systems
-    from robin_cli.analysis.scores import score
     from robin_cli.cli.showing import is_for_people, show
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import comparison_table, ranking_table
-    from robin_cli.views.scores import score_table
 
     data = read_run(run)
     messages = messages_for(quiet=settings.quiet)
     try:
-        if data.manifest.is_pairwise:
-            tables = [comparison_table(data, with_text=settings.with_text)]
-            if is_for_people(settings) and ranked_systems(data).ranking is not None:
-                tables.append(ranking_table(data))
-        else:
-            scores, text = score(data), settings.with_text
-            sort = settings.sort if is_for_people(settings) else None
-            tables = [score_table(scores, data, sort=sort, with_text=text, wide=settings.wide)]
+        found, for_people = goal_of_run(data).found(data), is_for_people(settings)
+        view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
+        tables = found.delivered(view) if for_people else [found.table("scores", view)]
         show(tables, settings, settings_of(run), messages.note)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error

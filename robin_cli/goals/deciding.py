@@ -10,8 +10,10 @@ from robin_cli.analysis.decisions import Decided, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, same
+from robin_cli.goals.base import same
 from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.rating import Rating
+from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import MARGIN
 from robin_cli.model.errors import option, typed
@@ -19,7 +21,6 @@ from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
-from robin_cli.storage.reader import RunData
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class DecisionsWatch(Watch):
 
 
 @dataclass(frozen=True)
-class Deciding(Goal):
+class Deciding(Rating):
     """Decisions on the judges' own mean, each certified or open."""
 
     space: ArmSpace
@@ -96,10 +97,3 @@ class Deciding(Goal):
         """Watch the decisions."""
         del own, target, guaranteed  # settings refuse an error to stop at beside decisions
         return DecisionsWatch(self.task, counts())
-
-    def is_over(self, run: RunData, bound: float | None = None) -> bool:
-        """Return whether all that can be decided is decided."""
-        del bound
-        verdicts = RunVerdicts(self.task, LevelCounts.of(run))
-        verdicts.look(run.fold.arms)
-        return verdicts.all_decided

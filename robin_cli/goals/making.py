@@ -8,8 +8,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from robin_cli.goals import own
-from robin_cli.goals.base import Goal, Source
-from robin_cli.goals.sources import Kept, Wanted
+from robin_cli.goals.base import Goal
+from robin_cli.goals.sources import Kept, Source, Wanted
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.settings.table import Settings

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch
-from robin_cli.model.arms import Arms
+from robin_cli.goals.base import Goal
+from robin_cli.goals.checks import check_view, no_ratings
+from robin_cli.goals.comparisons_watch import ComparisonsWatch
+from robin_cli.goals.found import Builder, Found, View
+from robin_cli.goals.preferences import Preferences, headlines
+from robin_cli.goals.tables.comparisons import comparison_table
+from robin_cli.goals.tables.preferences import preferred_table
+from robin_cli.goals.tables.ranking import ranking_table
+from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Compared, Matches
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
-from robin_cli.results.words import compared_text
+from robin_cli.results.tables import Table
+from robin_cli.storage.reader import RunData
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonsEnding:
-    """How many comparisons were asked."""
-
-    compared: Compared
-    is_over: bool = False
-
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return how many comparisons were asked, and how to go on."""
-        return [f"{compared_text(self.compared)}; {at.left if self.is_over else f'to go on: {at.again()}'}"]
-
-
-class ComparisonsWatch(Watch):
-    """Watches how many comparisons were asked."""
-
-    def __init__(self, matches: Matches) -> None:
-        self._matches = matches
-
-    def ending(self, arms: Arms) -> ComparisonsEnding:
-        """Return how far the run came."""
-        return ComparisonsEnding(self._matches.compared(arms))
-
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return how many comparisons were asked."""
-        return [("compared", compared_text(self._matches.compared(arms)))]
+def _comparisons(found: Preferences, view: View, *, by_judge: bool) -> Table:
+    check_view(sort=view.sort, wide=view.wide)
+    return comparison_table(found, with_text=view.with_text, by_judge=by_judge)
 
 
 @dataclass(frozen=True)
@@ -48,12 +35,35 @@ class Preferring(Goal):
     """What comparisons of two responses say, each asked in both orders."""
 
     noun: ClassVar[str] = "verdict"
+    rows: ClassVar[str] = "comparisons"
+    results: ClassVar[str] = "preferences"
     asks_all: ClassVar[bool] = False
     asks_each: ClassVar[bool] = True
     """Whether a comparison that is not asked is missed."""
 
     space: ArmSpace
     matches: Matches
+
+    tables: ClassVar[Mapping[str, Builder]] = {
+        "scores": partial(_comparisons, by_judge=False),
+        "judge-scores": partial(_comparisons, by_judge=True),
+        "ranking": lambda found, view: ranking_table(
+            found, view.notify, by_length=view.by_length, in_python=view.in_python
+        ),
+        "preferences": lambda found, view: preferred_table(found, view.notify, messages=view.messages),
+    }
+
+    def found(self, run: RunData) -> Found:
+        """Return what ``run`` says."""
+        return Preferences(run, self)
+
+    def headline(self, read: Callable[[], RunData]) -> list[str]:
+        """Return the order's effect, and who leads."""
+        return headlines(self.found(read()).facts())
+
+    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
+        """Say why there is no table of ratings, and what there is."""
+        return no_ratings(run.path, what, in_python=in_python)
 
     @property
     def data(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import IntArray
@@ -22,6 +22,38 @@ from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.pair_files import read_groups, read_matches, read_systems
 
 _COLUMNS_SHOWN = 12
+
+
+class Source(Protocol):
+    """What goals are made from: the settings of a run, its arms, and what its data say, which is read where a goal asks.
+
+    Attributes:
+        own: the run's own settings, by name.
+    """
+
+    @property
+    def own(self) -> Mapping[str, Any]: ...
+    @property
+    def space(self) -> ArmSpace: ...
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether calls compare two responses."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+
+    @property
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,)."""
+
+    @property
+    def systems(self) -> Systems:
+        """Which system answered each pair."""
+
+    @property
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of."""
 
 
 @dataclass(frozen=True)

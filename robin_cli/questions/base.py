@@ -21,6 +21,7 @@ class Kind:
         form: how an answer is asked for and read.
         variants: the ways in which the same is asked, by name; one, called "", where there is one only.
         turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
+        rates: whether an answer is of one response, whose mean can meet a threshold.
         has_human: whether the data may hold what people answered to it.
         template: the shipped template.
         values: what a template may show.
@@ -33,6 +34,7 @@ class Kind:
     form: Form
     variants: tuple[str, ...]
     turned: tuple[bool, ...]
+    rates: bool
     has_human: bool
     template: str
     values: tuple[str, ...]

@@ -29,6 +29,7 @@ PREFER = Kind(
     form=VERDICT,
     variants=ORDERS,
     turned=(False, True),
+    rates=False,
     has_human=False,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),

@@ -29,6 +29,7 @@ RATE = Kind(
     form=RATING,
     variants=("",),
     turned=(False,),
+    rates=True,
     has_human=True,
     template="absolute-judge",
     values=("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference"),

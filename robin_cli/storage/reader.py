@@ -20,14 +20,12 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import (
     StorageError,
 )
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import (
     GROUP_COLUMN,
     OTHER_COLUMN,
     as_text,
 )
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task, task_of
 from robin_cli.storage.fold import COUNTED, RATED, Fold
 from robin_cli.storage.layout import (
@@ -40,12 +38,10 @@ from robin_cli.storage.pair_files import (
     read_columns,
     read_group_names,
     read_groups,
-    read_matches,
     read_numbers,
     read_pair_batches,
     read_pair_ids,
     read_pairs,
-    read_systems,
     read_table_of_pairs,
 )
 from robin_cli.storage.schema import JUDGMENTS
@@ -82,20 +78,9 @@ class RunData:
 
     @cached_property
     def task(self) -> Task | None:
-        """What is to be decided of its pairs; None where nothing is, and in a pairwise run."""
-        if self.manifest.is_pairwise:
-            return None
-        return task_of(self.manifest.decision, self.space, lambda: self.groups)
-
-    @cached_property
-    def systems(self) -> Systems | None:
-        """The systems that it compares; None where it compares none. StorageError where they cannot be read."""
-        return read_systems(self.path, self.manifest, self.space) if self.manifest.compares else None
-
-    @cached_property
-    def matches(self) -> Matches | None:
-        """What its comparisons are of; None where it is no pairwise run. StorageError where they cannot be read."""
-        return read_matches(self.path, self.manifest, self.space) if self.manifest.is_pairwise else None
+        """What is to be decided of its pairs by ratings; None where nothing is."""
+        decision = self.manifest.decision if self.manifest.kind.rates else None
+        return task_of(decision, self.space, lambda: self.groups)
 
     @cached_property
     def pairs(self) -> PairTable:

@@ -24,14 +24,10 @@ import pyarrow.compute as pc
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.model.groups import numbered
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import Judgment, Pair, as_text
+from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, systems_of
-from robin_cli.model.task import Task, task_of
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import Fold
@@ -55,11 +51,8 @@ from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.pair_files import (
     GROUP_BYTES,
-    read_groups,
-    read_matches,
     read_pair_ids,
     read_pairs,
-    read_systems,
     write_columns,
     write_pairs,
     write_table,
@@ -242,36 +235,6 @@ class RunStore:
         """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
         ids = read_pair_ids(self.path) if self._pairs is None else self._pairs.ids
         return space_of(self.manifest, ids)
-
-    @cached_property
-    def task(self) -> Task | None:
-        """What is to be decided of the pairs; None where nothing is, and in a pairwise run."""
-        if self.manifest.is_pairwise:
-            return None
-
-        def group() -> IntArray:
-            return read_groups(self.path) if self._pairs is None else self._pairs.groups
-
-        return task_of(self.manifest.decision, self.space, group)
-
-    @cached_property
-    def systems(self) -> Systems | None:
-        """The systems that are to be compared; None where none are. StorageError where they cannot be read."""
-        if not self.manifest.compares:
-            return None
-        if self._pairs is None:
-            return read_systems(self.path, self.manifest, self.space)
-        system, names = numbered(as_text(value) for value in self._pairs.systems if value is not None)
-        return systems_of(self.space, system, names, *self._pairs.prompts, self.manifest.seed)
-
-    @cached_property
-    def matches(self) -> Matches | None:
-        """What the comparisons of a pairwise run are of; None for another. StorageError where they cannot be read."""
-        if not self.manifest.is_pairwise:
-            return None
-        if self._pairs is None:
-            return read_matches(self.path, self.manifest, self.space)
-        return matches_of(self.space, self._pairs, self.manifest.seed, wants_best=self.manifest.wants_best)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""

@@ -26,6 +26,7 @@ from robin_cli.analysis.gate import (
 )
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import score
+from robin_cli.goals.checks import check_of_ratings
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -37,7 +38,6 @@ from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.pairwise import check_of_ratings
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 

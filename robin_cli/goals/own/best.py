@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from robin_cli.goals.base import Source
 from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.sources import Source
 from robin_cli.model.task import Task
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.run_compare import compared, differing_in
-from robin_cli.analysis.scores import score
 from robin_cli.analysis.side_by_side import (
     SideBySide,
     changed_pairs,
@@ -19,6 +18,7 @@ from robin_cli.analysis.side_by_side import (
     shared_scales,
     side_by_side,
 )
+from robin_cli.goals.judges import judged_by
 from robin_cli.model.arms import IntArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
@@ -27,11 +27,10 @@ from robin_cli.results.charts import Chart, chart
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Column
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
 from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import Texts, texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import charts_of, headline_of
-from robin_cli.views.scores import judged_by
+from robin_cli.views.status import spent_of_budget, standing
 
 _BINS = 48
 _LETTERS = ("A", "B")
@@ -87,19 +86,19 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         column = Column("prompt", "The prompt, with both answers.", "id")
         texts = texts_of_prompts(a, b, np.split(found.who.prompt, [len(a.pair_ids)]), found.who.prompts, rows.what)
         sides = _Sides((a, b), scales, rows, "prompts", column, prompts, texts)
-    facts = [status.facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
+    each = [standing(run, working=at) for run, at in zip((a, b), working, strict=True)]
     return Page(
         title="Two runs, pair by pair" if of_pairs else "Two systems, prompt by prompt",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
         headline=[*headline_of(found), *(_pair_headline(sides) if of_pairs else ())],
         warnings=[
-            *_unfinished(facts),
+            *_unfinished([status.facts for status in each]),
             *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
             *left_out,
             *(_changed(sides) if of_pairs else ()),
         ],
         charts=[*charts_of(found), *_charts(sides, of_pairs=of_pairs)],
-        facts={f"Run {letter}": status.lines_of(each) for letter, each in zip(_LETTERS, facts, strict=True)},
+        facts={f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
         listing=_listing(sides, of_pairs=of_pairs),
     )
 
@@ -170,7 +169,7 @@ def _pair_headline(sides: _Sides) -> Iterator[Tile]:
 
 def _unfinished(facts: Sequence[dict[str, Any]]) -> list[str]:
     return [
-        f"Run {letter} is {each['state']}: {' are '.join(status.spent_of_budget(each))}."
+        f"Run {letter} is {each['state']}: {' are '.join(spent_of_budget(each))}."
         for letter, each in zip(_LETTERS, facts, strict=True)
         if each["state"] != "finished"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
+
+if TYPE_CHECKING:
+    from robin_cli.goals.found import Found
 
 WANTED = 50
 """Pairs to label, where nobody says how many."""
@@ -66,11 +69,12 @@ def _check_apart(runs: Sequence[RunData]) -> None:
 
 
 def summary_table(
-    run: RunData, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
+    ran: Found, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
 ) -> Table:
     """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
 
     Args:
+        ran: what the run says.
         notify: is told what has no interval or is not corrected, and why.
         by: a further column of the data, whose values are the groups.
         threshold: adds the share of scores at it or above.
@@ -79,11 +83,11 @@ def summary_table(
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
     """
+    run, scores = ran.run, ran.scores
     _check_column(by)
     if threshold is not None:
         _check_threshold(threshold, run)
     groups = None if by is None else _groups(run, by, notify)
-    scores = score(run)
     found = summaries(run, scores, labels_of(run, given), groups=groups, threshold=threshold)
     _say(found, run, scores, given, notify)
     left_out: tuple[str, ...] = () if threshold is not None else ("share",)
@@ -141,13 +145,13 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
 
 def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
     """What is not as one might think: of what the means are, what has no interval, what is not corrected."""
-    if run.task is not None:
+    if scores.decided is not None:
         notify(
             f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)
-        if run.task is None and even.first is not None:
+        if scores.decided is None and even.first is not None:
             notify(
                 f"{one_line(attribute)}: means of all ratings are bent a little where a pair's own say how often it is asked; "
                 f"by the first {even.first} of each, which robin compare and robin gate go by, the mean of all pairs is "
