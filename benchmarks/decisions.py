@@ -7,40 +7,47 @@ in a row, or of the groups that the pool names. Two tables: shares in %, means o
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.records import Scale
-from robin_cli.simulation.experiment import Design, Row, Subject, conduct
+from robin_cli.settings.table import SimulationSettings
+from robin_cli.simulation.experiment import Row, conduct
+from robin_cli.simulation.pools import subject_of
 
 PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 
 
-def subject_of(pool: Pool) -> Subject:
-    """The first PAIRS pairs of a pool, in groups of four where it has none."""
-    ratings = pool.ratings[:PAIRS]
+def grouped(pool: Pool) -> Pool:
+    """A pool in groups of four pairs where it has none."""
+    return pool if pool.groups is not None else replace(pool, groups=np.arange(len(pool.ratings)) // 4)
+
+
+def scale_of(pool: Pool) -> Scale:
+    """The scale of all its ratings."""
     low, high = (int(end(end(each) for each in pool.ratings)) for end in (min, max))
-    group = np.arange(len(ratings)) // 4 if pool.groups is None else pool.groups[:PAIRS]
-    return Subject(pool.name, ratings, Scale(low, high), None, group)
+    return Scale(low, high)
 
 
-def decided(subject: Subject, decide: str, policy: str) -> list[Row]:
-    """The rows of an even spread and of ``policy``, CALLS times as many calls as pairs."""
-    budgets = tuple(calls * len(subject.ratings) for calls in CALLS)
-    return conduct([subject], Design(("uniform", policy), budgets, RUNS, decide=decide), lambda *_: None)
+def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
+    """The rows of an even spread and of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
+    budgets = tuple(calls * min(PAIRS, len(pool.ratings)) for calls in CALLS)
+    settings = SimulationSettings(schedulers=("uniform", policy), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS)
+    return conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
 
 
 def main(pools: list[Path]) -> None:
     """Print the tables of all sets of the pools."""
-    subjects = [subject_of(pool) for path in pools for pool in load_pools(path).values()]
+    pools_there = [grouped(pool) for path in pools for pool in load_pools(path).values()]
     for what, policy in (("threshold", "apt"), ("best", "lucb")):
         found = []
-        for subject in subjects:
-            decide = "best" if what == "best" else f"score>={3 if subject.scale.high <= 4 else 6}"
-            rows = decided(subject, decide, policy)
+        for pool in pools_there:
+            decide = "best" if what == "best" else f"score>={3 if scale_of(pool).high <= 4 else 6}"
+            rows = decided(pool, decide, policy)
             evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
             found.append(
                 [
@@ -50,17 +57,15 @@ def main(pools: list[Path]) -> None:
                             for measure in ("wrong", "certified", "certified_wrong")
                             for each in (one, other)
                         ),
-                        other.figure("calls_mean") / len(subject.ratings),
+                        other.figure("calls_mean") / min(PAIRS, len(pool.ratings)),
                     )
                     for one, other in zip(evenly, mine, strict=True)
                 ]
             )
-            print(
-                what, subject.attribute, *(f"{100 * each[0]:.2f}/{100 * each[1]:.2f}" for each in found[-1]), flush=True
-            )
+            print(what, pool.name, *(f"{100 * each[0]:.2f}/{100 * each[1]:.2f}" for each in found[-1]), flush=True)
         mean = np.mean(found, axis=0)
         worst = np.max([[each[1] / each[0] if each[0] else 0.0 for each in rows] for rows in found], axis=0)
-        print(f"\n{what}: {len(subjects)} sets, {RUNS} runs each, simulated")
+        print(f"\n{what}: {len(pools_there)} sets, {RUNS} runs each, simulated")
         print(
             "calls  uniform wrong  own  ratio (worst set)  certified uniform  own  certified wrong uniform  own  calls spent"
         )

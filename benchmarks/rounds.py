@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import decision_of
@@ -21,7 +23,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.simulation.runs import Ratings, Snapshot, simulate
+from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS, ROUNDS = 1_016, 60, (2, 4, 6)
 CALLS = {"auto": (5, 10, 20, 50, 100), "two-priors": (50, 100), "robin-hood": (50,)}
@@ -53,7 +55,9 @@ def errors_of(pool: Pool, policy: str, calls: Sequence[int], rounds: int | None)
         setup = Setup(pairs, a_pair * pairs, scale, task=task, rounds=rounds)
         rng = np.random.default_rng([a_pair, rounds or 0])
         made: list[Snapshot] = simulate(
-            ratings, make_policy(policy, setup), [a_pair * pairs], RUNS, rng, task=task, rounds=rounds
+            *(ratings, make_policy(policy, setup), [a_pair * pairs], RUNS, rng),
+            court=(lambda _: None) if task is None else partial(Court, task),
+            rounds=rounds,
         )
         verdict = made[0].verdict
         found.append(made[0].wce if verdict is None else 100 * verdict.wrong)

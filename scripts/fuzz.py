@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["robin_cli"]):
     from robin_cli.judges.batch_lines import read_lines
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair, Scale
-    from robin_cli.parsing.ratings import parse_rating
+    from robin_cli.parsing.ratings import RATING
     from robin_cli.storage.manifest import Manifest
     from robin_cli.storage.reader import read_run
     from robin_cli.storage.store import RunStore
@@ -45,7 +45,7 @@ def loaders(data: bytes) -> None:
 
 def ratings(data: bytes) -> None:
     """Any text."""
-    rating = parse_rating(data.decode("utf-8", "surrogateescape"), Scale(0, 4))
+    rating = RATING.parse(data.decode("utf-8", "surrogateescape"), Scale(0, 4))
     if (rating.value is None) == (rating.reason is None):
         raise ValueError(f"neither a rating nor a reason, or both: {rating}")
 

@@ -19,7 +19,7 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
 from robin_cli.api.spending import _Stopper
-from robin_cli.runner.engine import Stop
+from robin_cli.runner.stop import Stop
 from tests.conftest import DEMO, REPLAY_MODEL, environment, refuses, replaying, robin, wait_until, write_pairs
 
 

@@ -270,10 +270,6 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("export", "r", "--what", "agreement"), "robin export r (--what ranking, --what preferences)"),
     (("export", "r", "--what", "calibration"), "--what calibration has nothing to go by"),
-    (("export", "r", "--what", "summary"), "--what summary has nothing to go by"),
-    (("export", "r", "--what", "labels-wanted"), "--what labels-wanted has nothing to go by"),
-    (("gate", "r", "--require", "mean(helpfulness)>=3"), "robin gate has nothing to go by"),
-    (("compare", "r", "--by", "system_a"), "robin compare has nothing to go by"),
     (("status", "r", "--labels", "labels.csv"), "--labels has nothing to go by"),
     (("export", "r", "--wide"), "--wide: is for several attributes"),
     (("export", "r", "--format", "table", "--sort", "variance"), "sort by width, score, data"),
@@ -289,7 +285,7 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
     for command, step in REFUSED:
         done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
-    for asked in (run.agreement, run.calibration, run.summary, run.decisions, run.labels_wanted):
+    for asked in (run.agreement, run.calibration, run.decisions):
         refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", asked)
     refuses(RobinError, "--wide", run.scores, wide=True)
 
@@ -469,3 +465,46 @@ def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: 
 def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
     done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
     assert "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings" in done.stderr
+
+
+def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Path) -> None:
+    judged = {
+        name: robin_cli.judge(
+            write_rows(tmp_path / f"{name}.jsonl", rows_of(30, systems)),
+            judge=here,
+            pairwise=True,
+            scheduler="uniform",
+            budget=60,
+            run=tmp_path / name,
+            quiet=True,
+        )
+        for name, systems in (("a", ("alpha", "gamma")), ("b", ("beta", "alpha")))
+    }
+    scores = judged["a"].scores()
+    (mean,) = judged["a"].summary().to_dict("records")
+    assert mean["mean"] == pytest.approx(scores["preference"].mean())
+    assert 0 <= mean["ci_low"] <= mean["mean"] <= mean["ci_high"] <= 1
+
+    def gate(run: str, requirement: str) -> dict[str, Any]:
+        done = robin("gate", run, "--require", requirement, "--json", cwd=tmp_path)
+        (found,) = json.loads(done.stdout)["requirements"]
+        return dict(found)
+
+    met = gate("a", "mean(preference)>=0.1")
+    assert (met["verdict"], met["estimate"]) == ("pass", pytest.approx(scores["preference"].mean()))
+    share = gate("a", "share(preference>=0.5)>=0.05")
+    assert share["estimate"] == pytest.approx((scores["preference"] >= 0.5).mean())
+    assert "inside the scale 0-1" in robin("gate", "a", "--require", "mean(preference)>=1", cwd=tmp_path).stderr
+
+    wanted = judged["a"].labels_wanted(5)
+    assert {"prompt", "response_a", "response_b"} <= set(wanted.columns)
+    labels = judged["a"].labels_wanted(30).assign(label=lambda rows: (rows.index % 3) / 2)
+    corrected = judged["a"].summary(labels=labels)
+    assert corrected["n_labels"].tolist() == [30]
+    assert corrected["corrected_mean"].between(0, 1).all()
+
+    done = robin("compare", "a", "b", "--json", cwd=tmp_path, exits=0)
+    (difference,) = json.loads(done.stdout)["comparisons"]
+    mine, theirs = (run.scores().set_index("k")["preference"] for run in judged.values())
+    assert difference["difference"] == pytest.approx((mine - theirs).mean())
+    assert difference["ci_low"] <= difference["difference"] <= difference["ci_high"]

@@ -246,7 +246,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
     ("flags", "said"),
     [
         ((POOL, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
-        ((POOL, *SMALL, "--budget", "20"), "reaches 20 of the 60 pairs"),
+        ((POOL, *SMALL, "--budget", "20"), "reaches 20 of 60 pairs once"),
         ((POOL, *SMALL, "--budget", "x"), "must be a whole number"),
         ((POOL, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
         ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
@@ -254,7 +254,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
         ((POOL, *SMALL, "--delta", "2"), "at most at 1"),
         ((VOTES, "--budget", "100"), "add --pairwise"),
         ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
-        ((VOTES, "--pairwise", "--budget", "1"), "asks no comparison in both orders"),
+        ((VOTES, "--pairwise", "--budget", "1"), "does not pay for a comparison for each of 6 systems"),
         ((VOTES, "--pairwise", "--budget", "100", "--schedulers", "robin"), "has schedulers of its own"),
         ((VOTES, "--pairwise", "--budget", "100", "--scale", "0-2"), "not with --scale"),
         ((VOTES, "--pairwise", "--budget", "100", "--decide", "score>=3"), "--decide best"),

@@ -20,7 +20,7 @@ import pytest
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
 from robin_cli.runner import in_files
-from robin_cli.runner.connection import check_judges
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings

@@ -7,26 +7,25 @@ from functools import partial
 
 import orjson
 
-from robin_cli.judges.metering import Price
 from robin_cli.model.space import ArmSpace
-from robin_cli.runner.connection import endpoints_of, secret_names
+from robin_cli.runner.carrying import Carrying
+from robin_cli.runner.checking import secret_names
+from robin_cli.runner.connection import endpoints_of
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.settings.table import Settings
 from robin_cli.storage.store import RunStore
-from robin_ray.groups import OnCluster
+from robin_ray.groups import Groups
 from robin_ray.on_ray import OnRay, check
 from robin_ray.remote import Targets
 from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
 from robin_ray.wire import Run, Texts
 
-__all__ = ["check", "workers"]
+__all__ = ["carrying", "check"]
 """What robin asks of this module, a :class:`~robin_cli.runner.elsewhere.Carries`."""
 
 
-def workers(
-    settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
-) -> tuple[OnCluster, list[Price | None]]:
-    """Each judge that ``settings`` name, to be asked by workers about the run of ``store``, and its price."""
+def carrying(settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]) -> Carrying:
+    """Each judge that ``settings`` name, to be asked by workers about the run of ``store``."""
     targets = Targets()
     judges, prices = endpoints_of(settings, store.manifest.budget, keys, notify, reach=targets.add)
     manifest, space, path = store.manifest, store.space, store.path.resolve()
@@ -50,10 +49,17 @@ def workers(
         texts_bytes=texts_bytes if is_small else 0,
         secret=secret_names(settings),
     )
-    return (
-        OnCluster(judges, targets, cluster, run, partial(_place, space), partial(_texts, store), notify),
-        prices,
+    begin = partial(
+        Groups,
+        judges=judges,
+        targets=targets,
+        cluster=cluster,
+        run=run,
+        place=partial(_place, space),
+        texts=partial(_texts, store),
+        notify=notify,
     )
+    return Carrying(begin, judges, prices)
 
 
 def _place(space: ArmSpace, arm: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Decisions of many simulated runs side by side, and how many of them are wrong."""
+"""What many simulated runs side by side come to: their scores, their decisions, and how many of these are wrong."""
 
 from __future__ import annotations
 
@@ -30,6 +30,27 @@ class Verdict:
     certified: FloatArray
     certified_wrong: FloatArray
     calls: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All runs of one simulation after ``budget`` calls.
+
+    Attributes:
+        budget: calls spent by each run.
+        n: ratings of each pair, shape (runs, K).
+        estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
+        wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
+        mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
+        verdict: where something is to be decided.
+    """
+
+    budget: int
+    n: IntArray
+    estimates: FloatArray
+    wce: FloatArray
+    mean_error: FloatArray
+    verdict: Verdict | None = None
 
 
 class Court:

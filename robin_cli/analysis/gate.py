@@ -28,7 +28,7 @@ from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.run_compare import Compared
-from robin_cli.analysis.scores import Scores, rated_parts
+from robin_cli.analysis.scores import Scores, told_parts
 from robin_cli.analysis.summaries import pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
@@ -380,13 +380,13 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
     """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
-    scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
+    scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
     parts = next(
         [replace(each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]) for each in parts]
-        for rows, parts in rated_parts(run)
+        for rows, parts in told_parts(run)
         if np.isin(mine, rows).all()
     )
     arms = run.fold.arms

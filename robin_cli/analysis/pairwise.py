@@ -15,7 +15,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
 from robin_cli.analysis.order_effect import effects_of
 from robin_cli.analysis.ranking import Ranking, ranking
-from robin_cli.analysis.scores import Columns, Scores, rated_parts, score
+from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
@@ -24,8 +24,6 @@ from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
-
-_ON_THE_SCALE = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
 
 
 def pairwise_scores(
@@ -38,15 +36,12 @@ def pairwise_scores(
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores = score(run, by_judge=by_judge, alpha=alpha)
+    scores = told_scores(run, by_judge=by_judge, alpha=alpha)
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
-    scale, comparison = run.space.scales[0], run.space.pair[scores.arm]
-    shares = {name: (np.asarray(scores.columns[name]) - scale.low) / (scale.high - scale.low) for name in _ON_THE_SCALE}
-    effects = effects_of(order_means(run))
-    preference = shares["score"]
+    comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
+    preference = scores.numbers("score")
     columns: Columns = {
         **scores.columns,
-        **shares,
         "preference": preference,
         "system_a": Named(matches.names, matches.system[comparison, 0]) if matches.names else [""] * len(scores),
         "system_b": Named(matches.names, matches.system[comparison, 1]) if matches.names else [""] * len(scores),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.analysis.run_labels import Labels, labels_of
-from robin_cli.analysis.scores import score
+from robin_cli.analysis.scores import told_scores
 from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, option, shown
@@ -110,7 +110,7 @@ def compared(
     shared = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
     if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
         notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
-    labels, tables = [labels_of(run, given) for run in runs], [score(run) for run in runs]
+    labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
     responses, found, people, known = {}, {}, {}, list[PairMeans]()
     for name in shared:
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
@@ -182,7 +182,7 @@ def _responses(
     who: Who,
 ) -> Responses:
     """The responses of all runs that have a score."""
-    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.scales, strict=True))[attribute]
+    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[attribute]
     ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
     scores, noise = [each.scores for each in known], [each.error_variances for each in known]
     return Responses(

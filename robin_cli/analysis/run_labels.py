@@ -82,7 +82,7 @@ def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
     """The labels of each attribute of ``run``: those that were given, else the human ratings of its data, if on the scale."""
     found = {}
     pairs = len(run.pair_ids)
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         values, probability = np.full(pairs, np.nan), np.ones(pairs)
         if own := given.by_attribute[attribute] if given else {}:
             for place, pair_id in enumerate(run.pair_ids):

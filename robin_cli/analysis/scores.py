@@ -19,6 +19,7 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import counts_by_scale
 from robin_cli.storage.named import Named
@@ -185,6 +186,32 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
     if task.group is not None:
         columns["group"] = Named(run.group_names, task.group[run.space.pair[scores.arm]])
     return replace(scores, columns=columns, decided=decided)
+
+
+def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
+    """The same on the scales on which scores are told: of preferences from 0 to 1."""
+    found = score(run, by_judge=by_judge, alpha=alpha)
+    if run.manifest.told_scales == run.manifest.scales:
+        return found
+    (scale,), (told,) = run.manifest.scales, run.manifest.told_scales
+    unit = (told.high - told.low) / (scale.high - scale.low)
+    places = {name: told.low + unit * (found.numbers(name) - scale.low) for name in _PLACES}
+    widths = {name: unit * found.numbers(name) for name in _WIDTHS if name in found.columns}
+    return replace(
+        found, columns={**found.columns, **places, **widths, "variance": unit**2 * found.numbers("variance")}
+    )
+
+
+_PLACES = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
+_WIDTHS = ("std_error", "judge_spread")
+
+
+def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
+    """What :func:`rated_parts` yields, on the scales on which scores are told."""
+    ends = dict(zip(run.manifest.scales, run.manifest.told_scales, strict=True))
+    for rows, parts in rated_parts(run):
+        told = ends[Scale(int(parts[0].low), int(parts[0].high))]
+        yield rows, [replace(each, low=told.low, high=told.high) for each in parts]
 
 
 def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:

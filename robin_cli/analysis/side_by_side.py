@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.intervals import sum_intervals
 from robin_cli.analysis.paired import by_prompt
 from robin_cli.analysis.run_compare import Compared
-from robin_cli.analysis.scores import rated_parts, score
+from robin_cli.analysis.scores import told_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -79,7 +79,7 @@ def changed_pairs(a: RunData, b: RunData) -> int:
 
 def side_by_side(a: RunData, b: RunData) -> SideBySide:
     """Return the scores that both runs have, by pair and attribute."""
-    mine, theirs = score(a), score(b)
+    mine, theirs = told_scores(a), told_scores(b)
     at_a, at_b = shared_pairs(a, b)
     names = [name for name in a.space.attributes if name in b.space.attributes]
     rows_a, rows_b = (
@@ -103,8 +103,8 @@ def side_by_side(a: RunData, b: RunData) -> SideBySide:
 def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tuple[FloatArray, FloatArray]:
     """The intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
-    of_b = list(rated_parts(b))
-    for theirs, positive in rated_parts(a):
+    of_b = list(told_parts(b))
+    for theirs, positive in told_parts(a):
         for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
             if len(both):
@@ -133,7 +133,7 @@ _COMMON = "have no pair and attribute in common"
 
 def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
     """Return the scales of the attributes that both rate. InputError where there are none, or they differ."""
-    of_a, of_b = (dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)) for each in (a, b))
+    of_a, of_b = (dict(zip(each.manifest.attributes, each.manifest.told_scales, strict=True)) for each in (a, b))
     shared = {name: scale for name, scale in of_a.items() if name in of_b}
     for name, scale in shared.items():
         if scale != of_b[name]:

@@ -66,7 +66,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     """What a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
         of_all: take the scores as they are, unless the run was to decide.
     """
     mine = scores.of_attribute(run.space, attribute)
@@ -88,7 +88,13 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
             np.add.at(sums, some[first], each[first])
     noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
-    return PairMeans(means[mine], noise.sum(axis=1)[mine] / space.raters**2, count_first, is_final)
+    means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
+    place = space.attributes.index(attribute)
+    scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
+    if told != scale:
+        unit = (told.high - told.low) / (scale.high - scale.low)
+        means, errors = told.low + unit * (means - scale.low), unit**2 * errors
+    return PairMeans(means, errors, count_first, is_final)
 
 
 def _even_ratings(run: RunData) -> int | None:
@@ -150,7 +156,7 @@ def summaries(
     """A summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
     Args:
-        scores: those of :func:`robin_cli.analysis.scores.score`.
+        scores: those of :func:`robin_cli.analysis.scores.told_scores`.
         labels: those of :func:`robin_cli.analysis.run_labels.labels_of`.
         groups: which group each pair is of, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
@@ -158,7 +164,7 @@ def summaries(
     names: list[str | None] = [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
     of = None if groups is None else np.array(groups, dtype=object)
     found = []
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         mine = scores.of_attribute(run.space, attribute)
         every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
         means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]

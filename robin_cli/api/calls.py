@@ -14,7 +14,7 @@ from robin_cli.api.spending import check_same, checked_keywords, handed_over, sp
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.runner.connection import check_judges
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.opening import open_run as open_configured
 from robin_cli.settings.reading import check_names, find_config, read_toml, together
 from robin_cli.settings.table import TABLE, Settings

@@ -13,7 +13,7 @@ from robin_cli.goals.tables.judgments import judgment_table
 from robin_cli.goals.tables.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
-from robin_cli.runner.connection import check_judges
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope

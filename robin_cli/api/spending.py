@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, name_of, tells_itself
 from robin_cli.model.errors import InputError
-from robin_cli.runner.engine import Stop
 from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import Stop
 from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.reading import checked, from_home
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings

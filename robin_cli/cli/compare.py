@@ -54,7 +54,7 @@ def compare(
     from robin_cli.views.messages import messages_for
 
     given = settings_of_rows(ctx)
-    check_output(given.format, given.output, [] if labels is None else [labels])
+    check_output(given.format, given.output, filter(None, [labels]))
     notify = messages_for().note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:

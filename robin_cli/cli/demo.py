@@ -37,7 +37,8 @@ def demo(
 
     The judge answers with recorded ratings; no model reads the responses.
     """
-    from robin_cli.cli.judge import deliver, judge_by
+    from robin_cli.cli.judge import judge_by
+    from robin_cli.cli.showing import deliver
     from robin_cli.files.local import shipped
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import load_settings

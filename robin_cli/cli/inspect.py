@@ -48,6 +48,7 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
+
 app = typer.Typer()
 
 
@@ -144,19 +145,14 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
-    from robin_cli.goals.found import View
-    from robin_cli.goals.making import goal_of_run
-    from robin_cli.goals.tables.judgments import judgment_table
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import check_output
-    from robin_cli.runner.inputs import sources_of
-    from robin_cli.storage.manifest import read_manifest, settings_of
-    from robin_cli.storage.reader import read_run
+    from robin_cli.runner.inputs import files_read_by
+    from robin_cli.storage.manifest import settings_of
     from robin_cli.views.messages import messages_for
 
     given = settings_of_rows(ctx)
-    read = [name for name, _ in sources_of(read_manifest(run))]
-    check_output(given.format, given.output, read if labels is None else [*read, labels])
+    check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():
@@ -164,22 +160,31 @@ def export(
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
-    for_people = given.format == "table"
-    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
-        table = judgment_table(run)
-    else:
-        by_length = options.pop("length-control")
-        view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
-        if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
-            view = replace(view, notify=notify)
-        data = read_run(run)
-        table = goal_of_run(data).found(data).table(what, view)
-    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
-        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
+    table = _table_of(run, what, given, options, notify)
     if push is not None:
         push(table)
     else:
-        show([table], given, settings_of(run), notify, excel=excel, for_people=for_people)
+        show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
+
+
+def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
+    """What is asked for, by the ``options`` that are for some of it."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
+    from robin_cli.goals.tables.judgments import judgment_table
+    from robin_cli.storage.reader import read_run
+
+    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
+        return judgment_table(run)
+    for_people, by_length = given.format == "table", options.pop("length-control")
+    view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
+    if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
+        view = replace(view, notify=notify)
+    data = read_run(run)
+    table = goal_of_run(data).found(data).table(what, view)
+    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
+        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
+    return table
 
 
 def _pushing(
@@ -222,7 +227,6 @@ def render(
     from robin_cli.datasets.pairs import load_pairs
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
-    from robin_cli.parsing.structured import request_of
     from robin_cli.runner.inputs import prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -243,7 +247,7 @@ def render(
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
-        if structure := request_of(config.answer_format, prompts.rubrics[name].scale, prompts.kind.form):
+        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -60,33 +59,26 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
-    from robin_cli.runner.inputs import sources_of
+    from robin_cli.runner.inputs import files_read_by
     from robin_cli.runner.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
-    from robin_cli.storage.manifest import read_manifest
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
-    inputs = (name for name, _ in sources_of(read_manifest(run)))
-    _work(
-        settings,
-        lambda: inputs,
-        lambda settings, _: reopen_run(run, settings),
-    )
+    _work(settings, lambda: files_read_by(run), lambda settings, _: reopen_run(run, settings))
 
 
 def _work(
     settings: Settings, inputs: Callable[[], Iterable[str]], opened: Callable[[Settings, Messages], RunStore]
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
-    from robin_cli.cli.work import confirmed, spend
+    from robin_cli.cli.showing import deliver
+    from robin_cli.cli.work import ready, spend
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
-    from robin_cli.runner.connection import check_judges
     from robin_cli.views.messages import messages_for
 
-    settings = confirmed(settings)
-    check_judges(settings)
+    settings = ready(settings)
     check_pairwise(settings)
     check_output(settings.format, settings.output, list(inputs()))
     messages = messages_for(quiet=settings.quiet)
@@ -98,26 +90,3 @@ def _work(
             raise
         if is_done:
             deliver(store.path, settings)
-
-
-def deliver(run: Path, settings: Settings) -> None:
-    """Print or write the scores of a run as ``settings`` say."""
-    from robin_cli.cli.showing import is_for_people, show
-    from robin_cli.goals.found import View
-    from robin_cli.goals.making import goal_of_run
-    from robin_cli.model.errors import StorageError, typed
-    from robin_cli.storage.manifest import settings_of
-    from robin_cli.storage.reader import read_run
-    from robin_cli.views.messages import messages_for
-
-    data = read_run(run)
-    messages = messages_for(quiet=settings.quiet)
-    try:
-        found, for_people = goal_of_run(data).found(data), is_for_people(settings)
-        view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
-        tables = found.delivered(view) if for_people else [found.table("scores", view)]
-        show(tables, settings, settings_of(run), messages.note)
-    except StorageError as error:
-        raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
-    if settings.output not in {None, "-"}:
-        messages.note(f"scores: {settings.output}")

@@ -98,9 +98,8 @@ def plan(
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:
     """Make a run of so many ``calls``; where it is."""
-    from robin_cli.cli.work import confirmed, spend
+    from robin_cli.cli.work import ready, spend
     from robin_cli.model.errors import InputError
-    from robin_cli.runner.connection import check_judges
     from robin_cli.runner.opening import open_run
     from robin_cli.storage.manifest import FILE
 
@@ -129,8 +128,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
             f"{settings.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
         )
         return Path(settings.run)
-    settings = confirmed(settings)
-    check_judges(settings)
+    settings = ready(settings)
     with open_run(replace(settings, budget=calls), messages.note, dataset, meant=settings.budget) as store:
         spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True)
         return store.path

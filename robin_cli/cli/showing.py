@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from robin_cli.results.tables import Table
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
@@ -79,3 +81,25 @@ def show(
     export(
         tables[0].rows(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
     )
+
+
+def deliver(run: Path, settings: Settings) -> None:
+    """Print or write the scores of a run as ``settings`` say."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
+    from robin_cli.model.errors import StorageError, typed
+    from robin_cli.storage.manifest import settings_of
+    from robin_cli.storage.reader import read_run
+    from robin_cli.views.messages import messages_for
+
+    data, for_people = read_run(run), is_for_people(settings)
+    messages = messages_for(quiet=settings.quiet)
+    try:
+        view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
+        found = goal_of_run(data).found(data)
+        tables = found.delivered(view) if for_people else [found.table("scores", view)]
+        show(tables, settings, settings_of(run), messages.note)
+    except StorageError as error:
+        raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
+    if settings.output not in {None, "-"}:
+        messages.note(f"scores: {settings.output}")

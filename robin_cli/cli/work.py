@@ -17,8 +17,9 @@ import typer
 from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError, option, typed
 from robin_cli.model.records import number_of
 from robin_cli.render.text import plain
-from robin_cli.runner.engine import GRACE_S, Left, Stop
+from robin_cli.runner.checking import check_judges
 from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import GRACE_S, Left, Stop
 from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.addresses import doubtful_places
 from robin_cli.settings.table import Settings
@@ -45,6 +46,13 @@ def confirmed(settings: Settings) -> Settings:
     if not remember(doubtful):
         print("note: the answer could not be kept in your configuration folder", file=sys.stderr)
     return replace(settings, source=Source(settings.source.place))
+
+
+def ready(settings: Settings) -> Settings:
+    """Return ``settings``, :func:`confirmed`, whose judges can be asked. Raises as :func:`check_judges`."""
+    settings = confirmed(settings)
+    check_judges(settings)
+    return settings
 
 
 def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.goals.found import Builder, Found
 from robin_cli.goals.sources import Source
 from robin_cli.goals.watching import Counts, Watch
-from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
-from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
@@ -23,6 +23,9 @@ from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
+
+Words = Callable[[float], str]
+"""Writes an error in the unit of the run's errors."""
 
 
 class Goal(ABC):
@@ -35,6 +38,11 @@ class Goal(ABC):
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
         asks_all: whether every arm must be asked once.
         tables: what ``robin export --what`` has of a run, by name, beside its judgments.
+        ends: whether a run ends by itself, before its budget is spent.
+        columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
+            _sem, and ``what``.
+        what: may be wrong, in words, where ``columns`` have it.
+        simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
     """
 
     is_usual: ClassVar[bool] = False
@@ -44,6 +52,10 @@ class Goal(ABC):
     results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
     tables: ClassVar[Mapping[str, Builder]]
+    ends: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
+    what: ClassVar[str] = ""
+    simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
     systems: Systems | None = None
     matches: Matches | None = None
@@ -110,16 +122,9 @@ class Goal(ABC):
         setup = self.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
         return policy_by_scale(own["scheduler"], setup, variances, self.space.by_scale())
 
+    @abstractmethod
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls do not reach every arm once."""
-        space = self.space
-        arms = len(space)
-        if budget < arms:
-            what = things_rated(arms, len(space.attributes), len(space.judges))
-            raise InputError(
-                f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
-                f"with --limit {max(1, budget // space.arms_per_pair)}"
-            )
+        """InputError if ``budget`` calls are too few to say anything."""
 
     def caution(self, budget: int) -> str:
         """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""
@@ -153,6 +158,58 @@ class Goal(ABC):
     @abstractmethod
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
         """Say why ``run`` has nothing that ``what`` could go by, and what there is in its place."""
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The group of each pair where whole groups are simulated, numbered from 0, shape (pairs,); None: each by itself."""
+        return None
+
+    @property
+    def is_together(self) -> bool:
+        """Whether what is to be found hangs on several arms of a kind, so that a simulation takes longer."""
+        return False
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions there are."""
+        return 0
+
+    def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
+        """Return the same goal over other arms; ``groups``: of their pairs, where these have some."""
+        del groups
+        return replace(self, space=space)  # type: ignore[type-var]  # every goal is a dataclass
+
+    def court(self, runs: int) -> Court | None:
+        """Return what decides in so many simulated runs; None where nothing is to be decided."""
+        del runs
+        return None
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return what simulated runs get wrong, by measure, shape (runs,) each; what else is measured may have other shapes.
+
+        Here the errors of scores, in the unit of the space.
+
+        Args:
+            truth: the true means of all arms, shape (runs, K).
+        """
+        del truth
+        return {"wce": found.wce, "mean": found.mean_error}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return what is known when a budget is spent, in words; "" where that is not forecast.
+
+        Args:
+            row: figures of a forecast by name, None where nothing is known.
+        """
+        if row["worst_error"] is None:
+            return ""
+        return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
+
+
+def share_text(share: float) -> str:
+    """Write a share as people read it: 12 %, 0.6 %, and none as such."""
+    percent = 100.0 * share
+    return "none" if not share else f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def same(values: Sequence[float], others: Sequence[float]) -> bool:

@@ -38,29 +38,34 @@ def check_pairwise(settings: Settings) -> None:
     for name, why in _NOT_WITH.items():
         if getattr(settings, name) is not None:
             raise InputError(f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out")
-    if settings.decide is not None and settings.decide.strip() != BEST:
-        raise InputError(
-            f'--pairwise: not with --decide "{shown(settings.decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
-            "best response to each prompt"
-        )
-    if settings.objective == COMPARE:
-        raise InputError(
-            f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
-        )
+    check_verdicts(settings.decide, settings.objective, settings.margin)
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
-        )
-    if settings.margin is not None and settings.margin >= _MOST_MARGIN:
-        raise InputError(
-            f"--margin {settings.margin:g}: with --pairwise a probability by which a response may fall short of ½ and still be "
-            f"the best; take one below {_MOST_MARGIN:g}"
         )
     if len(settings.attributes) > 1 or len(settings.rubric) > 1:
         raise InputError(
             "--pairwise: one criterion decides which response is better; name one --attribute, or none, and make a run of each"
         )
     check_view(sort=settings.sort, wide=settings.wide)
+
+
+def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
+    """InputError for what no comparisons have: a threshold, differences of ratings, a margin that is no probability."""
+    if decide is not None and decide.strip() != BEST:
+        raise InputError(
+            f'--pairwise: not with --decide "{shown(decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
+            "best response to each prompt"
+        )
+    if objective == COMPARE:
+        raise InputError(
+            f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
+        )
+    if margin is not None and margin >= _MOST_MARGIN:
+        raise InputError(
+            f"--margin {margin:g}: with --pairwise a probability by which a response may fall short of ½ and still be "
+            f"the best; take one below {_MOST_MARGIN:g}"
+        )
 
 
 def check_together(settings: Settings) -> None:

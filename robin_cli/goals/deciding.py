@@ -3,80 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from robin_cli.analysis.decisions import Decided, RunVerdicts
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import same
-from robin_cli.goals.decided import decided_text, decision_facts
+import numpy as np
+
+from robin_cli.analysis.court import Court, Snapshot, Verdict
+from robin_cli.goals.base import Goal, Words, same, share_text
+from robin_cli.goals.decisions_watch import DecisionsWatch
 from robin_cli.goals.rating import Rating
-from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
-from robin_cli.model.arms import Arms
+from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN
-from robin_cli.model.errors import option, typed
-from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionsEnding:
-    """How the decisions of a run stand."""
-
-    decided: Decided
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everything is decided that can be."""
-        return self.decided.is_over
-
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return what was decided, what that took, and how to go on."""
-        spent = f"{at.spent}{'' if at.worked else ' already'}, {at.left}"
-        line = f"{decided_text(decision_facts(self.decided))}; {spent}"
-        if self.is_over:
-            return [line + ("" if at.worked else ", so nothing was sent")]
-        if not at.is_spent:
-            return [f"{line}: no pair is left to ask"]
-        plan = f"robin plan DATA … {option('--decide', self.decided.task.decision)} --variances {typed(at.run)}"
-        return [line, f"to go on: {at.again()} ({plan} says about how much)"]
-
-
-class DecisionsWatch(Watch):
-    """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
-
-    verdicts: RunVerdicts
-
-    def __init__(self, task: Task, counts: LevelCounts) -> None:
-        self.verdicts = RunVerdicts(task, counts)
-        self._errors = ErrorWatch(task.space, None, None)
-
-    def ending(self, arms: Arms) -> DecisionsEnding:
-        """Return what the ratings so far come to."""
-        return DecisionsEnding(self.verdicts.decided(arms))
-
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error, and how many decisions are certified and open, by the last look."""
-        evidence = self.verdicts.evidence
-        log = evidence.log[0].copy()
-        is_sure = certified(log, evidence.task.decision.error_rate)
-        waiting = int((~is_sure & (log >= evidence.needed)).sum())
-        said = f" ({waiting:,} clear, asked no more)" if waiting else ""
-        noun = "group" if evidence.task.group is not None else "pair"
-        return [
-            *self._errors.standing(arms),
-            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}"),
-            ("open", f"{int((~is_sure).sum()):,}{said}"),
-        ]
-
-
 @dataclass(frozen=True)
 class Deciding(Rating):
-    """Decisions on the judges' own mean, each certified or open."""
+    """Decisions on the judges' own mean, each certified or open; wrong by more than the margin."""
+
+    ends: ClassVar[bool] = True
+    columns: ClassVar[tuple[str, ...]] = (
+        "wrong_mean",
+        "wrong_sem",
+        "certified_mean",
+        "certified_wrong_mean",
+        "calls_mean",
+    )
 
     space: ArmSpace
     task: Task
@@ -97,3 +52,41 @@ class Deciding(Rating):
         """Watch the decisions."""
         del own, target, guaranteed  # settings refuse an error to stop at beside decisions
         return DecisionsWatch(self.task, counts())
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The groups of which the best is looked for."""
+        return self.task.group
+
+    @property
+    def is_together(self) -> bool:
+        """Whether a decision hangs on several responses, or on several judges."""
+        return self.groups is not None or len(self.space.judges) > 1
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions there are."""
+        return self.task.decisions
+
+    def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
+        """Return the same decisions over other arms."""
+        return replace(self, space=space, task=Task(self.task.decision, space, groups))
+
+    def court(self, runs: int) -> Court:
+        """Return what decides in so many simulated runs."""
+        return Court(self.task, runs)
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return the share of wrong decisions, of certified ones and of these of wrong ones, and the calls spent."""
+        del truth
+        assert found.verdict is not None  # noqa: S101  # a court decides in every run
+        return {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return how many decisions are wrong, and how many are certified."""
+        del words
+        if row["wrong"] is None:
+            return ""
+        return (
+            f"{share_text(row['wrong'])} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        )

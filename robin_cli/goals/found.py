@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import GivenLabels
 from robin_cli.results.tables import Table
@@ -61,7 +61,7 @@ class Found(ABC):
     @cached_property
     def scores(self) -> Scores:
         """A row a pair and attribute."""
-        return score(self.run)
+        return told_scores(self.run)
 
     @property
     @abstractmethod

@@ -4,56 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
-from robin_cli.goals.base import Goal
-from robin_cli.goals.checks import check_view, no_ratings
+import numpy as np
+
+from robin_cli.analysis.court import Snapshot
+from robin_cli.analysis.order_effect import effects_of
+from robin_cli.goals.base import Goal, Words, share_text
+from robin_cli.goals.checks import no_ratings
 from robin_cli.goals.comparisons_watch import ComparisonsWatch
-from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.preferences import Preferences, headlines
-from robin_cli.goals.tables.comparisons import comparison_table
-from robin_cli.goals.tables.preferences import preferred_table
-from robin_cli.goals.tables.ranking import ranking_table
+from robin_cli.goals.tables.of_comparisons import TABLES
 from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
-from robin_cli.results.tables import Table
 from robin_cli.storage.reader import RunData
 
-
-def _comparisons(found: Preferences, view: View, *, by_judge: bool) -> Table:
-    check_view(sort=view.sort, wide=view.wide)
-    return comparison_table(found, with_text=view.with_text, by_judge=by_judge)
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
 class Preferring(Goal):
-    """What comparisons of two responses say, each asked in both orders."""
+    """What comparisons of two responses say, each asked in both orders.
+
+    What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
+    """
 
     noun: ClassVar[str] = "verdict"
     rows: ClassVar[str] = "comparisons"
     results: ClassVar[str] = "preferences"
     asks_all: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = (
+        "what",
+        "asked_mean",
+        "calls_mean",
+        "wrong_mean",
+        "wrong_sem",
+        "any_mean",
+        "order_effect_mean",
+    )
+    what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether a comparison that is not asked is missed."""
 
     space: ArmSpace
     matches: Matches
 
-    tables: ClassVar[Mapping[str, Builder]] = {
-        "scores": partial(_comparisons, by_judge=False),
-        "judge-scores": partial(_comparisons, by_judge=True),
-        "ranking": lambda found, view: ranking_table(
-            found, view.notify, by_length=view.by_length, in_python=view.in_python
-        ),
-        "preferences": lambda found, view: preferred_table(found, view.notify, messages=view.messages),
-    }
+    tables = TABLES
 
-    def found(self, run: RunData) -> Found:
+    def found(self, run: RunData) -> Preferences:
         """Return what ``run`` says."""
         return Preferences(run, self)
 
@@ -103,3 +106,53 @@ class Preferring(Goal):
         """Watch how many comparisons were asked."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside comparisons
         return ComparisonsWatch(self.matches)
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return the share that is wrong, whether any is, and of the comparisons how many were asked, and how often each."""
+        runs, scale = len(found.n), self.space.scales[0]
+        by_order = (runs * len(self.matches), len(self.space.variants), -1)
+        points, true = (
+            (each.reshape(by_order) - scale.low) / (scale.high - scale.low) for each in (found.estimates, truth)
+        )
+        preference, in_truth = (each.mean(axis=(1, 2)).reshape(runs, -1) for each in (points, true))
+        is_whole = ~np.isnan(preference)
+        wrong = np.array([self.wrong(*each) for each in zip(in_truth, preference, strict=True)])
+        return {
+            "wrong": wrong,
+            "any": (wrong > 0).astype(np.float64),
+            "asked": is_whole.mean(axis=1),
+            "calls": np.array([found.budget * runs / max(int(is_whole.sum()), 1)]),
+            "order_effect": effects_of(points).reshape(runs, -1),
+        }
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of ``what`` that is wrong.
+
+        Args:
+            truth, preference: for A in each comparison, true and found, shape (comparisons,); found nan where it was not asked.
+        """
+        return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return how sure win rates are, and how much is wrong; else how sure one preference is."""
+        del words
+        known = []
+        if row["win_rate_half_width"] is not None:
+            known.append(f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %")
+        if row["wrong"] is not None:
+            known.append(f"{share_text(row['wrong'])} of the {self.wrongs} are wrong")
+        if not known:
+            known.append(f"one preference is known to ± {100 * row['preference_half_width']:.0f} %")
+        return ", and ".join(known)
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return self.what
+
+
+def share_wrong(truth: FloatArray, found: FloatArray) -> float:
+    """Return the share of sides, of those that truth has, that are not as found; what is found on neither is half wrong."""
+    side, mine = (np.where(np.abs(each) <= _EQUAL, 0.0, np.sign(each)) for each in (truth, found))
+    differs = side != 0
+    return float((0.5 * (1.0 - side[differs] * mine[differs])).mean()) if differs.any() else 0.0

@@ -13,8 +13,10 @@ from robin_cli.goals.rated import Rated
 from robin_cli.goals.tables.agreement import agreement_table, calibration_table
 from robin_cli.goals.tables.preferences import preference_table
 from robin_cli.goals.tables.scores import decision_table, score_table
-from robin_cli.goals.tables.summary import WANTED, given_labels, labels_wanted_table, summary_table
+from robin_cli.goals.tables.summary import labels_wanted_table, summary_table
 from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import things_rated
 from robin_cli.results.tables import Table
 from robin_cli.storage.reader import RunData
 
@@ -28,16 +30,6 @@ def _judge_scores(found: Found, view: View) -> Table:
     return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide)
 
 
-def _summary(found: Found, view: View) -> Table:
-    given = given_labels(view.labels, found.run)
-    return summary_table(found, view.notify, by=view.by, threshold=view.threshold, given=given)
-
-
-def _labels_wanted(found: Found, view: View) -> Table:
-    given, n = given_labels(view.labels, found.run), WANTED if view.n is None else view.n
-    return labels_wanted_table(found.run, view.notify, n=n, by=view.by, given=given)
-
-
 class Rating(Goal):
     """A goal that goes by ratings: scores of pairs and attributes."""
 
@@ -48,13 +40,24 @@ class Rating(Goal):
         "agreement": lambda found, view: agreement_table(found, view.notify),
         "calibration": lambda found, view: calibration_table(found, view.notify),
         "preferences": lambda found, view: preference_table(found, view.notify, messages=view.messages),
-        "summary": _summary,
-        "labels-wanted": _labels_wanted,
+        "summary": summary_table,
+        "labels-wanted": labels_wanted_table,
     }
 
     def found(self, run: RunData) -> Found:
         """Return what ``run`` says."""
         return Rated(run, self)
+
+    def check_reach(self, budget: int) -> None:
+        """InputError if ``budget`` calls do not reach every arm once."""
+        space = self.space
+        arms = len(space)
+        if budget < arms:
+            what = things_rated(arms, len(space.attributes), len(space.judges))
+            raise InputError(
+                f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
+                f"with --limit {max(1, budget // space.arms_per_pair)}"
+            )
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
         """Watch the largest error."""

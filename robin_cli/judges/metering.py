@@ -11,7 +11,6 @@ from typing import Any
 from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 
-from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer, Message
 from robin_cli.model.records import BATCH, Usage, tier_of
 
@@ -163,44 +162,6 @@ def price_of(
     if price_in is not None and price_out is not None:
         return Price((price_in, price_out), listed, price_cached, tier_of(tier))
     return listed and Price(listed=listed, tier=tier_of(tier))
-
-
-def prices_of(
-    model: str,
-    base_urls: Sequence[str],
-    *,
-    price_in: float | None,
-    price_out: float | None,
-    max_cost: float | None,
-    price_cached: float | None = None,
-    tier: str | None = None,
-    flag: str = "--max-cost",
-) -> list[Price | None]:
-    """The price of ``model`` at each address; None where none is known at the service tier that calls ask for.
-
-    Args:
-        flag: by which money is limited.
-
-    Raises:
-        InputError: one of the two prices is missing, or money is limited and an address has no price.
-    """
-    if (price_in is None) != (price_out is None) or (price_cached is not None and price_in is None):
-        raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
-    prices = [
-        price_of(model, url, price_in=price_in, price_out=price_out, price_cached=price_cached, tier=tier)
-        for url in base_urls
-    ]
-    known = [price if price is not None and price.knows(price.tier) else None for price in prices]
-    for url, price in zip(base_urls, known, strict=True):
-        if price is None and max_cost is not None:
-            at, there = "", ""
-            if tier_of(tier) is not None:
-                at, there = f" at the service tier {tier}", " there"
-            raise InputError(
-                f'{flag}: no price is known for "{model}" at {url}{at}, so it could not be held; give --price-in and '
-                f"--price-out (US dollars for a million tokens{there}), or leave {flag} out"
-            )
-    return known
 
 
 class Meter:

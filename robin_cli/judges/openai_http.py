@@ -28,7 +28,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.structured import STRUCTURES
+from robin_cli.parsing.forms import STRUCTURES
 
 _FEW_LOGPROBS = 5
 """Some endpoints give no more for each token."""

@@ -8,7 +8,6 @@ import json
 import os
 import re
 from array import array
-from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from functools import cached_property
 from typing import IO
@@ -85,25 +84,18 @@ class Redactor:
         self._is_long = len(key) >= _SHORTEST_IN_ANSWERS
 
     def text(self, text: str) -> str:
-        """Return ``text`` without the key, and otherwise to the letter: what looks like another key stays."""
-        if self._is_long and len(text) > _MOST_UNWRAPPED:
-            return self._long_text(text)
-        if not self._is_long or not self.is_in(text):
-            return text
-        for depth in range(_MOST_LAYERS + 1):  # what is no escape may look like one, so least is undone first
-            text, is_bare = self._without_form(text, depth)
-            if is_bare:
-                break
-        return text
+        """Return ``text`` without the key, and otherwise to the letter: what looks like another key stays.
 
-    def _long_text(self, text: str) -> str:
-        """As :meth:`text`; a text that holds an escaped key is taken out whole: no judge that works sends so long a one."""
+        A long text that holds an escaped key is taken out whole: no judge that works sends one.
+        """
+        if not self.is_in(text):
+            return text
         clean = self._forms.sub("[key]", text)
-        if self.is_in(clean[:_MOST_UNWRAPPED]) or self.is_in(
-            clean
-        ):  # the beginning of one full of keys says so at once
-            return "[key]"
-        return text if clean == text else clean
+        for depth in range(_MOST_LAYERS + 1 if len(text) <= _MOST_UNWRAPPED else 0):
+            if not self.is_in(clean):  # what is no escape may look like one, so least is undone first
+                break
+            clean = self._without_forms(clean, depth)
+        return "[key]" if self.is_in(clean) else clean
 
     def body(self, body: Body) -> Body:
         """Return the body of a reply without the key; the same object if it is not in there."""
@@ -118,6 +110,10 @@ class Redactor:
         """Return whether a long key is in ``text``, in any form; asked of every reply, so it takes microseconds."""
         if not self._is_long:
             return False
+        if len(text) > _MOST_UNWRAPPED and self.is_in(
+            text[:_MOST_UNWRAPPED]
+        ):  # of one full of keys, it says so at once
+            return True
         for _ in range(_MOST_LAYERS):
             while "\\\\" in text:
                 text = text.replace("\\\\", "\\")
@@ -151,22 +147,17 @@ class Redactor:
         text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
         return (text[:-half_a_key] or "[key]") if half_a_key else text
 
-    def _without_form(self, text: str, depth: int) -> tuple[str, bool]:
-        """Return ``text`` without what is the key once ``depth`` layers of escapes are undone, and whether that was all."""
-        layers, bare = [], text
+    def _without_forms(self, text: str, depth: int) -> str:
+        """Return ``text`` without what is the key once ``depth`` layers of escapes are undone."""
+        bare, begins, ends = text, array("q", range(len(text))), array("q", range(1, len(text) + 1))
         for wrapping in [*[_WRAPPING] * depth, _BLANKS]:
-            layers.append(_Layer(bare, wrapping))
-            bare = layers[-1].text
+            bare, begins, ends = _unwrapped(bare, begins, ends, wrapping)
         pieces: list[str] = []
         done = 0
-        for found in self._forms.finditer(bare):
-            first, end = found.span()
-            for layer in reversed(layers):
-                first, end = layer.place_of(first), layer.end_of(end)
-            pieces += text[done:first], "[key]"
-            done = end
-        clean = "".join([*pieces, text[done:]])
-        return clean, not self.is_in(clean)
+        for key in self._forms.finditer(bare):
+            pieces += text[done : begins[key.start()]], "[key]"
+            done = ends[key.end() - 1]
+        return "".join([*pieces, text[done:]])
 
     @cached_property
     def _cased(self) -> list[str]:
@@ -212,42 +203,6 @@ class WithoutKey:
         self._held.clear()
 
 
-class _Layer:
-    """A text with its outermost escapes undone and without its blanks, and where in it was what is left.
-
-    Attributes:
-        text: what is left.
-    """
-
-    def __init__(self, text: str, wrapping: re.Pattern[str]) -> None:
-        self._after, self._before = array("q", [0]), array("q", [0])  # places in what is left, and in the text
-        pieces: list[str] = []
-        done = length = 0
-        for found in wrapping.finditer(text):
-            first, end = found.span()
-            length += first - done
-            self._after.append(length)
-            self._before.append(first)
-            pieces += text[done:first], (left := _unwrapped(found))
-            length += len(left)
-            self._after.append(length)
-            self._before.append(end)
-            done = end
-        self.text = "".join([*pieces, text[done:]])
-
-    def place_of(self, first: int) -> int:
-        """Where in the text the character ``first`` of what is left begins."""
-        mark = bisect_right(self._after, first) - 1
-        return self._before[mark] + first - self._after[mark]
-
-    def end_of(self, end: int) -> int:
-        """Where in the text that ends which ends at ``end`` in what is left."""
-        mark = bisect_left(self._after, end)
-        if mark < len(self._after) and self._after[mark] == end:
-            return self._before[mark]
-        return self._before[mark - 1] + end - self._after[mark - 1]
-
-
 def _without_escapes(text: str, escapes: re.Pattern[str]) -> str:
     """Return what ``text`` is once its escapes are undone; five times as fast as one by one."""
     parts: list[str | None] = list(escapes.split(text))
@@ -255,6 +210,21 @@ def _without_escapes(text: str, escapes: re.Pattern[str]) -> str:
     return "".join(parts)  # type: ignore[arg-type]  # each None is one of the even ones
 
 
-def _unwrapped(found: re.Match[str]) -> str:
-    """Return the character that an escape stands for; nothing for a blank."""
-    return chr(int(found[found.lastindex], 16)) if found.lastindex else ""
+def _unwrapped(
+    text: str, begins: array[int], ends: array[int], wrapping: re.Pattern[str]
+) -> tuple[str, array[int], array[int]]:
+    """Return a text with its outermost escapes undone, without its blanks; and of each character where it begins and ends."""
+    left: list[str] = []
+    left_begins, left_ends = array("q"), array("q")
+    done = 0
+    for found in wrapping.finditer(text):
+        first, end = found.span()
+        left.append(text[done:first])
+        left_begins += begins[done:first]
+        left_ends += ends[done:first]
+        if character := _CHARACTERS[found[found.lastindex] if found.lastindex else None]:
+            left.append(character)
+            left_begins.append(begins[first])
+            left_ends.append(ends[end - 1])
+        done = end
+    return "".join([*left, text[done:]]), left_begins + begins[done:], left_ends + ends[done:]

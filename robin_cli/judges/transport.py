@@ -13,8 +13,8 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -34,17 +34,8 @@ from robin_cli.judges.replies import Stop
 from robin_cli.model.errors import EndpointError
 
 _CONNECT_TIMEOUT_S = 10.0
-_PLAIN = frozenset(
-    {
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTUNREACH,
-        errno.EMFILE,
-        errno.ENETUNREACH,
-        errno.EPIPE,
-        errno.ETIMEDOUT,
-    }
-)
+_LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
+_PLAIN = _LOST | {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT}
 """Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
 
 _OPENAI_HOST = "api.openai.com"
@@ -56,7 +47,7 @@ _SLOWEST = 10_000.0
 
 _NEXT_ANSWER = b"\nHTTP/1."
 _MOST_AT_ONCE = 16
-_HUNG_UP = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN})
+_HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,21 +309,20 @@ class Transport:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._exchange(call)
+            return await self._send(call)
         except httpx2.TransportError as error:
             if not (reuses and call.again and _hung_up(error)):
                 raise
-            return await self._exchange(call)
+            return await self._send(call)
 
-    async def _exchange(self, call: _Call) -> Response:
-        if call.file is None:
-            return await self._send(call, {"headers": self._headers, "content": call.body})
-        headers = {name: value for name, value in self._headers.items() if name != "content-type"}
-        form = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
-        return await self._send(call, {"headers": headers, **form})
-
-    async def _send(self, call: _Call, what: dict[str, Any]) -> Response:
-        request = httpx2.Request(call.method, call.url, extensions=dict(self._extensions), **what)
+    async def _send(self, call: _Call) -> Response:
+        headers: Any = self._headers
+        what: dict[str, Any] = {"content": call.body}
+        if call.file is not None:
+            headers = {name: value for name, value in headers.items() if name != "content-type"}
+            what = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
+        extensions = dict(self._extensions)
+        request = httpx2.Request(call.method, call.url, headers=headers, extensions=extensions, **what)
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
         if self.redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
@@ -376,12 +366,16 @@ async def _write_all(pieces: AsyncIterable[bytes], to: WithoutKey, most: int, pa
             raise TooLong(f"a file of more than {most:,} bytes")
         if time.monotonic() - started > patience_s + written / _SLOWEST:
             raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-        try:
+        with _writing():
             to.write(piece)
-        except OSError as error:
-            raise _Unwritable(error) from error
-    try:
+    with _writing():
         to.flush()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise _Unwritable(error) from error
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robin_cli.model.records import Scale
-from robin_cli.parsing.verdicts import points_of
+
+if TYPE_CHECKING:
+    from robin_cli.parsing.forms import Form
 
 TOP_LOGPROBS = 20
 """Tokens asked for at each place: the most that OpenAI and vLLM give."""
@@ -38,10 +39,10 @@ _SMALLEST_LOGPROB = -1e3
 _STEP = 2.0**-12
 """Expectations are rounded to it, so that their sums and sums of squares are exact in any order, as those of integers are."""
 
-# Marks that may stand with a number inside one token without changing what it says.
-_BEFORE, _BEHIND = r"""[\s*_`"'“‘(\[{:]*""", r"""[\s*_`"'”’)\]},]*"""
-_NUMBER = re.compile(rf"{_BEFORE}([-−]?\d{{1,9}}){_BEHIND}")
-_VERDICT = re.compile(rf"{_BEFORE}(?:(?P<letter>[ABＡＢ])|(?P<tie>[Tt](?:[Ii][Ee]?)?)){_BEHIND}")
+
+def around(said: str) -> str:
+    """Return the pattern of a token that says ``said``, with the marks that may stand in it without changing what it says."""
+    return rf"""[\s*_`"'“‘(\[{{:]*{said}[\s*_`"'”’)\]}},]*"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,78 +61,28 @@ class Expectation:
     why: str | None
 
 
-def expected_rating(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale) -> Expectation:
-    """What the rating at character ``at`` of ``text`` was to be expected to be.
+def expectation_of(
+    form: Form, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale
+) -> Expectation:
+    """Return what the rating or verdict at character ``at`` of ``text`` was to be expected to be, as a number of ``scale``.
 
     Args:
         tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None where it sent none.
         text: the answer.
-        at: where the first digit (or the sign) of its rating stands.
-        scale: the ratings there are.
+        at: where the first digit (or the sign) of its rating stands, or its verdict.
     """
-    found = _distribution_at(tokens, text, at)
-    if isinstance(found, str):
-        return Expectation(None, None, found)
-    if re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
-        return Expectation(None, None, "unaligned")
-    return _expectation(found, scale)
-
-
-def expected_verdict(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale) -> Expectation:
-    """What the verdict at character ``at`` of ``text`` was to be expected to be, as a number of ``scale``.
-
-    A small a is none: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t.
-    """
-    found = _distribution_at(tokens, text, at)
-    if isinstance(found, str):
-        return Expectation(None, None, found)
-    points: defaultdict[int, float] = defaultdict(float)
-    for each, probability in found.items():
-        said = _VERDICT.fullmatch(each)
-        if said and (value := points_of("tie" if said["tie"] else said["letter"], scale)) is not None:
-            points[value] += probability
-    return _mean(points, "off_scale")
-
-
-def _distribution_at(tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int) -> dict[str, float] | str:
-    """Probabilities by text of the tokens that could have stood at character ``at``, or why there are none."""
     if not tokens:
-        return "no_logprobs"
+        return Expectation(None, None, "no_logprobs")
     token = _token_at(tokens, text, at)
-    return "unaligned" if token is None else _distribution(token)
-
-
-def _expectation(distribution: Mapping[str, float], scale: Scale) -> Expectation:
-    numbers: defaultdict[int, float] = defaultdict(float)
-    several_digits = False
-    for text, probability in distribution.items():
-        if found := _NUMBER.fullmatch(text):
-            numbers[int(found[1].replace("−", "-"))] += probability
-            several_digits |= len(found[1].lstrip("-−")) > 1
-    # A tokenizer that has numbers of several digits writes each rating as one token.
-    undecided = set() if several_digits else {number for number in numbers if _begins_another(number, scale)}
-    decided = {
-        number: probability
-        for number, probability in numbers.items()
-        if scale.low <= number <= scale.high and number not in undecided
-    }
-    split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
-    return _mean(decided, "split_numbers" if split else "off_scale")
-
-
-def _mean(decided: Mapping[int, float], why: str) -> Expectation:
-    """The mean of what is ``decided``, by probability; ``why`` where that is too little of all."""
+    if token is None or re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
+        return Expectation(None, None, "unaligned")
+    decided, why = form.decided(_distribution(token), scale)
     mass = sum(decided.values())
     off_scale = max(0.0, 1.0 - mass)
     if off_scale > MOST_OFF_SCALE:
         return Expectation(None, off_scale, why)
     value = sum(number * probability for number, probability in decided.items()) / mass
     return Expectation(round(value / _STEP) * _STEP, off_scale, None)
-
-
-def _begins_another(number: int, scale: Scale) -> bool:
-    """Whether a longer rating of the scale begins with the digits of ``number``: more may follow in the next token."""
-    return any(str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1))
 
 
 def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mapping[str, Any] | None:

@@ -10,39 +10,19 @@ scale goes with. Numbers are read in digits; "three" is no number here.
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from robin_cli.model.records import Rating, Scale
-from robin_cli.parsing.answer_lines import COLON, LABEL, MARKS, NOTHING, OPEN, Line, Reading, last_place, parse_lines
+from robin_cli.model.records import Scale
+from robin_cli.parsing.expectation import MOST_OFF_SCALE, around
+from robin_cli.parsing.forms import COLON, MARKS, MINUS, NOTHING, OPEN, Form, Reading, head_of
 
-_MINUS = r"\-‐‑‒–−－﹣"
-_NUMBER_START = rf"[+{_MINUS}]?[.,]?\d"
-
-_HEAD = re.compile(
-    rf"""{LABEL}rating(?![^\W_])>?[{MARKS}]*+
-    (?:
-        # "Rating (0-4):", "Rating (0 = bad (really), 4 = good):": what stands in brackets before a colon is the scale
-        (?P<note>
-            (?:[(\[（［](?:[^()\[\]（）［］]++|[(（][^()（）]*+[)）])*[)\]）］][{MARKS}]*+)+
-            | (?:for|of|on|out)\b[^{COLON}]*+  # "Rating for style:", "Rating on a scale of 0 to 4:"
-        )(?=[{COLON}])
-        | (?!(?!is\b|score\b)[^\W\d_])  # "Rating scale:" is another label
-    )
-    [{MARKS}]*+(?:is\b|[{_MINUS}](?=\s)|[—→])?[{MARKS}]*+
-    (?:
-        [{COLON}][{COLON}{MARKS}{OPEN}]*+
-        # without a colon a bracket is read if it holds the rating alone: "Rating (3)", not "Rating (0 bad, 4 good)"
-        | [{OPEN}]++(?=\s*+{_NUMBER_START}[\d./\s]*+[{MARKS}])
-    )?
-    (?:score\b[{COLON}{MARKS}{OPEN}]*+(?:of\s++)?)?
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+_NUMBER_START = rf"[+{MINUS}]?[.,]?\d"
 
 # "<3" may mean less than 3, "<3>" is a filled-in placeholder.
 _NUMBER = re.compile(
     rf"(?:<(?=[^<>]*+>))?(?={_NUMBER_START})"
-    rf"(?P<minus>[{_MINUS}])?\+?(?P<whole>\d*+)(?:(?P<point>[.,．，·٫])(?P<fraction>\d++))?"
+    rf"(?P<minus>[{MINUS}])?\+?(?P<whole>\d*+)(?:(?P<point>[.,．，·٫])(?P<fraction>\d++))?"
 )
 
 # What a number is out of: "/4", "stars out of 4", "out of a possible 4", "on a scale of 0 to 4", "(scale: 0-4)".
@@ -51,7 +31,7 @@ _OUT_OF = re.compile(
     (?:
         [/／⁄∕]
         | (?:out\s++)?of\s++(?:(?:an?\s++|the\s++)?(?:possible|max(?:imum)?|total)\s++(?:of\s++)?)?
-        | (?:on\s++a\s++)?scale(?:\s++(?:of|from))?[\s:]++(?:\d++\s*+(?:to|[{_MINUS}])\s*+)?
+        | (?:on\s++a\s++)?scale(?:\s++(?:of|from))?[\s:]++(?:\d++\s*+(?:to|[{MINUS}])\s*+)?
     )
     [{MARKS}{OPEN}]*+(?P<high>\d++)(?:[.．]0++(?!\d))?""",
     re.IGNORECASE | re.VERBOSE,
@@ -59,7 +39,7 @@ _OUT_OF = re.compile(
 
 # The high end that a note before the colon states: a number after "-", "to", "/" or "of" that begins no range itself.
 _STATED = re.compile(
-    rf"(?:(?<=\d)\s*+(?:to\b|[{_MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{_MINUS}]))", re.IGNORECASE
+    rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{MINUS}]))", re.IGNORECASE
 )
 
 _AMBIGUOUS = re.compile(
@@ -68,7 +48,7 @@ _AMBIGUOUS = re.compile(
     \s*+(?:\([^()]*+\))?[{MARKS}{OPEN},;?>]*+
     (?:
         or\b
-        | (?:[{_MINUS}=]>|[{_MINUS}~～〜→+&…]|\.{{2,}}|(?:to|and|through|vs|versus|up\s++to)(?![^\W\d]))
+        | (?:[{MINUS}=]>|[{MINUS}~～〜→+&…]|\.{{2,}}|(?:to|and|through|vs|versus|up\s++to)(?![^\W\d]))
           [{MARKS}{OPEN}.]*+{_NUMBER_START}
     )
     | [{MARKS}{OPEN},.;/:—]++\d[\d{MARKS}{OPEN},.;/]*+\Z  # "3, 4", "3 4": a second number that explains nothing
@@ -87,48 +67,87 @@ _UNSETTLED = re.compile(
     re.IGNORECASE,
 )
 
-
-def parse_rating(
-    text: str | None, scale: Scale, *, finish_reason: str | None = None, refusal: str | None = None
-) -> Rating:
-    """Read one answer, see :func:`parse_lines`; any text gives a ``Rating``, none raises.
-
-    Cut off, a bare ``Rating: 3`` could have gone on ``.5``, ``-4`` or ``/10``.
-    """
-    line = Line(_HEAD, partial(_read, scale=scale), _UNSETTLED)
-    return parse_lines(text, line, finish_reason=finish_reason, refusal=refusal)
+_TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
-def rating_place(text: str) -> int | None:
-    """Where in ``text`` the number of its last rating line begins; None where there is none, or reasoning hides it."""
-    return last_place(text, _HEAD, _digits)
+class Ratings(Form):
+    """Ratings on a scale. Cut off, a bare ``Rating: 3`` could have gone on ``.5``, ``-4`` or ``/10``."""
+
+    name = "rating"
+    head = head_of(
+        "rating",
+        about="for|of|on|out",
+        leads=r"score\b",
+        # a bracket that holds more than the rating is not read: (0 bad, 4 good)
+        alone=rf"{_NUMBER_START}[\d./\s]*+",
+        behind=rf"score\b[{COLON}{MARKS}{OPEN}]*+(?:of\s++)?",
+    )
+    unsettled = _UNSETTLED
+    in_json = re.compile(r'"rating"\s*:\s*"?(?=[-\d])')
+    held = re.compile(r"\s*Feedback: [^\n]+\nRating: -?\d+\s*")
+    feedback = "assesses the quality of the response"
+
+    def wanted(self, scale: Scale) -> str:  # noqa: ARG002  # the question says it
+        return "Score of the response"
+
+    def choices(self, scale: Scale) -> Sequence[int]:
+        return range(scale.low, scale.high + 1)
+
+    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+        line = head.string
+        number = _NUMBER.match(line, head.end())
+        if number is None:
+            return NOTHING
+        out_of = _OUT_OF.match(line, number.end())
+        end = (out_of or number).end()
+        if _AMBIGUOUS.match(line, end):
+            reason = "ambiguous"
+        elif _on_another_scale(head["note"], out_of, scale):
+            reason = "out_of_range"
+        elif not _is_integral(number) or _GLUED.match(line, end):
+            reason = "not_an_integer"
+        else:
+            value = float(("-" if number["minus"] else "") + number["whole"])
+            if scale.low <= value <= scale.high:
+                return Reading(int(value), None)
+            reason = "out_of_range"
+        return Reading(None, reason, line[number.start() : end])
+
+    def read_json(self, value: object, scale: Scale) -> Reading:
+        if isinstance(value, str) and re.fullmatch(r"\s*-?\d{1,9}\s*", value, re.ASCII):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            return Reading(None, "not_an_integer")
+        return Reading(int(value), None) if scale.low <= value <= scale.high else Reading(None, "out_of_range")
+
+    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
+        digits = _NUMBER.match(head.string, head.end())
+        return digits and (digits.start("minus" if digits["minus"] else "whole"), digits.end())
+
+    def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
+        numbers: defaultdict[int, float] = defaultdict(float)
+        several_digits = False
+        for text, probability in tokens.items():
+            if found := _TOKEN.fullmatch(text):
+                numbers[int(found[1].replace("−", "-"))] += probability
+                several_digits |= len(found[1].lstrip("-−")) > 1
+        # A tokenizer that has numbers of several digits writes each rating as one token.
+        undecided = set() if several_digits else {number for number in numbers if _begins_another(number, scale)}
+        decided = {
+            number: probability
+            for number, probability in numbers.items()
+            if scale.low <= number <= scale.high and number not in undecided
+        }
+        split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
+        return decided, "split_numbers" if split else "off_scale"
 
 
-def _digits(head: re.Match[str]) -> tuple[int, int] | None:
-    digits = _NUMBER.match(head.string, head.end())
-    return digits and (digits.start("minus" if digits["minus"] else "whole"), digits.end())
+RATING = Ratings()
 
 
-def _read(head: re.Match[str], scale: Scale) -> Reading:
-    """What a rating line says, from the end of its label on."""
-    line = head.string
-    number = _NUMBER.match(line, head.end())
-    if number is None:
-        return NOTHING
-    out_of = _OUT_OF.match(line, number.end())
-    end = (out_of or number).end()
-    if _AMBIGUOUS.match(line, end):
-        reason = "ambiguous"
-    elif _on_another_scale(head["note"], out_of, scale):
-        reason = "out_of_range"
-    elif not _is_integral(number) or _GLUED.match(line, end):
-        reason = "not_an_integer"
-    else:
-        value = float(("-" if number["minus"] else "") + number["whole"])
-        if scale.low <= value <= scale.high:
-            return Reading(int(value), None)
-        reason = "out_of_range"
-    return Reading(None, reason, line[number.start() : end])
+def _begins_another(number: int, scale: Scale) -> bool:
+    """Whether a longer rating of the scale begins with the digits of ``number``: more may follow in the next token."""
+    return any(str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1))
 
 
 def _on_another_scale(note: str | None, out_of: re.Match[str] | None, scale: Scale) -> bool:

@@ -12,37 +12,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import partial
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from robin_cli.model.records import Rating, Scale
-from robin_cli.parsing.answer_lines import COLON, LABEL, MARKS, NOTHING, OPEN, Line, Reading, last_place, parse_lines
+from robin_cli.model.records import Scale
+from robin_cli.parsing.expectation import around
+from robin_cli.parsing.forms import COLON, MARKS, NOTHING, OPEN, Form, Reading, head_of
 
 TIE = "tie"
 _OURS = ("a", "b", "ａ", "ｂ", TIE)
 
 _RESPONSE = r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion)"
 _SAID = r"(?:[abＡＢａｂ]|(?:an?\s++)?tie)(?![^\W_])"
-
-_HEAD = re.compile(
-    rf"""{LABEL}verdict(?![^\W_])>?[{MARKS}]*+
-    (?:
-        # "Verdict (A, B or tie):", "Verdict on helpfulness:"
-        (?:
-            (?:[(\[（［](?:[^()\[\]（）［］]++|[(（][^()（）]*+[)）])*[)\]）］][{MARKS}]*+)+
-            | (?:for|of|on)\b[^{COLON}]*+
-        )(?=[{COLON}])
-        | (?!(?!is\b|{_RESPONSE}\b|{_SAID})[^\W\d_])  # "Verdict scale:" is another label
-    )
-    [{MARKS}]*+(?:is\b|[-‐‑‒–−－﹣](?=\s)|[—→])?[{MARKS}]*+
-    (?:
-        [{COLON}][{COLON}{MARKS}{OPEN}]*+
-        # without a colon a bracket is read if it holds the verdict alone: "Verdict (A)"
-        | [{OPEN}]++(?=\s*+{_SAID}[{MARKS}])
-    )?
-    (?P<response>{_RESPONSE}\b[{COLON}{MARKS}{OPEN}]*+)?
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 
 # "<A" may mean less than A, "<A>" is a filled-in placeholder.
 _VERDICT = re.compile(
@@ -91,42 +72,75 @@ _UNSETTLED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+_TOKEN = re.compile(around(r"(?:(?P<letter>[ABＡＢ])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
+"""A small a is none: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t."""
 
-def parse_verdict(
-    text: str | None, scale: Scale, *, finish_reason: str | None = None, refusal: str | None = None
-) -> Rating:
-    """Read one answer, see :func:`parse_lines`; any text gives a ``Rating``, none raises.
+
+class Verdicts(Form):
+    """Verdicts on two responses.
 
     The value is for the response that was shown first, as A: ``scale.high`` where it is better, ``scale.low`` where B is, and
     between them for a tie, if the scale has something between. Cut off, a bare ``Verdict: A`` could have gone on ``and B``.
     """
-    line = Line(_HEAD, partial(_read, scale=scale), _UNSETTLED)
-    return parse_lines(text, line, finish_reason=finish_reason, refusal=refusal)
+
+    name = "verdict"
+    head = head_of(
+        "verdict",
+        about="for|of|on",
+        leads=rf"{_RESPONSE}\b|{_SAID}",
+        alone=_SAID,
+        behind=rf"(?P<response>{_RESPONSE}\b[{COLON}{MARKS}{OPEN}]*+)",
+    )
+    unsettled = _UNSETTLED
+    in_json = re.compile(r'"verdict"\s*:\s*"(?=(?:[AB]|tie)")', re.IGNORECASE)
+    held = re.compile(r"\s*Feedback: [^\n]+\nVerdict: (?:A|B|tie)\s*")
+
+    feedback = "compares the two responses"
+
+    def wanted(self, scale: Scale) -> str:
+        *some, last = (f'"{each}"' for each in said_of(scale))
+        return f"{', '.join(some)} or {last}"
+
+    def choices(self, scale: Scale) -> Sequence[str]:
+        return said_of(scale)
+
+    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+        line = head.string
+        said = _VERDICT.match(line, head.end())
+        if said is None:
+            return NOTHING
+        name = said["tie"] or said["letter"]
+        value = points_of(name, scale)
+        closed, is_ours = _CLOSED.match(line, said.end()), name.lower() in _OURS
+        is_unclear = closed is None or _AMBIGUOUS.match(line, said.end()) is not None
+        if is_unclear and not is_ours:
+            return NOTHING  # "Verdict: I prefer A", "Verdict: N/A"
+        if is_unclear or (closed and closed["than"] and points_of(closed["than"], scale) == value):
+            return Reading(None, "ambiguous", line[said.start() :])
+        return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
+
+    def read_json(self, value: object, scale: Scale) -> Reading:
+        if not isinstance(value, str):
+            return Reading(None, "out_of_range")
+        head = self.head.match(f"Verdict: {value}".rstrip())
+        return NOTHING if head is None or len(value.splitlines()) > 1 else self.read(head, scale)
+
+    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
+        said = _VERDICT.match(head.string, head.end())
+        if said is None or head["response"] or said["lead"]:
+            return None
+        return said.span("tie" if said["tie"] else "letter")
+
+    def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
+        points: defaultdict[int, float] = defaultdict(float)
+        for text, probability in tokens.items():
+            said = _TOKEN.fullmatch(text)
+            if said and (value := points_of("tie" if said["tie"] else said["letter"], scale)) is not None:
+                points[value] += probability
+        return points, "off_scale"
 
 
-def read_verdict(said: str, scale: Scale) -> tuple[int | None, str | None]:
-    """What a verdict by itself says, as it stands in JSON: the value as of :func:`parse_verdict`, or why there is none."""
-    head = _HEAD.match(f"Verdict: {said}".rstrip())
-    if head is None or len(said.splitlines()) > 1:
-        return None, "missing"
-    reading = _read(head, scale)
-    return reading.value, reading.reason
-
-
-def verdict_place(text: str) -> int | None:
-    """Where in ``text`` the letter (or "tie") of its last verdict line begins.
-
-    None where there is none, where reasoning hides it, or where other words stand before it: they were drawn, too, and might
-    have led to another verdict.
-    """
-    return last_place(text, _HEAD, _letter)
-
-
-def _letter(head: re.Match[str]) -> tuple[int, int] | None:
-    said = _VERDICT.match(head.string, head.end())
-    if said is None or head["response"] or said["lead"]:
-        return None
-    return said.span("tie" if said["tie"] else "letter")
+VERDICT = Verdicts()
 
 
 def points_of(said: str, scale: Scale) -> int | None:
@@ -145,20 +159,3 @@ def said_for(points: int | None, scale: Scale) -> str | None:
 def said_of(scale: Scale) -> tuple[str, ...]:
     """The verdicts there are: A and B, and tie where the scale has something between."""
     return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")
-
-
-def _read(head: re.Match[str], scale: Scale) -> Reading:
-    """What a verdict line says, from the end of its label on."""
-    line = head.string
-    said = _VERDICT.match(line, head.end())
-    if said is None:
-        return NOTHING
-    name = said["tie"] or said["letter"]
-    value = points_of(name, scale)
-    closed, is_ours = _CLOSED.match(line, said.end()), name.lower() in _OURS
-    is_unclear = closed is None or _AMBIGUOUS.match(line, said.end()) is not None
-    if is_unclear and not is_ours:
-        return NOTHING  # "Verdict: I prefer A", "Verdict: N/A"
-    if is_unclear or (closed and closed["than"] and points_of(closed["than"], scale) == value):
-        return Reading(None, "ambiguous", line[said.start() :])
-    return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)

@@ -10,8 +10,7 @@ from typing import TypeVar
 from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.expectation import Expectation
-from robin_cli.parsing.structured import follows, parse_answer, place_of_rating
+from robin_cli.parsing.expectation import Expectation, expectation_of
 from robin_cli.questions.base import Kind
 
 _Number = TypeVar("_Number", int, float)
@@ -48,19 +47,18 @@ class AnswerReader:
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
         judgments = []
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
-            rating = parse_answer(
+            rating = self._form.parse(
                 answer.text,
                 scale,
                 answer_format=self._answer_format,
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
-                form=self._form,
             )
             self._check_format(judge, answer)
-            expected = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            by_tokens = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
             if is_of_other:  # what was said is of the first response, and what is kept is of A
                 rating = replace(rating, value=_turned(rating.value, scale))
-                expected = replace(expected, value=_turned(expected.value, scale))
+                by_tokens = replace(by_tokens, value=_turned(by_tokens.value, scale))
             judgments.append(
                 replace(
                     kept,
@@ -68,10 +66,10 @@ class AnswerReader:
                     status="ok" if rating.value is not None else "unparsed",
                     reason=rating.reason,
                     feedback=rating.feedback,
-                    scoring="text" if expected.value is None else "logprobs",
-                    expected_rating=expected.value,
-                    off_scale_mass=expected.off_scale,
-                    text_because=expected.why,
+                    scoring="text" if by_tokens.value is None else "logprobs",
+                    expected_rating=by_tokens.value,
+                    off_scale_mass=by_tokens.off_scale,
+                    text_because=by_tokens.why,
                 )
             )
         return judgments
@@ -105,7 +103,7 @@ class AnswerReader:
     def _check_format(self, judge: str, answer: Answer) -> None:
         if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
             return
-        if not follows(answer.text, self._answer_format, self._form):
+        if not self._form.follows(answer.text, self._answer_format):
             self._ignoring.add(judge)
             who = f"{judge}: " if len(self._space.judges) > 1 else ""
             self._notify(
@@ -114,10 +112,10 @@ class AnswerReader:
             )
 
     def _expected(self, answer: Answer, scale: Scale) -> Expectation:
-        at = place_of_rating(answer.text, answer_format=self._answer_format, form=self._form)
+        at = self._form.place(answer.text, self._answer_format)
         if at is None:
             return Expectation(None, None, "unaligned")
-        return self._form.expected(answer.tokens, answer.text, at, scale)
+        return expectation_of(self._form, answer.tokens, answer.text, at, scale)
 
 
 def _turned(value: _Number | None, scale: Scale) -> _Number | None:

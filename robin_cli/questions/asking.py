@@ -7,7 +7,6 @@ import hashlib
 from robin_cli.model.exchange import Question
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.structured import request_of
 from robin_cli.questions.rubrics import PromptSet
 
 
@@ -30,7 +29,7 @@ class Questions:
         space = self._space
         messages = self._prompts.messages(pair, space.attribute_of(arm), space.variant.item(arm))
         seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
-        structure = request_of(self._answer_format, space.scale_of(arm), self._prompts.kind.form)
+        structure = self._prompts.kind.form.structure(self._answer_format, space.scale_of(arm))
         return Question(messages, samples=samples, seed=seed, structure=structure)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from robin_cli.model.records import Pair
-from robin_cli.parsing.structured import Form
+from robin_cli.model.records import Pair, Scale
+from robin_cli.parsing.forms import Form
 from robin_cli.questions.rubric_files import Rubric
 
 
@@ -21,7 +21,7 @@ class Kind:
         form: how an answer is asked for and read.
         variants: the ways in which the same is asked, by name; one, called "", where there is one only.
         turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
-        rates: whether an answer is of one response, whose mean can meet a threshold.
+        told: the scale on which scores are told; None for that of the answers.
         has_human: whether the data may hold what people answered to it.
         template: the shipped template.
         values: what a template may show.
@@ -34,7 +34,7 @@ class Kind:
     form: Form
     variants: tuple[str, ...]
     turned: tuple[bool, ...]
-    rates: bool
+    told: Scale | None
     has_human: bool
     template: str
     values: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
-from robin_cli.parsing.structured import VERDICT
+from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.base import Kind
 from robin_cli.questions.rubric_files import Rubric
 
@@ -29,7 +29,7 @@ PREFER = Kind(
     form=VERDICT,
     variants=ORDERS,
     turned=(False, True),
-    rates=False,
+    told=Scale(0, 1),
     has_human=False,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),

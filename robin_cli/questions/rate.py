@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robin_cli.model.records import Pair
-from robin_cli.parsing.structured import RATING
+from robin_cli.parsing.ratings import RATING
 from robin_cli.questions.base import Kind
 from robin_cli.questions.rubric_files import Rubric
 
@@ -29,7 +29,7 @@ RATE = Kind(
     form=RATING,
     variants=("",),
     turned=(False,),
-    rates=True,
+    told=None,
     has_human=True,
     template="absolute-judge",
     values=("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference"),

@@ -112,7 +112,7 @@ def load_prompts(
     text = _template_text(template, kind)
     criterion = rubrics[0] if pairwise and rubrics else None
     asked = [verdict_rubric(criterion, ties=ties)] if pairwise else rubrics
-    request = kind.form.request(asked[0].scale) if answer_format == "json_schema" else ""
+    request = kind.form.request(answer_format, asked[0].scale)
     named = f"--template {template}" if template else "--template"
     return PromptSet(asked, text, request, criterion, named, kind)
 

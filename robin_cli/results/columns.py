@@ -178,7 +178,9 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("prompt", "The prompt.", "id"),
     Column("reference", "The reference answer, where the data has one.", "id"),
     Column("response", "The response.", "id"),
-), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response"))
+    Column("response_a", "Of a comparison: response A; 1 where it is better, 0 where B is, 0.5 for a tie.", "id"),
+    Column("response_b", "Of a comparison: response B.", "id"),
+), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
 DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", "two systems and attribute", (
     Column("a", "One system.", "name"),

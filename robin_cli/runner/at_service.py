@@ -14,8 +14,8 @@ from robin_cli.judges.openai_batches import MOST_REQUESTS, Batch, BatchRefused, 
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError, StorageError, option
 from robin_cli.model.records import BATCH, number_of
-from robin_cli.runner.engine import Left, end_all
-from robin_cli.runner.rounds import Carrier, Rounds
+from robin_cli.runner.rounds import Courier, Rounds
+from robin_cli.runner.stop import Left, end_all
 from robin_cli.storage.batches import Submission
 from robin_cli.storage.manifest import now
 
@@ -52,7 +52,7 @@ class _Stopped(Exception):
     """The session ends: what is under way goes on without it."""
 
 
-class AtService(Carrier):
+class AtService(Courier):
     """Takes requests to batch services.
 
     Args:

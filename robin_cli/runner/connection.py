@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from robin_cli.dispatch.failover import Failover
@@ -13,23 +12,17 @@ from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
 from robin_cli.files.descriptors import most_connections
-from robin_cli.files.local import check_whole_file
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Notices, Options
-from robin_cli.judges.metering import Meter, Price, half_or_twice, price_of, prices_of
-from robin_cli.judges.openai_batches import OpenAIBatches
+from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.registry import check_known, judge_named, judge_of
+from robin_cli.judges.registry import judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
-from robin_cli.model.errors import InputError, typed
-from robin_cli.runner.at_service import At, AtService
-from robin_cli.runner.elsewhere import Reach, Target, carrier_of_ray
-from robin_cli.runner.in_files import InFiles
-from robin_cli.runner.rounds import Carrier, RoundJudge
-from robin_cli.settings.addresses import JudgeAddress, api_keys, judges_of, places
-from robin_cli.settings.table import IN_PYTHON, Settings
-from robin_cli.settings.trust import AT_ENDPOINTS, NO_KEY, remember
-from robin_cli.storage.batches import Ledger
+from robin_cli.runner.elsewhere import Reach, Target
+from robin_cli.runner.prices import prices_at
+from robin_cli.settings.addresses import JudgeAddress, judges_of
+from robin_cli.settings.table import Settings
+from robin_cli.settings.trust import AT_ENDPOINTS
 
 AUTO_CEILING = 256
 AUTO_CEILING_OF_WORKERS = 2048
@@ -37,129 +30,6 @@ AUTO_CEILING_OF_WORKERS = 2048
 
 _NO_ROOM_HERE_S = 30.0
 """How long a call waits for room at one of several addresses before it goes to another."""
-
-
-def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
-    """The price of ``judge`` at each of its addresses; InputError if money is limited and one has none."""
-    flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
-    if not settings.sends and judge.price_in is None:  # an engine of one's own is no provider
-        if settings.money_limit is not None:
-            raise InputError(
-                f"{flag}: no price is known of an engine of your own; give --price-in and --price-out, or leave {flag} out"
-            )
-        return [None for _ in judge.base_urls]
-    prices = prices_of(
-        judge.name,
-        judge.base_urls,
-        price_in=judge.price_in,
-        price_out=judge.price_out,
-        price_cached=judge.price_cached,
-        max_cost=settings.money_limit,
-        tier=settings.tier,
-        flag=flag,
-    )
-    if settings.source.kind == "folder" and settings.money_limit is not None and (low := _below_list(judge, settings)):
-        raise InputError(
-            f"{settings.source}: {low}, and {flag} would go by it; give --price-in and --price-out yourself, or say that you "
-            f"trust the file: --config {typed(settings.source.place)}"
-        )
-    return prices
-
-
-def _below_list(judge: JudgeAddress, settings: Settings) -> str | None:
-    """Say which prices, that the user did not give, are lower than the listed ones of ``judge``; None where none is."""
-    prices = {"price_in": judge.price_in, "price_out": judge.price_out, "price_cached": judge.price_cached}
-    if all(price is None or name in settings.source.named for name, price in prices.items()):
-        return None
-    for url in judge.base_urls:
-        price = price_of(judge.name, url, **prices, tier=settings.tier)
-        if price is not None and price.below_list():
-            return f"{judge.name} costs less there, {price}, than genai-prices has it at {url}"
-    return None
-
-
-def check_judges(settings: Settings, function: Function | None = None) -> None:
-    """InputError, before anything is read or paid for, if the judges cannot be asked.
-
-    No endpoint is configured, a host is in doubt (see :func:`api_keys`), a judge is not known, or money is limited and one
-    has no price.
-
-    Args:
-        function: the judge, where it is one that Python handed over.
-    """
-    keys = api_keys(settings)
-    _check_rounds(settings)
-    _check_cluster(settings, function)
-    if settings.batch_files is not None and settings.max_cost is not None:
-        for judge in judges_of(settings):
-            if judge.price_in is None:
-                raise InputError(
-                    f"--max-cost: for {judge.name}, an engine of one's own, no price is assumed, so it could not be held; give "
-                    "--price-in and --price-out, or leave it out"
-                )
-    if function is None:
-        check_known(settings.judge)
-    for judge in judges_of(settings):
-        prices_at(judge, settings)
-    remember(
-        places(settings, keys)
-    )  # before there is a run, for one that is killed at once is resumed by its name alone
-    if settings.ray is not None:
-        with carrier_of_ray().loaded("--ray") as carrier:
-            carrier.check(settings.ray, secret_names(settings))
-
-
-def secret_names(settings: Settings) -> list[str]:
-    """The variables that hold keys."""
-    return [name for name in settings.api_key_env if name != NO_KEY]
-
-
-def _check_cluster(settings: Settings, function: Function | None) -> None:
-    """InputError for settings that do not go with workers elsewhere."""
-    if settings.ray is None:
-        return
-    if settings.in_rounds:
-        flag = "--batch" if settings.batch else "--batch-files"
-        raise InputError(f"--ray: has calls made one at a time, and {flag} in rounds; leave one of the two out")
-    if function is not None or settings.judge.startswith(IN_PYTHON):
-        raise InputError(
-            "--ray: a function is asked in the process that it is in; install it on the cluster as a judge of a package "
-            "(docs/judges.md), or leave --ray out"
-        )
-    if settings.debug_http is not None:
-        raise InputError("--debug-http: requests are not made here with --ray; leave one of the two out")
-
-
-def _check_rounds(settings: Settings) -> None:
-    """InputError for settings that do not go with rounds."""
-    if not settings.in_rounds:
-        return
-    flag = "--batch" if settings.batch else "--batch-files"
-    if settings.batch and settings.batch_files is not None:
-        raise InputError(
-            "--batch, --batch-files: the first is for a service, the second for an engine without one; give one"
-        )
-    if not settings.at_endpoints:
-        raise InputError(f"{flag}: the judge {settings.judge} is at no address; it is asked one call at a time")
-    if settings.service_tier is not None:
-        raise InputError(f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out")
-    if settings.batch_files is not None:
-        _check_folder(Path(settings.batch_files))
-    if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):
-        raise InputError(
-            f"{flag}: {several.name} has {len(several.base_urls)} addresses; give the one that is to have the batches"
-        )
-
-
-def _check_folder(folder: Path) -> None:
-    """Make the folder for files, before anything else is made; InputError where that cannot be."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_whole_file(folder / "robin.jsonl")
-    except OSError as error:
-        raise InputError(
-            f"--batch-files {folder}: no files can be written there ({error.strerror}); name another folder"
-        ) from error
 
 
 def endpoints_of(
@@ -190,48 +60,6 @@ def endpoints_of(
         for judge in judges
     ]
     return asked, [prices_at(judge, settings)[0] for judge in judges]
-
-
-def rounds_of(
-    settings: Settings, run_id: str, keys: Mapping[str, str], notify: Callable[[str], None]
-) -> tuple[list[RoundJudge], Carrier, list[Price | None]]:
-    """Each judge that ``settings`` name, to be asked in rounds, what takes its requests away, and its price there."""
-    _check_rounds(settings)
-    judges = judges_of(settings)
-    asked, services, prices = [], {}, []
-    for judge in judges:
-        (url,), (price,) = judge.base_urls, prices_at(judge, settings)
-        endpoint = replace(
-            endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
-            bounded=settings.money_limit is not None,
-            logprobs=settings.scoring == "logprobs",
-        )
-        asked.append(
-            RoundJudge(judge.name, OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify))
-        )
-        prices.append(price)
-        if settings.batch:
-            services[judge.name] = At(OpenAIBatches(endpoint, notify=notify), url)
-    if settings.batch_files is not None:
-        return asked, InFiles(Path(settings.batch_files)), prices
-    return asked, AtService(services, run_id, notify), prices
-
-
-def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
-    """``settings`` for seeing through what is under way: at a service, or in files."""
-    folder = ledger.open[0].folder
-    asked = replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
-    return with_prices_of(asked, settings.tier)
-
-
-def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
-    """``settings``, whose prices were given for the service tier ``given_for``, with such for the tier that they ask for."""
-    times = half_or_twice(given_for, settings.tier)
-    price_in, price_out, cached = (
-        tuple(times * each for each in given)
-        for given in (settings.price_in, settings.price_out, settings.price_cached)
-    )
-    return replace(settings, price_in=price_in, price_out=price_out, price_cached=cached)
 
 
 def _endpoints(
@@ -309,6 +137,22 @@ def _retrying(
         patience_s=patience_s,
         no_room_s=no_room_s,
     )
+
+
+def endpoint_alone(
+    settings: Settings, judge: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
+) -> tuple[OpenAIJudge, Dispatched, Price | None]:
+    """One address of ``judge``; the same asked one call at a time, and with little patience; and its price."""
+    unlimited = replace(settings, max_cost=None, budget_usd=None)
+    (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
+    asked = OpenAIJudge(
+        endpoint_at(base_url, judge.name, key, settings),
+        meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
+        notify=notify,
+    )
+    notices = Notices(base_url, notify)
+    limited = Limited(asked, Limiter(1, ceiling=1, clock=time.monotonic), notices)
+    return asked, Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0), price
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:

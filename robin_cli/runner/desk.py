@@ -34,6 +34,9 @@ class RunDesk:
         watch: takes the ratings that are on disk.
         notify: is told, a line each, what a user should know of a judge.
         has_fuses: whether a judge that never gives a rating ends the run.
+
+    Attributes:
+        names: of the judges, by number, for messages; empty where there is one.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class RunDesk:
             by_logprobs=manifest.scoring == "logprobs",
             notify=notify,
         )
-        names = [name if len(space.judges) > 1 else "" for name in space.judges]
+        self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
                 temperature=manifest.settings["temperature"],
@@ -72,7 +75,18 @@ class RunDesk:
             for name in names
         ]
         self._fuses = [Fuse(name, noun) for name in names] if has_fuses else []
-        self.judge_of, self.write, self.sync = space.judge.item, store.write, store.sync
+
+    def judge_of(self, arm: int) -> int:
+        """Which of the judges an arm is asked of."""
+        return self._space.judge.item(arm)
+
+    def write(self, judgments: Sequence[Judgment]) -> None:
+        """Hand judgments to the operating system."""
+        self._store.write(judgments)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk; called in a thread."""
+        self._store.sync()
 
     def retired(self) -> Mapping[str, int]:
         """Arms that are asked no more because they cannot be rated, counted by reason."""

@@ -6,7 +6,6 @@ A package adds this by an entry point of the group ``robin.carriers``: a module,
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -15,14 +14,11 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import Plugin, install, plugins
 
 if TYPE_CHECKING:
-    from robin_cli.dispatch.limited import Dispatched
     from robin_cli.dispatch.limiter import Limiter
     from robin_cli.judges.judge import Judge, Options
     from robin_cli.judges.metering import Price
     from robin_cli.judges.transport import Endpoint
-    from robin_cli.planning.budget import MoneyBudget
-    from robin_cli.planning.planner import Planner
-    from robin_cli.runner.engine import Desk, Engine, Stop
+    from robin_cli.runner.carrying import Carrying
     from robin_cli.settings.table import Settings
     from robin_cli.storage.store import RunStore
 
@@ -50,27 +46,6 @@ Reach = Callable[[Target, str, "Limiter"], "Judge"]
 """Takes down what workers are to ask, its key, and whose permits are for it; a judge that has workers ask it."""
 
 
-class Workers(ABC):
-    """Workers that make the calls of one session, and ``judges``: those who are asked by them, in the order of the settings."""
-
-    judges: Sequence[Dispatched]
-
-    @abstractmethod
-    def engine(
-        self,
-        desk: Desk,
-        judges: Mapping[str, Dispatched],
-        planner: Planner,
-        money: MoneyBudget,
-        stop: Stop,
-        *,
-        samples: int,
-        at_endpoints: bool,
-        stall_s: float,
-    ) -> Engine:
-        """Make the loop of the session, as :class:`~robin_cli.runner.engine.Engine` is made."""
-
-
 class Carries(Protocol):
     """What a package gives that has calls made elsewhere."""
 
@@ -84,10 +59,10 @@ class Carries(Protocol):
             InputError, EndpointError: they cannot.
         """
 
-    def workers(
+    def carrying(
         self, settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
-    ) -> tuple[Workers, list[Price | None]]:
-        """Return the workers for a session of the run of ``store``, and the price of each judge that ``settings`` name.
+    ) -> Carrying:
+        """Return what has the calls of a session of the run of ``store`` made.
 
         Args:
             keys: by the variable that holds it.

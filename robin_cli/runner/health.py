@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -42,7 +43,12 @@ class Health:
     """
 
     def __init__(
-        self, name: str, clock: Callable[[], float], *, at_endpoint: bool = True, stall_s: float = STALL_S
+        self,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        at_endpoint: bool = True,
+        stall_s: float = STALL_S,
     ) -> None:
         self._at_endpoint = at_endpoint
         self._said = f"{name}: " if name else ""

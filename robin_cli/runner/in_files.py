@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robin_cli.model.errors import RunError, option, typed
 from robin_cli.model.records import number_of
-from robin_cli.runner.rounds import Carrier, Rounds
+from robin_cli.runner.rounds import Courier, Rounds
 from robin_cli.storage.batches import Ledger, Submission
 
 MOST_REQUESTS = 10_000
@@ -17,7 +17,7 @@ MOST_REQUESTS = 10_000
 _ANSWERS = ".out.jsonl"
 
 
-class InFiles(Carrier):
+class InFiles(Courier):
     """Writes requests into ``folder``, and reads answers from the folders that those under way were written into."""
 
     most_requests = MOST_REQUESTS

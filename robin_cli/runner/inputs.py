@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from robin_cli.analysis.agreement import off_scale
@@ -15,7 +16,7 @@ from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
-from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.manifest import Manifest, read_manifest
 
 Notify = Callable[[str], None]
 
@@ -116,3 +117,8 @@ def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """The files that the pairs of a run were read from, each with its SHA-256 then."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
     return [(str(name), str(recorded)) for name, recorded in files]
+
+
+def files_read_by(run: Path) -> list[str]:
+    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError where no run is."""
+    return [name for name, _ in sources_of(read_manifest(run))]

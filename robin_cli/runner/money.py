@@ -19,7 +19,7 @@ from robin_cli.planning.budget import MoneyBudget
 from robin_cli.planning.costs import Costs
 from robin_cli.policies.registry import traits_of
 from robin_cli.questions.rubrics import PromptSet
-from robin_cli.runner.connection import prices_at
+from robin_cli.runner.prices import prices_at
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold, Spending
@@ -139,8 +139,17 @@ def money_of(manifest: Manifest, settings: Settings, spent: float, *, in_rounds:
     return MoneyBudget(own, spent, is_budget=True, first_alone=not in_rounds)
 
 
-def begun(costs: Costs, fold: Fold) -> Costs:
-    """``costs`` with what the answers of ``fold`` took, learned from those that there were when it was learned last."""
+def begun_costs(
+    manifest: Manifest,
+    goal: Goal,
+    pairs: Sequence[Pair],
+    prompts: PromptSet,
+    prices: Sequence[Price | None],
+    fold: Fold,
+) -> Costs:
+    """What calls cost by the answers of ``fold``, learned from those that there were when it was learned last."""
+    answer = usual_answer(manifest.own_settings["max_tokens"])
+    costs = costs_of(goal, pairs, prompts, prices, answer)
     if fold.fitted is not None:
         _set(costs, fold.fitted_spent)
         costs.learn(fold.fitted[0])

@@ -6,25 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.dispatch.limited import Dispatched
 from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.watching import Ending
-from robin_cli.judges.metering import Price
 from robin_cli.model.errors import RunError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Policy
-from robin_cli.runner.desk import RunDesk, judged_calls
-from robin_cli.runner.elsewhere import Workers
-from robin_cli.runner.engine import Engine, Stats, Stop
-from robin_cli.runner.health import STALL_S
+from robin_cli.runner.books import Books, Stats, Under
+from robin_cli.runner.carrying import Carrying
+from robin_cli.runner.desk import RunDesk
+from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import begun, costs_of, money_of, spent_before, usual_answer
-from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds, Under
+from robin_cli.runner.money import begun_costs, money_of, spent_before
+from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
-from robin_cli.storage.batches import Ledger
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.store import RunStore
@@ -74,35 +71,11 @@ class Outcome:
         return self.is_spent or self.ending.is_over
 
 
-@dataclass(frozen=True, slots=True)
-class InRounds:
-    """How a session works in rounds: who is asked, what takes requests there, what is under way, and in how many rounds."""
-
-    judges: Sequence[RoundJudge]
-    carrier: Carrier
-    ledger: Ledger
-    rounds: int
-
-    def depth(self, budget: int, arms: int, warm_up: int) -> int:
-        """Calls of each arm in the first round."""
-        return first_depth(budget, arms, max(1, self.rounds), warm_up=warm_up)
-
-
 class Session:
-    """Works on an open run with its judges; displays read ``stats`` while :meth:`work` runs.
-
-    ``judges``: each for calls one at a time, or what it takes to ask them in rounds.
-    """
+    """Works on an open run with its judges; displays read ``stats`` and ``under`` while :meth:`work` runs."""
 
     def __init__(
-        self,
-        store: RunStore,
-        judges: Sequence[Dispatched] | InRounds | Workers,
-        stop: Stop,
-        settings: Settings,
-        *,
-        prices: Sequence[Price | None],
-        notify: Callable[[str], None],
+        self, store: RunStore, carrying: Carrying, stop: Stop, settings: Settings, notify: Callable[[str], None]
     ) -> None:
         fold, manifest = store.fold(), store.manifest
         by_money = manifest.budget_usd is not None
@@ -117,14 +90,11 @@ class Session:
         self.arms = fold.arms
         give_another_chance(fold.writable, self.space.judge)
         self._before, self._tier = fold.spending(), settings.tier
-        in_rounds = judges if isinstance(judges, InRounds) else None
-        spent_usd = spent_before(fold, prices).cost_usd or 0.0
-        self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds is not None)
+        in_rounds = carrying.rounds is not None
+        spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
+        self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds)
         self.by_money, self.expected_calls = by_money, manifest.budget
-        costs = None
-        if by_money:
-            answer = usual_answer(manifest.own_settings["max_tokens"])
-            costs = begun(costs_of(self.goal, store.pairs, prompts, prices, answer), fold)
+        costs = begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold) if by_money else None
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
@@ -133,6 +103,9 @@ class Session:
         )
         policy = _fitted(self.goal.policy(manifest, store.variances), fold)
         first = 1 if policy.evenly and self.watch.may_end_early else policy.warm_up  # which goes out at once
+        depth = None
+        if carrying.rounds is not None:
+            depth = first_depth(manifest.budget, len(self.space), max(1, carrying.rounds), warm_up=first)
         self.planner = Planner(
             fold.writable,
             policy,
@@ -140,62 +113,31 @@ class Session:
             judge=self.space.judge,
             stop=self.watch.stop,
             verdicts=self.watch.verdicts,
-            round_depth=None if in_rounds is None else in_rounds.depth(manifest.budget, len(self.space), first),
+            round_depth=depth,
             costs=costs,
             first_fit=self.space.first_fit,
             together=self.space.together,
-            closely=in_rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
+            closely=not in_rounds and settings.samples_per_request == 1 and not settings.may_end_early,
         )
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, costs, self.watch, notify, has_fuses=not settings.no_fuse)
-        self._engine: Engine | Rounds
-        if isinstance(judges, InRounds):
-            self._engine = self._rounds_of(judges, first, settings, notify)
-        else:
-            self._engine = self._engine_of(judges, settings)
-
-    def _engine_of(self, judges: Sequence[Dispatched] | Workers, settings: Settings) -> Engine:
-        """What asks one call at a time, or has workers ask."""
-        asked, begun_by = (judges.judges, judges.engine) if isinstance(judges, Workers) else (judges, Engine)
-        names = self.space.judges if len(self.space.judges) > 1 else [""]
-        return begun_by(
+        stall_s, at_endpoint = max(STALL_S, 2 * settings.longest_request_s), settings.at_endpoints
+        books = Books(
             self._desk,
-            dict(zip(names, asked, strict=True)),
             self.planner,
             self.money,
-            self._stop,
+            stop,
             samples=settings.samples_per_request,
-            at_endpoints=settings.at_endpoints,
-            stall_s=max(STALL_S, 2 * settings.longest_request_s),
+            calls=manifest.budget,
+            at_first=first,
+            health=[Health(name, at_endpoint=at_endpoint, stall_s=stall_s) for name in self._desk.names],
         )
-
-    def _rounds_of(self, how: InRounds, first: int, settings: Settings, notify: Callable[[str], None]) -> Rounds:
-        """What asks in rounds, of which the first goes to ``first`` ratings an arm at least."""
-        return Rounds(
-            self._desk,
-            how.judges,
-            self.planner,
-            self.money,
-            self._stop,
-            how.ledger,
-            how.carrier,
-            calls=self.expected_calls,
-            is_judged=judged_calls(self._store, self.space) if how.ledger.batches else lambda *_: False,
-            rounds=how.rounds,
-            warm_up=first,
-            samples=settings.samples_per_request,
-            notify=notify,
-        )
-
-    @property
-    def stats(self) -> Stats:
-        """What this session did so far."""
-        return self._engine.stats
+        self.stats, self._carrier = books.stats, carrying.begin(books)
 
     @property
     def under(self) -> Under | None:
         """What of a run in rounds is under way; None for one that asks one call at a time."""
-        return self._engine.under if isinstance(self._engine, Rounds) else None
+        return self._carrier.under
 
     @property
     def total(self) -> Spending:
@@ -214,7 +156,7 @@ class Session:
 
     async def work(self) -> Outcome:
         """Spend the budget. Raises EndpointError, LimitReached, StorageError; whatever ends it, what was received is kept."""
-        await self._engine.run()
+        await self._carrier.run()
         outcome = self.outcome()
         return replace(outcome, interrupted=self._stop.requested.is_set() and not outcome.finished)
 
@@ -231,7 +173,7 @@ class Session:
             goal=self.goal,
             tier=self._tier,
             worked=worked,
-            to_run=self._engine.to_run if isinstance(self._engine, Rounds) else (),
+            to_run=self._carrier.to_run,
             budget_usd=self._store.manifest.budget_usd,
             money_reached=self._store.manifest.money_reached if not worked else self.money.reached,
         )

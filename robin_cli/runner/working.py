@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Protocol
 
-from robin_cli.dispatch.limited import Dispatched
 from robin_cli.judges.functions import Function
-from robin_cli.judges.metering import Price
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted
-from robin_cli.runner.connection import as_submitted, endpoints_of, rounds_of
-from robin_cli.runner.elsewhere import Workers, carrier_of_ray
-from robin_cli.runner.engine import Stop, end_all
+from robin_cli.runner.carrying import Closing, carrying_of
+from robin_cli.runner.in_rounds import as_submitted
 from robin_cli.runner.opening import cautions
-from robin_cli.runner.session import InRounds, Outcome, Session
+from robin_cli.runner.session import Outcome, Session
+from robin_cli.runner.stop import Stop, end_all
 from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
@@ -86,21 +83,19 @@ async def _session(
         settings = as_submitted(settings, ledger)
     stop, keys = Stop(), api_keys(settings)
     rounds = 0 if finish_only else 1 if one_round else settings.rounds
-    asked, closing, prices = _asked(store, settings, ledger, keys, note, function, rounds)
+    carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)
     try:
-        session = Session(store, asked, stop, settings, prices=prices, notify=note)
+        session = Session(store, carrying, stop, settings, note)
         already = session.outcome(worked=False)
         if already.finished and not ledger.open:
             _record_target(store, settings)
             return already
         for caution in _cautions(store, session, settings, keys) if cautious else ():
             note(caution)
-        if isinstance(asked, InRounds):
-            asked.carrier.check(ledger.open)
         store.begin(session_settings)
         return await _worked(store, session, stop, around)
     finally:
-        await _close(closing, note)
+        await _close(carrying.closing, note)
 
 
 def _cautions(store: RunStore, session: Session, settings: Settings, keys: Mapping[str, str]) -> Iterable[str]:
@@ -127,39 +122,11 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
     return outcome
 
 
-def _asked(
-    store: RunStore,
-    settings: Settings,
-    ledger: Ledger,
-    keys: Mapping[str, str],
-    note: Callable[[str], None],
-    function: Function | None,
-    rounds: int,
-) -> tuple[Sequence[Dispatched] | InRounds | Workers, Sequence[Closing], Sequence[Price | None]]:
-    """Who is asked, and how; what of it is to be closed; and what each judge costs."""
-    if settings.in_rounds:
-        by_rounds, carrier, prices = rounds_of(settings, store.manifest.run_id, keys, note)
-        return InRounds(by_rounds, carrier, ledger, rounds), [carrier, *(each.judge for each in by_rounds)], prices
-    if settings.ray is not None:
-        with carrier_of_ray().loaded("--ray", passing=OSError) as carrier:
-            workers, prices = carrier.workers(settings, store, keys, note)
-        return workers, workers.judges, prices
-    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
-    return judges, judges, prices
-
-
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Have the run say what it is finished by, where that is not what its last session was to stop at."""
     target = {"target_error": settings.target_error, "guaranteed": settings.guaranteed}
     if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
         store.set_manifest(store.manifest.with_last_session(**target))
-
-
-class Closing(Protocol):
-    """What has connections."""
-
-    async def aclose(self) -> None:
-        """Close them."""
 
 
 async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> None:

@@ -10,25 +10,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import CORRELATIONS, correlations
-from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import BEST, decision_of
-from robin_cli.model.errors import InputError
-from robin_cli.model.groups import check_groups
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import Task
-from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
+from robin_cli.analysis.court import Snapshot
+from robin_cli.goals.base import Goal
+from robin_cli.model.arms import FloatArray
+from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
-from robin_cli.simulation.goals import Goal, goal_of
+from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.jobs import jobs_done
-from robin_cli.simulation.runs import Ratings, Snapshot, simulate
+from robin_cli.simulation.runs import Ratings, simulate
 
 
 @dataclass(frozen=True)
@@ -36,26 +30,18 @@ class World:
     """A judge whose answers are known, and what a run by it is to find.
 
     Attributes:
-        ratings: of ``count`` sets of the arms of ``space``, one after another; run r is made on set r mod ``count``.
-        task, matches: what is to be decided, or ranked, of each set.
+        ratings: of ``count`` sets of the goal's arms, one after another; run r is made on set r mod ``count``.
+        goal: of each set.
     """
 
     ratings: Ratings
-    space: ArmSpace
-    task: Task | None = None
-    matches: Matches | None = None
+    goal: Goal
     count: int = 1
 
-    @cached_property
-    def goal(self) -> Goal:
-        """What is measured."""
-        return goal_of(matches=self.matches, task=self.task)
-
     def measured(self, found: Snapshot) -> dict[str, FloatArray]:
-        """Return what the runs got wrong, and what they certify."""
-        runs = len(found.n)
-        truth = self.ratings.means.reshape(self.count, -1)[np.arange(runs) % self.count]
-        return {**self.goal.loss(found, truth), **self.goal.certified(found)}
+        """Return what the runs got wrong, see :meth:`~robin_cli.goals.base.Goal.loss`."""
+        truth = self.ratings.means.reshape(self.count, -1)[np.arange(len(found.n)) % self.count]
+        return self.goal.loss(found, truth)
 
 
 def spend(
@@ -88,117 +74,29 @@ def spend(
         found = simulate(
             *(world.ratings, policy, list(parts.values()), runs, rng),
             worlds=world.count,
-            task=world.task,
+            court=world.goal.court,
             rounds=rounds,
-            first_fit=world.space.first_fit,
+            first_fit=world.goal.space.first_fit,
         )
         by_part = {each.budget: each for each in found}
         yield from ((budget, by_part[part]) for budget, part in parts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
-    """One experiment on pools.
-
-    Attributes:
-        schedulers: names of policies; none: uniform, and the one that a run for this goal gets.
-        budgets: calls in all, rising.
-        runs: independent repetitions, at least 1.
-        seed: the same seed gives the same table.
-        reference: further budgets, for the baseline alone: what the others' savings are read off.
-    """
-
-    schedulers: tuple[str, ...]
-    budgets: tuple[int, ...]
-    runs: int = 50
-    seed: int = 0
-    delta: float = 0.007
-    mode: str = "practice"
-    objective: str = "worst-case"
-    reference: tuple[int, ...] = ()
-    decide: str | None = None
-    margin: float | None = None
-    error_rate: float = 0.05
-    group: str | None = None
-
-    def budgets_of(self, scheduler: str) -> tuple[int, ...]:
-        """The budgets that ``scheduler`` is simulated at."""
-        return (*self.budgets, *self.reference) if scheduler == BASELINE else self.budgets
-
-
 @dataclass(frozen=True)
 class Subject:
-    """What an experiment is made on: the recorded answers of a judge.
+    """What an experiment is made on: the recorded answers of a judge, and what a run by it is to find.
 
     Attributes:
         attribute: its name; that of the judge, where these are verdicts.
         ratings: of each arm, shape (at least 1,); of verdicts 2 where A was better, 1 for a tie and 0 where B was, of each
             comparison in both orders.
         human: ratings of the same pairs by people, nan for none; None where the data has none.
-        group: which group each pair is of, where there are groups.
-        comparisons: that the verdicts are on; none where these are ratings.
     """
 
     attribute: str
     ratings: tuple[NDArray[np.int64], ...]
-    scale: Scale
+    goal: Goal
     human: FloatArray | None = None
-    group: IntArray | None = None
-    comparisons: tuple[Pair, ...] = ()
-
-    def check(self, design: Design) -> None:
-        """InputError for ratings, or budgets, that nothing can be learned from."""
-        smallest = min(design.budgets)
-        if self.comparisons:
-            if smallest < len(ORDERS):
-                raise InputError(f"--budget {smallest}: asks no comparison in both orders; raise it")
-            if design.objective == COMPARE:
-                raise InputError(f"--objective {COMPARE}: compares ratings; leave it out with --pairwise")
-            return
-        if design.objective == COMPARE:
-            raise InputError(
-                f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is "
-                f"simulated; robin plan DATA --{COMPARE} D says what one takes"
-            )
-        values, pairs = np.concatenate(self.ratings), len(self.ratings)
-        if values.min() < self.scale.low or values.max() > self.scale.high:
-            raise InputError(
-                f"{self.attribute}: holds ratings from {values.min()} to {values.max()}, outside the scale {self.scale}; "
-                "name the right one with --scale"
-            )
-        if max(map(len, self.ratings)) == 1:
-            raise InputError(
-                f"{self.attribute}: one rating a pair, so nothing varies; a pool needs several of each pair"
-            )
-        if smallest < pairs:
-            raise InputError(
-                f"--budget {smallest}: reaches {smallest} of the {pairs} pairs of {self.attribute} once; raise it"
-            )
-
-    def world(self, design: Design) -> World:
-        """The judge that these answers are of. InputError for a goal that they cannot serve."""
-        ratings = Ratings.of(self.ratings)
-        if self.comparisons:
-            ids = [pair.pair_id for pair in self.comparisons]
-            space = ArmSpace(ids, (PREFERENCE,), (self.attribute,), (self.scale,), ORDERS)
-            matches = matches_of(space, self.comparisons, design.seed, wants_best=design.decide is not None)
-            return World(ratings, space, matches=matches)
-        short = self.attribute.rpartition("/")[2]
-        space = ArmSpace([str(number) for number in range(len(self.ratings))], [short], ["judge"], [self.scale])
-        return World(ratings, space, task=None if design.decide is None else self._task(design, design.decide, space))
-
-    def _task(self, design: Design, decide: str, space: ArmSpace) -> Task:
-        decision = decision_of(
-            decide, space.attributes, [self.scale], margin=design.margin, error_rate=design.error_rate
-        )
-        if decision.is_best and self.group is None:
-            raise InputError(
-                f"--decide {BEST}: {self.attribute} does not say which pairs belong together; name the column that does with "
-                "--group"
-            )
-        if decision.is_best and self.group is not None:
-            check_groups(self.group, design.group)
-        return Task(decision, space, self.group if decision.is_best else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +104,7 @@ class Row:
     """One scheduler at one budget on one subject, over all runs.
 
     Attributes:
-        measured: by measure, see :class:`~robin_cli.simulation.goals.Goal`; each run at the same place at every budget.
+        measured: by measure, see :meth:`~robin_cli.goals.base.Goal.loss`; each run at the same place at every budget.
         columns: of ``robin simulate``, of what is measured.
         what: may be wrong, where that has a name.
         correlations: the mean over runs of each coefficient with the human ratings, nan where there are none.
@@ -231,50 +129,59 @@ class Row:
         return std if statistic == "std" else std / float(np.sqrt(len(values)))
 
 
-_Job = tuple[Subject, str, Design]
+_Job = tuple[Subject, str, SimulationSettings, tuple[int, ...]]
 
 
-def conduct(subjects: Sequence[Subject], design: Design, progress: Callable[[int, int], None]) -> list[Row]:
+def conduct(
+    subjects: Sequence[Subject],
+    settings: SimulationSettings,
+    progress: Callable[[int, int], None],
+    reference: tuple[int, ...] = (),
+) -> list[Row]:
     """Run the experiment, on all cores.
 
     Args:
         progress: is told how many of how many parts are done.
+        reference: further budgets, for the baseline alone: what the others' savings are read off.
 
     Raises:
         InputError: see :func:`checked`.
     """
-    jobs = checked(subjects, design)
-    return jobs_done(jobs, _one, progress, calls=len(jobs) * design.runs * max(design.budgets))
+    jobs = [
+        (subject, name, settings, reference if name == BASELINE else ())
+        for subject, name in checked(subjects, settings)
+    ]
+    return jobs_done(jobs, _one, progress, calls=len(jobs) * settings.runs * max(settings.budget))
 
 
-def checked(subjects: Sequence[Subject], design: Design) -> list[_Job]:
-    """Return a job for each subject and scheduler; refuse what cannot be simulated, before any time is spent.
+def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[tuple[Subject, str]]:
+    """Return each subject with each scheduler; refuse what cannot be simulated, before any time is spent.
 
     Raises:
-        InputError: ratings outside the scale; one rating a pair; a budget that is too small; an unknown scheduler, or a
-            setting that it refuses.
+        InputError: a budget that is too small; an unknown scheduler, or a setting that it refuses.
     """
-    jobs: list[_Job] = []
+    jobs: list[tuple[Subject, str]] = []
     for subject in subjects:
-        subject.check(design)
-        setup = _setup(subject.world(design), design, max(design.budgets))
-        usual = None if design.schedulers else chosen(DEFAULT, setup)
-        names = design.schedulers or (BASELINE, DEFAULT if usual is None else usual.name)
+        subject.goal.check_reach(min(settings.budget))
+        setup = _setup(subject.goal, Ratings.of(subject.ratings), settings, max(settings.budget))
+        usual = chosen(DEFAULT, setup)
+        names = settings.schedulers or subject.goal.simulated or (BASELINE, DEFAULT if usual is None else usual.name)
         for name in names:
             make_policy(name, setup)
-        jobs += [(subject, name, design) for name in names]
+        jobs += [(subject, name) for name in names]
     return jobs
 
 
 def _one(job: _Job) -> list[Row]:
-    subject, name, design = job
-    world = subject.world(design)
-    stream = [design.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
+    subject, name, settings, reference = job
+    world = World(Ratings.of(subject.ratings), subject.goal)
+    stream = [settings.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
 
     def policy_at(budget: int) -> Policy:
         """The policy that a run of ``budget`` would get, for the largest: smaller ones are parts of one run."""
-        choice = chosen(name, _setup(world, design, budget))
-        return make_policy(name if choice is None else choice.name, _setup(world, design, max(design.budgets)))
+        choice = chosen(name, _setup(world.goal, world.ratings, settings, budget))
+        largest = _setup(world.goal, world.ratings, settings, max(settings.budget))
+        return make_policy(name if choice is None else choice.name, largest)
 
     rng = np.random.default_rng(stream)
     return [
@@ -282,29 +189,19 @@ def _one(job: _Job) -> list[Row]:
             attribute=subject.attribute,
             scheduler=name,
             budget=budget,
-            runs=design.runs,
+            runs=settings.runs,
             measured=world.measured(snapshot),
             columns=world.goal.columns,
             what=world.goal.what,
             correlations=_correlations(snapshot.estimates, subject.human),
         )
-        for budget, snapshot in spend(world, policy_at, design.budgets_of(name), design.runs, rng)
+        for budget, snapshot in spend(world, policy_at, (*settings.budget, *reference), settings.runs, rng)
     ]
 
 
-def _setup(world: World, design: Design, budget: int) -> Setup:
-    return Setup(
-        arms=len(world.space),
-        budget=budget,
-        scale=world.space.scales[0],
-        delta=design.delta,
-        mode=design.mode,
-        objective=design.objective,
-        variances=world.ratings.variances,
-        task=world.task,
-        matches=world.matches,
-        margin=DEFAULT_MARGIN if world.matches is None or design.margin is None else design.margin,
-    )
+def _setup(goal: Goal, ratings: Ratings, settings: SimulationSettings, budget: int) -> Setup:
+    own = {name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin")}
+    return goal.setup(own, budget, variances=ratings.variances)
 
 
 def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
+from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy
 from robin_cli.simulation.experiment import World, spend
 from robin_cli.simulation.rating_model import draw_distributions
@@ -46,22 +45,16 @@ _LEAST = 1e-6
 _NOISE = 1.96
 """Standard errors to either side that make 95 %."""
 
-PolicyAt = Callable[[int, FloatArray, World], Policy | None]
+PolicyAt = Callable[[int, FloatArray, Goal], Policy | None]
 """The policy for a budget of the whole run, given the variances that it may know of the simulated arms (those that it begins
-with, else the true ones) and what is simulated; None for a budget that it refuses."""
+with, else the true ones) and the goal over these; None for a budget that it refuses."""
 
 
 class Belief(Protocol):
-    """What is known of a judge before a run; ``arms``: how many the run has, ``ends``: whether it ends by itself."""
+    """What is known of a judge before a run; ``goal``: that of the whole run."""
 
     @property
-    def arms(self) -> int: ...
-    @property
-    def ends(self) -> bool: ...
-    @property
-    def is_together(self) -> bool:
-        """Whether several arms are judged together, which takes more time."""
-        ...
+    def goal(self) -> Goal: ...
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
         """Return a judge for each run, of about so many arms, and the variances that a policy may know of them."""
@@ -85,53 +78,34 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class RatingsBelief:
-    """What is known of a judge that rates: of each attribute and judge, as a pair's arms have them one after another.
-
-    ``task``: what is to be decided; None where scores are to be estimated.
-    """
+    """What is known of a judge that rates: of each attribute and judge, as a pair's arms have them one after another."""
 
     known: Sequence[Known]
-    space: ArmSpace
-    task: Task | None = None
-
-    @property
-    def arms(self) -> int:
-        """Of the whole run."""
-        return len(self.space)
-
-    @property
-    def ends(self) -> bool:
-        """Whether the run ends when everything is decided."""
-        return self.task is not None
-
-    @property
-    def is_together(self) -> bool:
-        """Whether a decision hangs on several arms of a kind."""
-        return self.task is not None and (self.task.group is not None or len(self.space.judges) > 1)
+    goal: Goal
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
         """Draw pairs without replacement for each run, and how their ratings vary, from the posterior of each."""
-        sample = _Sample(self.space, self.task, arms)
+        sample = _Sample(self.goal, arms)
         drawn = []
         for _ in range(runs):
             pairs = sample.pairs(rng)
             drawn.append((pairs, self._ratings(pairs, rng)))
         values = np.concatenate([each for _, each in drawn])
-        units = np.tile(sample.space.units, runs)
+        units = np.tile(sample.goal.space.units, runs)
         ratings = Ratings(values, np.full(len(values), QUANTILES), units)
         begun = [each.variances for each in self.known if each.variances is not None]
         told = ratings.variances
         if begun:
             told = np.stack(begun, axis=1)[np.concatenate([pairs for pairs, _ in drawn])].ravel()
-        return World(ratings, sample.space, task=sample.task, count=runs), told
+        return World(ratings, sample.goal, runs), told
 
     def _ratings(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair."""
         of_each = [
             quantiles(
                 # What hangs on how near to a threshold means are must not hang on where the grid's are.
-                draw_distributions(each.counts[pairs], each.weights, rng, between=self.task is not None),
-                self.space.scale_of(place),
+                draw_distributions(each.counts[pairs], each.weights, rng, between=self.goal.ends),
+                self.goal.space.scale_of(place),
             )
             for place, each in enumerate(self.known)
         ]
@@ -139,28 +113,25 @@ class RatingsBelief:
 
 
 class _Sample:
-    """Some of the pairs of a run, or of its groups, and the same task over as many.
+    """Some of the pairs of a run, or of its groups.
 
     Attributes:
-        space: their arms.
-        task: its groups have the sizes that all have, in their proportions.
+        goal: the same over as many; its groups have the sizes that all have, in their proportions.
     """
 
-    def __init__(self, space: ArmSpace, task: Task | None, arms: int) -> None:
+    def __init__(self, goal: Goal, arms: int) -> None:
+        space, group = goal.space, goal.groups
         pairs = len(space.pair_ids)
-        group = None if task is None else task.group
         wanted = min(pairs, max(1, min(arms, _ARMS_AT_MOST) // space.arms_per_pair))
         # Pairs that are simulated together, a row each, by the size of their group.
         self._together = [np.arange(pairs)[:, None]] if group is None else _groups_by_size(group)
         units = [len(each) for each in self._together]
         self._taken = shares(units, max(1, round(sum(units) * wanted / pairs)))
-        if task is not None and not self._taken[-1] * task.decisions:
-            self._taken[-1] = 1  # else there might be nothing to decide
+        self._taken[-1] = max(1, self._taken[-1])  # else there might be nothing to decide
         sizes = np.repeat([each.shape[1] for each in self._together], self._taken)
         ids = [str(number) for number in range(sizes.sum())]
-        self.space = ArmSpace(ids, space.attributes, space.judges, space.scales)
         groups = None if group is None else np.repeat(np.arange(len(sizes)), sizes)
-        self.task = None if task is None else Task(task.decision, self.space, groups)
+        self.goal = goal.over(replace(space, pair_ids=ids), groups)
 
     def pairs(self, rng: np.random.Generator) -> IntArray:
         """Pairs drawn without replacement."""
@@ -220,7 +191,7 @@ class Expected:
 
 def simulated(
     belief: Belief,
-    arms: float,
+    some: float,
     policy_at: PolicyAt,
     budgets: Sequence[int],
     rng: np.random.Generator,
@@ -228,32 +199,32 @@ def simulated(
     rounds: int | None = None,
     most: float = math.inf,
 ) -> dict[int, Expected]:
-    """Spend each of ``budgets`` on judges drawn from ``belief``, of about so many ``arms``; by budget, rising.
+    """Spend each of ``budgets`` on judges drawn from ``belief``, of about ``some`` of the arms; by budget, rising.
 
     Calls grow with the arms, and the largest error as the largest of so many normal variables does. Left out are budgets that
     the policy refuses, and those of more than ``most`` calls.
     """
-    world, told = belief.worlds(int(arms), RUNS, rng)
-    size, task = len(world.space), world.task
-    grown = belief.arms / size
-    low, high = world.space.ends
-    widest = float(((high - low) / world.space.units).max())
-    further = largest_normal(belief.arms) / largest_normal(size)
-    decisions = RUNS * (0 if task is None else task.decisions)
+    world, told = belief.worlds(int(some), RUNS, rng)
+    space, arms = world.goal.space, len(belief.goal.space)
+    size = len(space)
+    low, high = space.ends
+    widest = float(((high - low) / space.units).max())
+    further = largest_normal(arms) / largest_normal(size)
+    decisions = RUNS * world.goal.decisions
     found = {}
     for budget, snapshot in spend(
-        *(world, lambda budget: policy_at(budget, told, world), budgets, RUNS, rng),
+        *(world, lambda budget: policy_at(budget, told, world.goal), budgets, RUNS, rng),
         rounds=rounds,
-        share=size / belief.arms,
+        share=size / arms,
         most=most,
     ):
         each, is_over = world.measured(snapshot), False
         if "wce" in each:
             worst = further * each.pop("wce")
             each["worst"] = worst * min(1.0, widest / (worst.mean() or widest))
-        if belief.ends:
+        if belief.goal.ends:
             is_over = bool((each["calls"] < snapshot.budget).all())
-            each["calls"] = each["calls"] * grown
+            each["calls"] = each["calls"] * (arms / size)
         found[budget] = Expected(each, decisions, is_over, size)
     return dict(sorted(found.items()))
 
@@ -274,8 +245,9 @@ def forecast(
         steps: about so many calls a run are simulated, if that leaves enough arms.
         rounds: in which the calls go out; None: one call at a time.
     """
-    arms = min(belief.arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * belief.arms // max(budgets)))
-    return simulated(belief, arms, policy_at, budgets, rng, rounds=rounds, most=_STEPS_AT_MOST)
+    arms = len(belief.goal.space)
+    some = min(arms, _ARMS_AT_MOST, max(_ARMS_AT_LEAST, steps * arms // max(budgets)))
+    return simulated(belief, some, policy_at, budgets, rng, rounds=rounds, most=_STEPS_AT_MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,9 +298,10 @@ def foresee(
         evenly: the policy asks on where all is clear, so that there is the more to look at.
         rounds: see :func:`forecast`. Then nothing in between is simulated, and the end is that of one call at a time.
     """
-    if not belief.ends:
+    if not belief.goal.ends:
         return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
-    arms, first, last, several = belief.arms, least or budgets[0], budgets[-1], belief.is_together
+    arms, first, last = len(belief.goal.space), least or budgets[0], budgets[-1]
+    several = belief.goal.is_together
     most = max(last, calls_to_the_end(arms))
 
     def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
@@ -421,8 +394,9 @@ def budget_for(
         evenly: the policy takes whole rounds at once, so more arms can be simulated.
         rounds: see :func:`forecast`.
     """
-    most = max(least, calls_of_a_search(belief.arms))
-    first, last = least, min(max(16 * belief.arms, 2 * least), most)
+    arms = len(belief.goal.space)
+    most = max(least, calls_of_a_search(arms))
+    first, last = least, min(max(16 * arms, 2 * least), most)
     expected: dict[int, Expected] = {}
     steps = _STEPS_AT_MOST if evenly else _STEPS_OF_A_SEARCH
 

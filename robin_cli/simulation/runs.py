@@ -12,16 +12,15 @@ come before the next is chosen. Contract tests hold the two equal, call by call,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.court import Court, Verdict
+from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
-from robin_cli.model.task import Task
 from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
 from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
@@ -71,27 +70,6 @@ class Ratings:
         return self.values[pairs, (rng.random(pairs.shape) * self.sizes[pairs]).astype(np.int64)]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All runs of one simulation after ``budget`` calls.
-
-    Attributes:
-        budget: calls spent by each run.
-        n: ratings of each pair, shape (runs, K).
-        estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
-        wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
-        mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
-        verdict: where something is to be decided.
-    """
-
-    budget: int
-    n: IntArray
-    estimates: FloatArray
-    wce: FloatArray
-    mean_error: FloatArray
-    verdict: Verdict | None = None
-
-
 def simulate(
     ratings: Ratings,
     policy: Policy,
@@ -100,7 +78,7 @@ def simulate(
     rng: np.random.Generator,
     *,
     worlds: int = 1,
-    task: Task | None = None,
+    court: Callable[[int], Court | None] = lambda _: None,
     rounds: int | None = None,
     first_fit: int | None = None,
     block: int | None = None,
@@ -110,7 +88,7 @@ def simulate(
     Args:
         worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
             policy that knows variances knows those of all sets, shape (worlds · K,).
-        task: what is to be decided of each set; a run ends when it is.
+        court: what decides in so many runs; None where nothing is to be decided. A run ends when everything is.
         rounds: in which calls go out; each of ``budgets`` is then that of a run of its own. None: answers come at once.
         first_fit: ratings at which a pooled policy is fitted first; None: as many as pairs.
         block: pairs that are chosen at once; None: as many as in a run. Below 65 pairs that is one.
@@ -118,10 +96,10 @@ def simulate(
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
-    made = (ratings, policy, runs, rng, worlds, task, first_fit, block)
+    made = (ratings, policy, runs, rng, worlds, first_fit, block)
     if rounds is not None:
-        return [_State(*made).in_rounds(budget, rounds) for budget in sorted(set(budgets))]
-    state = _State(*made)
+        return [_State(*made, court(runs)).in_rounds(budget, rounds) for budget in sorted(set(budgets))]
+    state = _State(*made, court(runs))
     snapshots = []
     for budget in sorted(set(budgets)):
         state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
@@ -148,9 +126,9 @@ class _State:
         runs: int,
         rng: np.random.Generator,
         worlds: int,
-        task: Task | None,
         first_fit: int | None,
         block: int | None,
+        court: Court | None,
     ) -> None:
         self._ratings = ratings
         self._rng = rng
@@ -166,8 +144,8 @@ class _State:
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
-        self._court = None if task is None else Court(task, runs)
-        self._looks_at = np.inf if task is None else next_look(0, self._pairs)
+        self._court = court
+        self._looks_at = np.inf if court is None else next_look(0, self._pairs)
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
         self._contests = policy.contests

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.preferring import Preferring
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.model.matches import Matches
@@ -65,9 +67,7 @@ def scatter_of(run: RunData) -> Scatter | None:
 
     What is by chance is told by how the orders differ beyond the order's effect.
     """
-    matches = goal_of_run(run).matches
-    if matches is None:
-        return None
+    matches = cast("Preferring", goal_of_run(run)).matches
     means = order_means(run).mean(axis=2)
     known = ~np.isnan(means).any(axis=1)
     if known.sum() < FEWEST:
@@ -124,25 +124,18 @@ class VerdictsBelief:
     ``pilot``: the preferences that it has, nan for none, shape (comparisons,); None without a pilot.
     """
 
-    matches: Matches
+    goal: Preferring
     scatter: Scatter
     pilot: FloatArray | None = None
-    ends: bool = False
-    is_together: bool = True
-
-    @property
-    def arms(self) -> int:
-        """Of the whole run."""
-        return len(self.matches.space)
 
     @property
     def is_small(self) -> bool:
         """Whether there are so few comparisons that all are simulated: of some of them the order of systems says too little."""
-        return self.arms <= _MOST_ARMS and len(self.matches.names) <= _MOST_SYSTEMS
+        return len(self.goal.space) <= _MOST_ARMS and len(self.goal.matches.names) <= _MOST_SYSTEMS
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:  # noqa: ARG002
         """Draw how good systems and their responses are, for each run; all comparisons are simulated."""
-        matches, space = self.matches, self.matches.space
+        matches, space = self.goal.matches, self.goal.space
         grid = np.linspace(0.0, 6.0, 121)
         differ = float(np.interp(self.scatter.between, [_between(each) for each in grid], grid))
         quality = rng.normal(0.0, differ, (runs, int(matches.response.max()) + 1))[:, matches.response]
@@ -154,7 +147,7 @@ class VerdictsBelief:
         of_arms = np.repeat(p, space.arms_per_pair, axis=1).reshape(-1, 1)
         values = np.where(places < of_arms, float(scale.high), float(scale.low))
         ratings = Ratings(values, np.full(len(values), _QUANTILES))
-        return World(ratings, space, matches=matches, count=runs), ratings.variances
+        return World(ratings, self.goal, runs), ratings.variances
 
     def _strengths(self, runs: int, rng: np.random.Generator) -> FloatArray:
         """Return systems' strengths in log odds, shape (runs, systems): N(0, τ²), given the pilot's verdicts.
@@ -162,11 +155,11 @@ class VerdictsBelief:
         By a normal approximation to the posterior. A preference scatters φ = (between + within) / ¼ times as much as a vote of
         even chances. τ² is SYSTEMS_DIFFER², which counts as _PRIOR_SYSTEMS, and what the strengths vary beyond their errors.
         """
-        count = len(self.matches.names)
+        matches, count = self.goal.matches, len(self.goal.matches.names)
         if self.pilot is None:
             return rng.normal(0.0, SYSTEMS_DIFFER, (runs, count))
         there = ~np.isnan(self.pilot)
-        wins = wins_of(self.pilot[there], self.matches.system[there], count) + 0.5 * PRIOR
+        wins = wins_of(self.pilot[there], matches.system[there], count) + 0.5 * PRIOR
         np.fill_diagonal(wins, 0.0)
         found = fit(wins).values
         dispersion = np.clip((self.scatter.between + self.scatter.within) / 0.25, 0.2, 1.0)

@@ -110,6 +110,11 @@ class Manifest:
         return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
 
     @property
+    def told_scales(self) -> tuple[Scale, ...]:
+        """The scales on which scores are told, in order: of preferences from 0 to 1, whatever verdicts are worth."""
+        return self.scales if self.kind.told is None else (self.kind.told,) * len(self.scales)
+
+    @property
     def run_id(self) -> str:
         """What no other run is called; "" for one of robin 0.1.0 that was not worked on since."""
         return str(self.data.get("run_id", ""))

@@ -79,7 +79,7 @@ class RunData:
     @cached_property
     def task(self) -> Task | None:
         """What is to be decided of its pairs by ratings; None where nothing is."""
-        decision = self.manifest.decision if self.manifest.kind.rates else None
+        decision = self.manifest.decision if self.manifest.kind.told is None else None  # which is of plain ratings
         return task_of(decision, self.space, lambda: self.groups)
 
     @cached_property

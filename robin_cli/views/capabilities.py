@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from robin_cli.judges.capabilities import Capabilities
 from robin_cli.judges.metering import Price
 from robin_cli.parsing.expectation import MOST_OFF_SCALE
 from robin_cli.render import json
 from robin_cli.render.text import one_line
+from robin_cli.runner.capabilities import Capabilities
 
 _EXCERPT = 300
 _ASKED_FOR = 4

@@ -14,7 +14,6 @@ from rich.text import Text
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.goals.checks import check_of_ratings
 from robin_cli.goals.tables.summary import LabelsFile, given_labels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
@@ -50,8 +49,6 @@ def comparison_of(
         InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path) for path in paths]
-    for run in runs:
-        check_of_ratings(run, "robin compare")
     given = given_labels(labels, *runs)
     return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 

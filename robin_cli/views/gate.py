@@ -25,8 +25,7 @@ from robin_cli.analysis.gate import (
     with_settling,
 )
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.analysis.scores import score
-from robin_cli.goals.checks import check_of_ratings
+from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -94,11 +93,11 @@ def gated(
     """
     run = read_run(path)
     manifest = run.manifest
-    check_of_ratings(run, "robin gate")
     requirements = [
-        requirement_of(text, manifest.attributes, manifest.scales, margin=margin) for text in dict.fromkeys(required)
+        requirement_of(text, manifest.attributes, manifest.told_scales, margin=margin)
+        for text in dict.fromkeys(required)
     ]
-    scores = score(run, alpha=error_rate)
+    scores = told_scores(run, alpha=error_rate)
     verdicts, notes = [], list[str]()
     for each in requirements:
         if each.kind == "compare":
@@ -122,7 +121,6 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         runs = [read_run(folder) for folder in folders]
         scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
         for each in runs:
-            check_of_ratings(each, "robin gate")
             if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
                 raise InputError(
                     f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '

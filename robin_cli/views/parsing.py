@@ -9,7 +9,7 @@ import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.parsing.structured import ANSWER_FORMATS, parse_answer
+from robin_cli.parsing.forms import ANSWER_FORMATS
 from robin_cli.parsing.verdicts import said_for
 from robin_cli.questions.kinds import kind_of
 
@@ -41,13 +41,12 @@ def parse_lines(
         if not line.strip():
             continue
         answer = _answer(line, f"{name}:{number}")
-        rating = parse_answer(
-            answer["text"] or "",
+        rating = form.parse(
+            answer["text"],
             allowed,
             answer_format=answer_format,
             finish_reason=answer.get("finish_reason"),
             refusal=answer.get("refusal"),
-            form=form,
         )
         value = said_for(rating.value, allowed) if pairwise else rating.value
         found: dict[str, Any] = {form.name: value, "status": "ok" if rating.reason is None else "unparsed"}

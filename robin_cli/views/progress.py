@@ -23,7 +23,7 @@ from robin_cli.results.words import (
     tiers_text,
     tokens_text,
 )
-from robin_cli.runner.engine import Stats
+from robin_cli.runner.books import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import read_run

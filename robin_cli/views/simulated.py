@@ -5,27 +5,23 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
 from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.datasets.pools import Pool
-from robin_cli.datasets.votes import VotePool
 from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.model.decision import BEST, SCORE, named_in
-from robin_cli.model.errors import InputError, StorageError, shown
-from robin_cli.model.records import Scale
+from robin_cli.model.errors import InputError, StorageError
 from robin_cli.policies.registry import BASELINE
 from robin_cli.render.charts import SAME_EACH_TIME, log_axis, title_of
-from robin_cli.settings.table import SIMULATION, SimulationSettings
-from robin_cli.simulation.experiment import Design, Row, Subject, conduct
+from robin_cli.settings.table import SimulationSettings
+from robin_cli.simulation.experiment import Row, Subject, conduct
+from robin_cli.simulation.pools import subjects_of
 from robin_cli.simulation.runs import Ratings
 from robin_cli.simulation.savings import Saving, saved
-from robin_cli.storage.pools import holds_votes, load_pools, load_votes
 from robin_cli.views.parsing import read_scale
 
 if TYPE_CHECKING:
@@ -33,13 +29,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_SCORING = (BASELINE, "robin-hood", "robin")
 _CURVE_POINTS = 14
 _REFERENCE = 4
 """How far uniform's curve goes beyond the largest budget, to read off the calls it needs for the others' errors."""
 
 
-def experiment(settings: SimulationSettings, progress: Callable[[int, int], None]) -> tuple[list[Subject], list[Row]]:
+def experiment(
+    settings: SimulationSettings, progress: Callable[[int, int], None]
+) -> tuple[Sequence[Subject], Sequence[Row]]:
     """Load the pools and conduct the experiment; with a plot, at more budgets than were asked for, to draw curves.
 
     Raises:
@@ -47,87 +44,18 @@ def experiment(settings: SimulationSettings, progress: Callable[[int, int], None
     """
     if settings.plot and not settings.pairwise:
         check_picture(Path(settings.plot))
-    subjects = _of_verdicts(settings) if settings.pairwise else _of_ratings(settings)
-    budgets = settings.budget
+    subjects = subjects_of(settings, read_scale(settings.scale) if settings.scale else None)
     reference: tuple[int, ...] = ()
     if settings.plot:
-        pairs, last = max(len(subject.ratings) for subject in subjects), max(budgets)
-        budgets = tuple(sorted({*budgets, *_between(max(pairs, min(3 * pairs, last)), last)}))
+        arms, last = max(len(subject.ratings) for subject in subjects), max(settings.budget)
+        drawn = {*settings.budget, *_between(max(arms, min(3 * arms, last)), last)}
         reference = () if settings.decide else _between(last, _REFERENCE * last)
-    is_scoring = settings.decide is None and not settings.pairwise
-    own = {each.name: getattr(settings, each.name) for each in fields(Design) if hasattr(settings, each.name)}
-    own |= {"schedulers": settings.schedulers or (_SCORING if is_scoring else ())}
-    design = Design(**own, budgets=budgets, reference=reference)
-    return subjects, conduct(subjects, design, progress)
+        settings = replace(settings, budget=tuple(sorted(drawn)))
+    return subjects, conduct(subjects, settings, progress, reference)
 
 
 def _between(first: int, last: int) -> tuple[int, ...]:
     return tuple(np.unique(np.geomspace(first, last, _CURVE_POINTS).round().astype(int)).tolist())
-
-
-def _of_ratings(settings: SimulationSettings) -> list[Subject]:
-    is_best = settings.decide is not None and settings.decide.strip() == BEST
-    if settings.group is not None and not is_best:
-        raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
-    if holds_votes(settings.pool or ""):
-        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
-    pools = load_pools(settings.pool or "", settings.group, grouped=is_best)
-    return [_subject(pool, settings) for pool in _wanted(pools, settings)]
-
-
-def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> list[Pool]:
-    named = _named(pools, settings, "not")
-    if settings.decide is None or settings.decide.strip() == BEST:
-        return named
-    wanted = set(named_in(settings.decide)) - {SCORE}
-    if len(wanted) > 1:
-        raise InputError(
-            f'--decide "{settings.decide}": one attribute at a time is simulated; name it score, and the sets with --attribute'
-        )
-    found = [pool for pool in named if not wanted or pool.name.rpartition("/")[2] in wanted]
-    if not found:
-        raise InputError(f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}, but {", ".join(pools)}')
-    return found
-
-
-def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) -> list[Any]:
-    for name in settings.attribute:
-        if name not in pools:
-            raise InputError(f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}')
-    return [pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute]
-
-
-def _subject(pool: Pool, settings: SimulationSettings) -> Subject:
-    ratings = pool.ratings[: settings.limit]
-    low = min(int(each.min()) for each in ratings)
-    high = max(int(each.max()) for each in ratings)
-    scale = read_scale(settings.scale) if settings.scale else Scale(low, max(high, low + 1))
-    human = None if pool.human is None else pool.human[: settings.limit]
-    group = None if pool.groups is None else pool.groups[: settings.limit]
-    return Subject(pool.name, ratings, scale, human, group)
-
-
-_NOT_WITH = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
-
-
-def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
-    for name, why in _NOT_WITH.items():
-        if getattr(settings, name) is not None:
-            raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
-    if settings.decide is not None and settings.decide.strip() != BEST:
-        raise InputError(
-            f'--pairwise: not with --decide "{shown(settings.decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
-            "best response to each prompt"
-        )
-    if settings.margin is not None and settings.margin >= 0.5:
-        raise InputError(f"--margin {settings.margin:g}: with --pairwise it is a probability below 0.5, as 0.025")
-    pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
-    subjects = []
-    for pool in pools:
-        orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
-        points = tuple(each for both in orders for each in both)
-        subjects.append(Subject(pool.name, points, Scale(0, 2), comparisons=pool.pairs[: settings.limit]))
-    return subjects
 
 
 def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
@@ -145,16 +73,16 @@ def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: Simulation
     """What to know of the pools, and what each other scheduler does better than uniform at the budgets that were asked for."""
     for subject in subjects:
         once = sum(len(each) == 1 for each in subject.ratings)
-        if once and not subject.comparisons:
+        if once and subject.goal.space.raters == 1:
             yield f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
     evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
     others = [row for row in rows if row.scheduler != BASELINE and row.budget in settings.budget]
-    is_scoring = settings.decide is None and not settings.pairwise
+    is_scoring = "wce" in rows[0].measured
     if not evenly or (is_scoring and not settings.plot):
         return
     if is_scoring:
         yield "simulated: calls saved at equal worst-case error, against uniform"
-    elif settings.pairwise:
+    elif rows[0].what:
         yield f"simulated: {rows[0].what} that are wrong, against {BASELINE}"
     else:
         yield "simulated: decisions that are wrong by the mean ratings, and what is certified, against uniform"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -210,7 +211,7 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
     task, _, _ = made(text, [[]] * 6, group=group, error_rate=0.5)
     policy = make_policy(scheduler, Setup(6, 60, SHORT, task=task))
 
-    (early, late) = simulate(Ratings.of(rows), policy, [12, 60], 9, rng, task=task)
+    (early, late) = simulate(Ratings.of(rows), policy, [12, 60], 9, rng, court=partial(Court, task))
 
     truth = [float(row.mean()) for row in rows]
     for snapshot in (early, late):
@@ -236,7 +237,7 @@ def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None
     ratings = Ratings.of([np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])])
     policy = make_policy("apt", Setup(5, 1000, SHORT, task=task))
 
-    (snapshot,) = simulate(ratings, policy, [1000], 6, np.random.default_rng(0), task=task)
+    (snapshot,) = simulate(ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task))
 
     assert snapshot.verdict is not None
     assert snapshot.verdict.calls.max() < 100

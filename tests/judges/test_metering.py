@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.metering import Meter, Price, price_of, prices_of
+from robin_cli.judges.metering import Meter, Price, price_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Usage
+from robin_cli.runner.prices import prices_at
+from robin_cli.settings.addresses import JudgeAddress
+from robin_cli.settings.table import Settings
 from tests.conftest import refuses
 
 OPENAI = "https://api.openai.com/v1"
@@ -34,11 +37,12 @@ def test_reads_the_price_of_a_known_model_at_its_own_address_only() -> None:
 
 
 def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither() -> None:
-    refuses(InputError, "--price-in", prices_of, "our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=1.0)
-    assert prices_of("our-own-model", [OPENAI], price_in=None, price_out=None, max_cost=None) == [None]
-    assert prices_of("our-own-model", [OPENAI], price_in=0.0, price_out=0.0, max_cost=1.0) != [None]
+    own, limited = JudgeAddress("our-own-model", (OPENAI,), "KEY"), Settings(max_cost=1.0)
+    refuses(InputError, "--price-in", prices_at, own, limited)
+    assert prices_at(own, Settings()) == [None]
+    assert prices_at(replace(own, price_in=0.0, price_out=0.0), limited) != [None]
     for one, other in ((1.0, None), (None, 1.0)):
-        refuses(InputError, "both", prices_of, "m", [OPENAI], max_cost=None, price_in=one, price_out=other)
+        refuses(InputError, "both", prices_at, replace(own, price_in=one, price_out=other), Settings())
 
 
 def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
@@ -95,9 +99,10 @@ def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier()
     assert price is not None
     assert not price.knows("flex")
     refuses(LookupError, "flex", price.cost, 1, 1, tier="flex")
-    assert prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=None, tier="flex") == [None]
+    judge, settings = JudgeAddress("gpt-4.1-nano", (OPENAI,), "KEY"), Settings(service_tier="flex")
+    assert prices_at(judge, settings) == [None]
     with pytest.raises(InputError, match=r"at the service tier flex.*--price-in"):
-        prices_of("gpt-4.1-nano", [OPENAI], **NO_PRICE, max_cost=1.0, tier="flex")
+        prices_at(judge, replace(settings, max_cost=1.0))
 
 
 def test_takes_given_prices_for_the_tier_asked_for_and_twice_them_at_the_normal_one() -> None:

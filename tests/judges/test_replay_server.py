@@ -21,7 +21,7 @@ from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool
 from robin_cli.judges.replay_server import Asked, Replay, Votes, serve
 from robin_cli.model.records import ORDERS, Pair, Scale
-from robin_cli.parsing.structured import VERDICT, request_of
+from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.rubrics import load_prompts
 
 POOL = Pool("set", ("a",), (np.array([0, 0, 0, 3, 4]),))
@@ -209,7 +209,7 @@ def verdict_of(text: str) -> list[str]:
 
 
 def test_answers_in_json_where_that_is_asked_for() -> None:
-    structure = request_of("json_schema", Scale(0, 2), VERDICT)
+    structure = VERDICT.structure("json_schema", Scale(0, 2))
     (answer,) = verdicts(VOTES.pairs[0], "b-first", **structure)
     assert json.loads(answer)["verdict"] == "B"
 

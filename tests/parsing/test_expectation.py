@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.records import Scale
-from robin_cli.parsing.expectation import MOST_OFF_SCALE, TOP_LOGPROBS, Expectation, expected_rating
+from robin_cli.parsing.expectation import MOST_OFF_SCALE, TOP_LOGPROBS, Expectation, expectation_of
+from robin_cli.parsing.ratings import RATING
 
 FIVE = Scale(0, 4)
 TEN = Scale(1, 10)
@@ -35,7 +36,7 @@ def rated(likely: dict[str, float], drawn: str, scale: Scale, *after: str) -> Ex
         ": " if drawn[:1] != " " else ":",
     ]  # fmt: skip
     tokens = [token(each) for each in before] + [token(drawn, likely), *map(token, after)]
-    return expected_rating(tokens, text, text.index("Rating: ") + 8, scale)
+    return expectation_of(RATING, tokens, text, text.index("Rating: ") + 8, scale)
 
 
 def test_is_the_mean_over_the_ratings_that_could_have_been_drawn() -> None:
@@ -128,12 +129,12 @@ def test_finds_the_place_where_more_than_the_text_was_written() -> None:
     text = "Rating: 3"
     before = [token("Rating: "), token("3"), token("\n")]
     tokens = [*before, token("Rating"), token(": "), token("3", {"3": 0.5, "1": 0.5}), token("\n\n"), token("<|end|>")]
-    assert expected_rating(tokens, text, 8, FIVE).value == 2
+    assert expectation_of(RATING, tokens, text, 8, FIVE).value == 2
 
 
 def test_reads_probabilities_that_are_none_as_not_there() -> None:
     def told(logprob: object) -> float | None:
-        return expected_rating([{"token": "3", "logprob": logprob}], "3", 0, FIVE).off_scale
+        return expectation_of(RATING, [{"token": "3", "logprob": logprob}], "3", 0, FIVE).off_scale
 
     assert told(0) == told(0.0) == told(1e-3) == 0  # rounded up on its way here
     assert told(1.5e-3) == told(True) == told(False) == told("0") == told(None) == told(float("nan")) == 1
@@ -142,14 +143,14 @@ def test_reads_probabilities_that_are_none_as_not_there() -> None:
 
 def test_counts_too_much_probability_as_all_of_it() -> None:
     many = [{"token": str(k), "logprob": 0.0} for k in range(5)]
-    found = expected_rating([{"token": "2", "logprob": 0.0, "top_logprobs": many}], "2", 0, FIVE)
+    found = expectation_of(RATING, [{"token": "2", "logprob": 0.0, "top_logprobs": many}], "2", 0, FIVE)
     assert (found.value, found.off_scale) == (2.0, 0.0)
 
 
 def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints_give() -> None:
     def told(before: int) -> str | None:
         listed = [*({"token": "x", "logprob": -9.0} for _ in range(before)), {"token": "1", "logprob": 0.0}]
-        return expected_rating([{"token": "x", "logprob": -9.0, "top_logprobs": listed}], "x", 0, FIVE).why
+        return expectation_of(RATING, [{"token": "x", "logprob": -9.0, "top_logprobs": listed}], "x", 0, FIVE).why
 
     assert (told(999), told(1000)) == (None, "off_scale")
     assert TOP_LOGPROBS == 20  # OpenAI refuses more: "must be at most 20"
@@ -157,7 +158,7 @@ def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints
 
 def test_reads_the_text_of_a_token_whose_bytes_are_none() -> None:
     for raw in ([300], [256], [-1], [True], ["3"], "3", [], None):
-        assert expected_rating([{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3, raw
+        assert expectation_of(RATING, [{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3, raw
 
 
 def test_takes_negative_ratings_of_one_token_and_refuses_a_sign_alone() -> None:
@@ -171,9 +172,9 @@ def test_leaves_numbers_with_leading_zeros_to_the_text() -> None:
 
 
 def test_says_where_there_are_no_log_probabilities_or_tokens_of_another_text() -> None:
-    assert expected_rating(None, "Rating: 3", 8, FIVE).why == "no_logprobs"
-    assert expected_rating([], "Rating: 3", 8, FIVE).why == "no_logprobs"
-    assert expected_rating([token("Rating"), token(": 4")], "Rating: 3", 8, FIVE).why == "unaligned"
+    assert expectation_of(RATING, None, "Rating: 3", 8, FIVE).why == "no_logprobs"
+    assert expectation_of(RATING, [], "Rating: 3", 8, FIVE).why == "no_logprobs"
+    assert expectation_of(RATING, [token("Rating"), token(": 4")], "Rating: 3", 8, FIVE).why == "unaligned"
 
 
 def test_finds_the_place_by_bytes_where_a_character_takes_several_tokens() -> None:
@@ -181,7 +182,7 @@ def test_finds_the_place_by_bytes_where_a_character_takes_several_tokens() -> No
     emoji = "😀".encode()
     parts = [{"token": "�", "bytes": list(part), "logprob": 0.0} for part in (emoji[:2], emoji[2:])]
     tokens = [token("Feedback: "), *parts, token("\nRating: "), token("3", {"3": 0.5, "1": 0.5})]
-    assert expected_rating(tokens, text, len(text) - 1, FIVE).value == 2
+    assert expectation_of(RATING, tokens, text, len(text) - 1, FIVE).value == 2
 
 
 @given(
@@ -217,5 +218,5 @@ JUNK = st.recursive(
 @given(st.lists(st.dictionaries(st.sampled_from(["token", "logprob", "bytes", "top_logprobs"]), JUNK), max_size=5))
 def test_never_stumbles_over_what_an_endpoint_sends(tokens: list[dict[str, Any]]) -> None:
     for text in ("", "Rating: 3", "".join(str(each.get("token")) for each in tokens)):
-        found = expected_rating(tokens, text, max(0, len(text) - 1), FIVE)
+        found = expectation_of(RATING, tokens, text, max(0, len(text) - 1), FIVE)
         assert found.value is None or FIVE.low <= found.value <= FIVE.high

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.records import UNPARSED_REASONS, Scale
-from robin_cli.parsing.ratings import parse_rating
+from robin_cli.parsing.ratings import RATING
 from tests.parsing.tables import each
 
 FIVE = Scale(0, 4)
@@ -19,7 +19,7 @@ SIGNED = Scale(-2, 2)
 
 def read(text: str | None, scale: Scale = FIVE, *, finish_reason: str | None = None) -> int | str | None:
     """The rating, or the reason there is none."""
-    rating = parse_rating(text, scale, finish_reason=finish_reason)
+    rating = RATING.parse(text, scale, finish_reason=finish_reason)
     return rating.reason if rating.value is None else rating.value
 
 
@@ -238,18 +238,18 @@ def test_reads_ratings_on_any_scale() -> None:
 
 def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered() -> None:
     for text in (None, "", "Rating: 3"):
-        assert parse_rating(text, FIVE, refusal="I can't help with that.").reason == "refused", text
-        assert parse_rating(text, FIVE, finish_reason="content_filter").reason == "filtered", text
-        assert parse_rating(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered", text
+        assert RATING.parse(text, FIVE, refusal="I can't help with that.").reason == "refused", text
+        assert RATING.parse(text, FIVE, finish_reason="content_filter").reason == "filtered", text
+        assert RATING.parse(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered", text
 
 
 def test_takes_an_empty_refusal_for_none() -> None:
-    assert parse_rating("Rating: 3", FIVE, finish_reason="stop", refusal="").value == 3
+    assert RATING.parse("Rating: 3", FIVE, finish_reason="stop", refusal="").value == 3
 
 
 def test_keeps_the_feedback_without_its_label() -> None:
     for text, feedback in FEEDBACK:
-        assert parse_rating(text, FIVE).feedback == feedback, (text, feedback)
+        assert RATING.parse(text, FIVE).feedback == feedback, (text, feedback)
 
 
 LONG = 100_000
@@ -271,8 +271,8 @@ def test_gets_through_any_length_of_anything() -> None:
         for text in (
             [parts] if lines else [parts, *(filled(head, filling, LONG) for head in ("Rating: 3", "I'm sorry"))]
         ):
-            assert parse_rating(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS), filling
-            assert lines or parse_rating(text, FIVE).reason in (None, *UNPARSED_REASONS), filling
+            assert RATING.parse(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS), filling
+            assert lines or RATING.parse(text, FIVE).reason in (None, *UNPARSED_REASONS), filling
 
 
 # a busy machine is no reason to fail
@@ -303,7 +303,7 @@ def without_rating_lines(text: str) -> str:
 def test_gives_a_rating_on_the_scale_or_a_known_reason(
     text: str | None, scale: Scale, finish_reason: str | None, refusal: str | None
 ) -> None:
-    rating = parse_rating(text, scale, finish_reason=finish_reason, refusal=refusal)
+    rating = RATING.parse(text, scale, finish_reason=finish_reason, refusal=refusal)
     if rating.value is None:
         assert rating.reason in UNPARSED_REASONS
     else:
@@ -350,7 +350,7 @@ def test_reads_each_rating_back_in_any_dress(data: tuple[str, ...], scale: Scale
 @UNHURRIED
 @given(text=TEXTS.map(without_rating_lines), scale=SCALES, finish_reason=ENDINGS)
 def test_reads_no_rating_where_no_line_starts_with_rating(text: str, scale: Scale, finish_reason: str | None) -> None:
-    assert parse_rating(text, scale, finish_reason=finish_reason).value is None
+    assert RATING.parse(text, scale, finish_reason=finish_reason).value is None
 
 
 @UNHURRIED

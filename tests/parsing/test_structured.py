@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.records import Scale
-from robin_cli.parsing.ratings import parse_rating, rating_place
-from robin_cli.parsing.structured import follows, grammar_of, parse_answer, place_of_rating, request_of
+from robin_cli.parsing.ratings import RATING
 
 FIVE = Scale(0, 4)
 
 
 def read(text: str, **told: Any) -> tuple[int | None, str | None, str]:
-    found = parse_answer(text, FIVE, answer_format="json_schema", **told)
+    found = RATING.parse(text, FIVE, answer_format="json_schema", **told)
     return found.value, found.reason, found.feedback
 
 
@@ -69,12 +68,12 @@ def test_finds_the_rating_of_an_object_in_its_text() -> None:
         ('{"part": {"rating": 1}, "rating": 2}', None),  # which of two is meant cannot be told from the text
         ('{"rating": null}', None),
     ):
-        assert place_of_rating(text, answer_format="json_schema") == at, (text, at)
+        assert RATING.place(text, "json_schema") == at, (text, at)
 
 
 def test_finds_the_rating_of_an_object_only_where_one_was_asked_for() -> None:
-    assert place_of_rating('{"feedback": "fine", "rating": 3}', answer_format="text") is None
-    assert place_of_rating("Feedback: fine\nRating: 3", answer_format="json_schema") == 23
+    assert RATING.place('{"feedback": "fine", "rating": 3}', "text") is None
+    assert RATING.place("Feedback: fine\nRating: 3", "json_schema") == 23
 
 
 def test_tells_whether_an_answer_has_the_structure_that_was_asked_for() -> None:
@@ -92,14 +91,14 @@ def test_tells_whether_an_answer_has_the_structure_that_was_asked_for() -> None:
         ("Feedback: fine\n\nRating: 3", "grammar", False),
         ("Well. Feedback: fine\nRating: 3", "grammar", False),
     ):
-        assert follows(text, answer_format) is does, (text, answer_format, does)
+        assert RATING.follows(text, answer_format) is does, (text, answer_format, does)
 
 
 def test_asks_for_the_ratings_of_the_scale_and_nothing_else() -> None:
-    schema = request_of("json_schema", FIVE)["response_format"]["json_schema"]["schema"]
+    schema = RATING.structure("json_schema", FIVE)["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["rating"]["enum"] == [0, 1, 2, 3, 4]
-    assert request_of("text", FIVE) == {}
-    assert grammar_of(Scale(9, 11)).endswith('rating ::= "9" | "10" | "11"\n')
+    assert RATING.structure("text", FIVE) == {}
+    assert RATING.grammar(Scale(9, 11)).endswith('rating ::= "9" | "10" | "11"\n')
 
 
 @given(st.text(), st.integers(0, 4))
@@ -109,21 +108,21 @@ def test_round_trips_any_feedback_and_finds_the_rating_in_it(feedback: str, rati
         f'{{"rating":{rating},"x":{json.dumps(feedback)}}}',
     ):
         assert read(text)[0] == rating
-        at = place_of_rating(text, answer_format="json_schema")
+        at = RATING.place(text, "json_schema")
         assert at is None or text[at] == str(rating)
 
 
 @given(st.text(alphabet="Rating: 3.04\n<think/>*`x-", max_size=60))
 def test_finds_the_number_that_the_parser_read(text: str) -> None:
-    found = parse_rating(text, FIVE)
-    at = rating_place(text)
+    found = RATING.parse(text, FIVE)
+    at = RATING.place(text, "text")
     if found.value is not None and at is not None:
         assert text[at:].lstrip("-0").startswith(str(found.value).lstrip("0"))
 
 
 def test_finds_the_number_after_reasoning_and_marks() -> None:
     for text in ("Rating: 3", "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4", "Rating (0-4): 3\n\nBye"):
-        at = rating_place(text)
+        at = RATING.place(text, "text")
         assert at is not None, text
         assert text[at] == "3", text
-        assert rating_place("no number. Rating: none") is None, text
+        assert RATING.place("no number. Rating: none", "text") is None, text

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from robin_cli.model.exchange import Answer, Reply
 from robin_cli.model.records import ORDERS, PREFERENCE, UNPARSED_REASONS, Scale, Usage
 from robin_cli.model.space import ArmSpace
-from robin_cli.parsing.expectation import expected_verdict
-from robin_cli.parsing.structured import VERDICT, follows, grammar_of, parse_answer, place_of_rating, request_of
-from robin_cli.parsing.verdicts import parse_verdict, verdict_place
+from robin_cli.parsing.expectation import expectation_of
+from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.prefer import PREFER
 from tests.parsing.tables import each
@@ -26,7 +25,7 @@ A, TIE, B = 2, 1, 0
 
 def read(text: str | None, scale: Scale = TIES, *, finish_reason: str | None = None) -> int | str | None:
     """The points of the first response, or the reason there are none."""
-    found = parse_verdict(text, scale, finish_reason=finish_reason)
+    found = VERDICT.parse(text, scale, finish_reason=finish_reason)
     return found.reason if found.value is None else found.value
 
 
@@ -167,11 +166,11 @@ def test_reads_a_cut_answer_only_where_its_verdict_was_closed() -> None:
 
 def test_goes_by_what_the_endpoint_says_first() -> None:
     assert read("Verdict: A", finish_reason="content_filter") == "filtered"
-    assert parse_verdict("Verdict: A", TIES, refusal="no").reason == "refused"
+    assert VERDICT.parse("Verdict: A", TIES, refusal="no").reason == "refused"
 
 
 def test_keeps_the_feedback() -> None:
-    assert parse_verdict("Feedback: A is right.\nB is not.\nVerdict: A", TIES).feedback == "A is right.\nB is not."
+    assert VERDICT.parse("Feedback: A is right.\nB is not.\nVerdict: A", TIES).feedback == "A is right.\nB is not."
 
 
 # what holds for any text
@@ -185,7 +184,7 @@ TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=25).map("".join))
 @settings(max_examples=500)
 @given(TEXTS, st.sampled_from([TIES, NO_TIES]), st.sampled_from([None, "stop", "length", "content_filter"]))
 def test_finds_a_verdict_or_a_reason_in_any_text(text: str, scale: Scale, finish_reason: str | None) -> None:
-    found = parse_verdict(text, scale, finish_reason=finish_reason)
+    found = VERDICT.parse(text, scale, finish_reason=finish_reason)
     assert (found.value is None) == (found.reason in UNPARSED_REASONS)
     assert found.value is None or scale.low <= found.value <= scale.high
 
@@ -199,7 +198,7 @@ def _swapped(text: str) -> str:
 def test_favours_neither_letter(tail: str) -> None:
     """The same text with A and B changed for one another says the opposite, but where A may be an article."""
     text = f"Verdict: {tail}"
-    one, other = parse_verdict(text, TIES), parse_verdict(_swapped(text), TIES)
+    one, other = VERDICT.parse(text, TIES), VERDICT.parse(_swapped(text), TIES)
     if "tie" not in tail:
         assert one.reason == other.reason
         assert one.value is None or other.value == 2 - one.value
@@ -207,8 +206,8 @@ def test_favours_neither_letter(tail: str) -> None:
 
 @given(TEXTS)
 def test_finds_the_place_of_the_verdict_that_it_reads(text: str) -> None:
-    place = verdict_place(text)
-    if place is not None and (value := parse_verdict(text, TIES).value) is not None:
+    place = VERDICT.place(text, "text")
+    if place is not None and (value := VERDICT.parse(text, TIES).value) is not None:
         assert text[place].lower() == {A: "a", B: "b", TIE: "t"}[value] or text[place] in "ＡＢａｂ"
 
 
@@ -228,7 +227,7 @@ def test_reads_answers_of_any_length() -> None:
 
 
 def in_json(text: str, scale: Scale = TIES, **told: Any) -> tuple[int | None, str | None]:
-    found = parse_answer(text, scale, answer_format="json_schema", form=VERDICT, **told)
+    found = VERDICT.parse(text, scale, answer_format="json_schema", **told)
     return found.value, found.reason
 
 
@@ -270,11 +269,11 @@ def test_takes_no_tie_in_an_object_where_there_is_none() -> None:
 
 def test_asks_for_the_verdicts_that_there_are_and_nothing_else() -> None:
     for scale, said in ((TIES, ["A", "B", "tie"]), (NO_TIES, ["A", "B"])):
-        schema = request_of("json_schema", scale, VERDICT)["response_format"]["json_schema"]["schema"]
+        schema = VERDICT.structure("json_schema", scale)["response_format"]["json_schema"]["schema"]
         assert schema["properties"]["verdict"] == {"type": "string", "enum": said}
         assert schema["required"] == ["feedback", "verdict"]
-    assert request_of("text", TIES, VERDICT) == {}
-    assert grammar_of(TIES, VERDICT) == (
+    assert VERDICT.structure("text", TIES) == {}
+    assert VERDICT.grammar(TIES) == (
         'root ::= "Feedback: " [^\\n]+ "\\nVerdict: " verdict\nverdict ::= "A" | "B" | "tie"\n'
     )
 
@@ -288,14 +287,14 @@ def test_tells_whether_a_verdict_has_the_structure_that_was_asked_for() -> None:
         ("Verdict: A", "json_schema", False),
         ("Verdict: A", "text", True),
     ):
-        assert follows(text, answer_format, VERDICT) is does, (text, answer_format, does)
+        assert VERDICT.follows(text, answer_format) is does, (text, answer_format, does)
 
 
 @given(st.text(), st.sampled_from(["A", "B", "tie"]))
 def test_finds_the_verdict_beside_any_feedback(feedback: str, verdict: str) -> None:
     text = json.dumps({"feedback": feedback, "verdict": verdict})
     assert in_json(text)[0] == {"A": A, "B": B, "tie": TIE}[verdict]
-    at = place_of_rating(text, answer_format="json_schema", form=VERDICT)
+    at = VERDICT.place(text, "json_schema")
     assert at is None or text[at:].startswith(verdict)
 
 
@@ -309,10 +308,10 @@ def token(text: str, **others: float) -> dict[str, Any]:
 
 
 def expected(text: str, *last: dict[str, Any], scale: Scale = TIES) -> tuple[float | None, str | None]:
-    place = verdict_place(text)
+    place = VERDICT.place(text, "text")
     assert place is not None
     drawn = "".join(each["token"] for each in last)
-    found = expected_verdict([token(text.removesuffix(drawn)), *last], text, place, scale)
+    found = expectation_of(VERDICT, [token(text.removesuffix(drawn)), *last], text, place, scale)
     return found.value, found.why
 
 
@@ -336,7 +335,7 @@ def test_goes_by_the_text_where_much_of_the_probability_is_of_no_verdict() -> No
 def test_finds_no_place_behind_words_that_were_drawn_before_the_verdict() -> None:
     for text in ("Verdict: Response A", "Verdict: a tie", "Verdict: It's a tie"):
         assert isinstance(read(text), int), text
-        assert verdict_place(text) is None, text
+        assert VERDICT.place(text, "text") is None, text
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
-from robin_cli.parsing.verdicts import parse_verdict
+from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.prefer import PREFER
 from robin_cli.questions.rubrics import PromptSet, known_attributes, known_templates, load_prompts, rubric_of
 
@@ -65,8 +65,8 @@ def test_an_echo_of_the_question_takes_nothing_back() -> None:
             prompts = load_prompts(criterion, pairwise=True, ties=ties)
             echo = asked(prompts, "a-first")
 
-            assert parse_verdict(echo, prompts.scales[0]).value is None, (ties, criterion)
-            assert parse_verdict(f"{echo}\nFeedback: so.\nVerdict: B", prompts.scales[0]).value == 0, (ties, criterion)
+            assert VERDICT.parse(echo, prompts.scales[0]).value is None, (ties, criterion)
+            assert VERDICT.parse(f"{echo}\nFeedback: so.\nVerdict: B", prompts.scales[0]).value == 0, (ties, criterion)
 
 
 def test_says_how_to_answer_in_json() -> None:

@@ -23,8 +23,11 @@ from robin_cli.planning.budget import MoneyBudget
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy
 from robin_cli.policies.own.uniform import Uniform
-from robin_cli.runner import engine
-from robin_cli.runner.engine import Engine, Stop
+from robin_cli.runner import stop as stopping
+from robin_cli.runner.books import Books
+from robin_cli.runner.desk import RunDesk
+from robin_cli.runner.engine import Engine
+from robin_cli.runner.stop import Stop
 from tests.conftest import refuses
 from tests.judges.virtual import run
 from tests.planning.played import work
@@ -70,11 +73,12 @@ def limited(judge: Judge, at_a_time: int) -> Dispatched:
     return Limited(judge, Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0), Notices("m", lambda _: None))
 
 
-class Desk:
+class Desk(RunDesk):
     """An engine with all that it needs, and what it wrote."""
 
     def __init__(self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8) -> None:
         self.judge = judge
+        self.names = [""]
         self.arms = WritableArms(arms)
         self.planner = Planner(self.arms, Uniform(), budget=budget)
         self.budget = self.planner.budget
@@ -89,9 +93,9 @@ class Desk:
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
-        judges = {"": limited(self.judge, self._concurrency)}
-        working = Engine(self, judges, self.planner, self.money, self.stop, samples=self.samples)
-        self.stats = working.stats
+        books = Books(self, self.planner, self.money, self.stop, samples=self.samples)
+        working = Engine(books, [limited(self.judge, self._concurrency)])
+        self.stats = books.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
         await working.run()
@@ -322,7 +326,8 @@ def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one()
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
         judge = Limited(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
         desk.stop = Stop()
-        working = asyncio.create_task(Engine(desk, {"": judge}, desk.planner, desk.money, desk.stop).run())
+        books = Books(desk, desk.planner, desk.money, desk.stop)
+        working = asyncio.create_task(Engine(books, [judge]).run())
         await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
         assert judge.limiter.under_way == 3
         desk.stop.request()
@@ -371,7 +376,7 @@ def test_ends_although_a_judge_cannot_be_cancelled(monkeypatch: pytest.MonkeyPat
         desk.stop.request()
         desk.stop.request()
 
-    monkeypatch.setattr(engine, "UNWILLING_S", 0.01)
+    monkeypatch.setattr(stopping, "UNWILLING_S", 0.01)
     desk = Desk(Unwilling(good))
     desk.run(stop)
     assert len(desk.kept) == desk.budget.spent == (desk.stats.dropped if answers_at_last else 0)

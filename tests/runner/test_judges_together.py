@@ -19,7 +19,10 @@ from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.runner import health
-from robin_cli.runner.engine import Engine, Stop
+from robin_cli.runner.books import Books
+from robin_cli.runner.desk import RunDesk
+from robin_cli.runner.engine import Engine
+from robin_cli.runner.stop import Stop
 from tests.conftest import refuses
 from tests.runner.test_engine import MemoryJudge, Outcome, limited
 from tests.storage.test_store import judgment
@@ -27,7 +30,7 @@ from tests.storage.test_store import judgment
 PAIRS = 8
 
 
-class Room:
+class Room(RunDesk):
     """An engine over two judges, and what it kept."""
 
     def __init__(
@@ -37,7 +40,7 @@ class Room:
         self.judges = judges
         self.arms = WritableArms(PAIRS * len(judges))
         policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
-        names = [f"judge {number}" for number in range(len(judges))]
+        self.names = names = [f"judge {number}" for number in range(len(judges))]
         self.space = ArmSpace([f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)])
         self.planner = Planner(self.arms, policy, budget=budget, judge=self.space.judge)
         self.budget = self.planner.budget
@@ -51,11 +54,9 @@ class Room:
 
     async def _run(self, stop_after_s: float | None) -> None:
         self.stop = Stop()
-        judges = {
-            name: limited(each, self._concurrency) for name, each in zip(self.space.judges, self.judges, strict=True)
-        }
-        engine = Engine(self, judges, self.planner, self.money, self.stop, samples=self.samples)
-        self.stats = engine.stats
+        books = Books(self, self.planner, self.money, self.stop, samples=self.samples)
+        engine = Engine(books, [limited(each, self._concurrency) for each in self.judges])
+        self.stats = books.stats
         if stop_after_s is not None:
             asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)
         await engine.run()

@@ -30,19 +30,22 @@ from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.rate import RATE
 from robin_cli.runner import rounds as in_rounds
-from robin_cli.runner.engine import Stop
-from robin_cli.runner.rounds import Carrier, RoundJudge, Rounds
+from robin_cli.runner.books import Books
+from robin_cli.runner.desk import RunDesk
+from robin_cli.runner.rounds import Courier, Rounds
+from robin_cli.runner.stop import Stop
 from robin_cli.storage.batches import Ledger, Submission, calls_of, read_batches
 
 PAIRS = 4
 RUN_ID = "0123456789abcdef"
 
 
-class Desk:
+class Desk(RunDesk):
     """A run in memory, whose judgments outlive sessions."""
 
     def __init__(self, kept: list[Judgment], may_go_out: Callable[[], None]) -> None:
         self.kept = kept
+        self.names = [""]
         self._may_go_out = may_go_out
         self.space = ArmSpace([f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
         self._reader = AnswerReader(self.space, RATE, answer_format="text", by_logprobs=False, notify=lambda _: None)
@@ -82,7 +85,7 @@ def answer(line: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
 
 
-class Chaos(Carrier):
+class Chaos(Courier):
     """Answers some lines, fails others, gives some twice or in other files, and sometimes the power goes."""
 
     most_requests = 7
@@ -158,19 +161,14 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
     judged = {(desk.space.pair_ids.index(each.pair_id), each.draw) for each in kept}
     endpoint = Endpoint(model="m", base_url="http://localhost:1/v1", api_key="none")
     scheduler = Planner(arms, TwoPriors(0, 4), budget=budget, round_depth=first_depth(budget, PAIRS, number))
+    money = MoneyBudget(None, first_alone=False)
     return Rounds(
-        desk,
-        [RoundJudge("m", OpenAIJudge(endpoint, notify=lambda _: None))],
-        scheduler,
-        MoneyBudget(None, first_alone=False),
-        Stop(),
+        Books(desk, scheduler, money, Stop(), samples=samples, calls=budget),
+        {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
         Ledger(run, RUN_ID, PAIRS),
         carrier,
-        calls=budget,
-        warm_up=1,
         is_judged=lambda arm, draw: (arm, draw) in judged,
         rounds=number,
-        samples=samples,
         notify=lambda _: None,
     )
 
@@ -204,7 +202,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         draws = Counter((each.pair_id, each.draw) for each in kept)
         assert max(draws.values()) == 1
         assert len(counted) <= budget
-        over = work._planner
+        over = work.books.planner
         assert over.budget.reserved == 0
         assert len(counted) == over.budget.spent
         assert len(counted) == budget or all(over.arms.retired_mask)

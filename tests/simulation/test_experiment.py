@@ -7,23 +7,43 @@ import os
 import signal
 import statistics
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from robin_cli.analysis.bounds import robin_bound, robin_hood_bound
+from robin_cli.datasets.pools import Pool
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
-from robin_cli.simulation.experiment import Design, Row, Subject, checked, conduct
+from robin_cli.settings.table import SimulationSettings
+from robin_cli.simulation.experiment import Row, Subject, checked, conduct
 from robin_cli.simulation.jobs import interrupts_held
+from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings, simulate
 from tests.analysis.paper import paper_pools
 
 SCALE = Scale(0, 4)
+
+
+def design(schedulers: tuple[str, ...], budget: tuple[int, ...], **more: Any) -> SimulationSettings:
+    return SimulationSettings(schedulers=schedulers, budget=budget, **more)
+
+
+def subject(ratings: Sequence[NDArray[np.int64]], human: FloatArray | None = None) -> Subject:
+    pool = Pool("s", tuple(map(str, range(len(ratings)))), tuple(ratings), human)
+    return subject_of(pool, SimulationSettings(), SCALE)
+
+
+def of_paper(name: str = "gpt-4.1-nano/helpfulness", pairs: int | None = None) -> Subject:
+    return subject_of(paper_pools()[name], SimulationSettings(limit=pairs), SCALE)
 
 
 def wces(row: Row) -> list[float]:
@@ -43,23 +63,22 @@ def wces(row: Row) -> list[float]:
 )
 def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected: dict[str, float]) -> None:
     # figures of an independent implementation at 50,000 calls; means of 50 runs; these of 15
-    subject = Subject(name, paper_pools()[name].ratings, SCALE)
-    rows = conduct([subject], Design(tuple(expected), (50_000,), runs=15, seed=1), lambda done, of: None)
+    rows = conduct([of_paper(name)], design(tuple(expected), (50_000,), runs=15, seed=1), lambda done, of: None)
     for row in rows:
         told = expected[row.scheduler]
         assert abs(row.figure("wce_mean") - told) < 3 * np.hypot(row.figure("wce_sem"), 0.03 * told)
 
 
 def test_gives_the_same_table_for_the_same_seed_only() -> None:
-    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
-    tables = [conduct([subject], Design(("robin-hood",), (1200,), runs=4, seed=s), lambda *_: None) for s in (1, 1, 2)]
+    made = of_paper(pairs=40)
+    tables = [conduct([made], design(("robin-hood",), (1200,), runs=4, seed=s), lambda *_: None) for s in (1, 1, 2)]
     assert tables[0][0].figure("wce_mean") == tables[1][0].figure("wce_mean") != tables[2][0].figure("wce_mean")
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 7])
 def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) -> None:
-    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:40], SCALE)
-    (row,) = conduct([subject], Design(("uniform",), (400,), runs=runs), lambda *_: None)
+    made = of_paper(pairs=40)
+    (row,) = conduct([made], design(("uniform",), (400,), runs=runs), lambda *_: None)
     assert len(wces(row)) == row.runs == runs
     assert row.figure("wce_mean") == pytest.approx(np.mean(wces(row)))
     spread = statistics.stdev(wces(row)) if runs > 1 else math.nan  # of one run nothing is known
@@ -71,18 +90,16 @@ def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) ->
 def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
     ratings = tuple(np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))  # which never vary, but the last
     human = np.array(2 * [0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
-    (row,) = conduct(
-        [Subject("s", (*ratings[:-1], np.array([4, 3])), SCALE, human)], Design(("uniform",), (40,)), lambda *_: None
-    )
+    (row,) = conduct([subject((*ratings[:-1], np.array([4, 3])), human)], design(("uniform",), (40,)), lambda *_: None)
     exact = np.corrcoef([each.mean() for each in ratings], human)[0, 1]
     assert (row.correlations or {})["pearson"] == pytest.approx(exact, abs=0.02)
 
 
 def test_simulates_further_budgets_for_the_baseline_alone() -> None:
-    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
-    design = Design(("uniform", "two-priors"), (100,), runs=2, reference=(150, 200))
+    made = of_paper(pairs=20)
+    two = ("uniform", "two-priors")
     told: list[tuple[int, int]] = []
-    rows = conduct([subject], design, lambda done, of: told.append((done, of)))
+    rows = conduct([made], design(two, (100,), runs=2), lambda done, of: told.append((done, of)), (150, 200))
     assert [(row.scheduler, row.budget) for row in rows] == [
         ("uniform", 100),
         ("uniform", 150),
@@ -90,26 +107,26 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
         ("two-priors", 100),
     ]
     assert told == [(1, 2), (2, 2)]
-    alone = [conduct([subject], Design((name,), (100,), runs=2), lambda *_: None)[0] for name in design.schedulers]
+    alone = [conduct([made], design((name,), (100,), runs=2), lambda *_: None)[0] for name in two]
     assert wces(alone[1]) == wces(rows[3])  # in a worker of its own as in this process
 
 
 def test_simulates_a_budget_that_reaches_every_pair_once() -> None:
-    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
-    checked([subject], Design(("uniform",), (20,)))
-    with pytest.raises(InputError, match="reaches 19 of the 20 pairs"):
-        checked([subject], Design(("uniform",), (19,)))
+    made = of_paper(pairs=20)
+    checked([made], design(("uniform",), (20,)))
+    with pytest.raises(InputError, match="reaches 19 of 20 pairs once"):
+        checked([made], design(("uniform",), (19,)))
 
 
 def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
-    subject = Subject("s", paper_pools()["gpt-4.1-nano/helpfulness"].ratings[:20], SCALE)
+    made = of_paper(pairs=20)
     together, few, many = (
-        conduct([subject], Design(("auto",), budgets, runs=2), lambda *_: None)
+        conduct([made], design(("auto",), budgets, runs=2), lambda *_: None)
         for budgets in ((100, 200, 1000), (100, 200), (1000,))
     )
     assert [row.budget for row in together] == [100, 200, 1000]
     assert [wces(row) for row in together[:2]] == [wces(row) for row in few]
-    other = conduct([subject], Design(("auto",), (600, 700), runs=2), lambda *_: None)[0]
+    other = conduct([made], design(("auto",), (600, 700), runs=2), lambda *_: None)[0]
     assert wces(together[0]) != wces(other)
     assert many[0].scheduler == "auto"
 
@@ -127,19 +144,18 @@ def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratings", "design", "said"),
+    ("ratings", "given", "said"),
     [
-        ([[1], [2]], Design(("uniform",), (10,)), "one rating a pair"),
-        ([[1, 9], [2, 2]], Design(("uniform",), (10,)), "outside the scale 0-4"),
-        ([[1, 2], [2, 2]], Design(("uniform",), (1,)), "reaches 1 of the 2 pairs"),
-        ([[1, 2], [2, 2]], Design(("robbin",), (10,)), "known schedulers"),
-        ([[1, 2], [2, 2]], Design(("robin-hood",), (10,), delta=0), "at most at 1"),
+        ([[1], [2]], design(("uniform",), (10,)), "one rating a pair"),
+        ([[1, 9], [2, 2]], design(("uniform",), (10,)), "outside the scale 0-4"),
+        ([[1, 2], [2, 2]], design(("uniform",), (1,)), "reaches 1 of 2 pairs once"),
+        ([[1, 2], [2, 2]], design(("robbin",), (10,)), "known schedulers"),
+        ([[1, 2], [2, 2]], design(("robin-hood",), (10,), delta=0), "at most at 1"),
     ],
 )
-def test_refuses_what_cannot_be_simulated(ratings: list[list[int]], design: Design, said: str) -> None:
-    subject = Subject("s", tuple(np.array(each) for each in ratings), SCALE)
+def test_refuses_what_cannot_be_simulated(ratings: list[list[int]], given: SimulationSettings, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        checked([subject], design)
+        checked([subject([np.array(each) for each in ratings])], given)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from robin_cli.analysis.court import Court
+from robin_cli.goals.base import Goal
+from robin_cli.goals.own.best import Best
+from robin_cli.goals.own.estimate import Estimate
+from robin_cli.goals.own.threshold import Threshold
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -17,7 +23,6 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.simulation import forecast as module
-from robin_cli.simulation.experiment import World
 from robin_cli.simulation.forecast import (
     RUNS,
     Expected,
@@ -49,16 +54,21 @@ def space_of(pairs: int, scales: tuple[Scale, ...] = (SCALE,), judges: int = 1) 
 
 
 def believing(*counts: IntArray, scales: tuple[Scale, ...] = (SCALE,), task: Task | None = None) -> RatingsBelief:
-    space = space_of(len(counts[0]), scales) if task is None else task.space
-    return RatingsBelief([Known(each, fit_mixture(each)) for each in counts], space, task)
+    return RatingsBelief(
+        [Known(each, fit_mixture(each)) for each in counts], goal_of(space_of(len(counts[0]), scales), task)
+    )
+
+
+def goal_of(space: ArmSpace, task: Task | None = None) -> Goal:
+    return Estimate(space, "worst-case") if task is None else Threshold(task.space, task)
 
 
 def by(scheduler: str, seen: list[int] | None = None) -> PolicyAt:
-    def policy_at(budget: int, variances: FloatArray, world: World) -> Policy:
+    def policy_at(budget: int, variances: FloatArray, goal: Goal) -> Policy:
         if seen is not None:
             seen.append(len(variances))
-        setup = Setup(len(world.space), budget, SCALE, variances=variances, task=world.task)
-        return policy_by_scale(scheduler, setup, None, world.space.by_scale())
+        setup = Setup(len(goal.space), budget, SCALE, variances=variances, task=goal.task)
+        return policy_by_scale(scheduler, setup, None, goal.space.by_scale())
 
     return policy_at
 
@@ -82,7 +92,7 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
     truth = Ratings.of(paper_pools()[name].ratings[:300])
     budgets = [25 * 300, 50 * 300]
     foreseen = forecast(believing(rated(truth, 3, rng)), by(scheduler), budgets, rng)
-    policy = by(scheduler)(budgets[-1], truth.variances, World(truth, space_of(300)))
+    policy = by(scheduler)(budgets[-1], truth.variances, goal_of(space_of(300)))
     assert policy is not None
     for snapshot in simulate(truth, policy, budgets, 20, rng):
         told = foreseen[snapshot.budget]
@@ -104,7 +114,7 @@ def test_finds_the_budget_for_an_error(scheduler: str, measure: str, error: floa
     rng = np.random.default_rng(5)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/correctness"].ratings[:100])
     found = searched(scheduler, rated(truth, 6, rng), error, measure=measure)
-    policy = by(scheduler)(found.needed.calls, truth.variances, World(truth, space_of(100)))
+    policy = by(scheduler)(found.needed.calls, truth.variances, goal_of(space_of(100)))
     assert policy is not None
     (seen,) = simulate(truth, policy, [found.needed.calls], 20, rng)
     reached = seen.wce if measure == "worst" else seen.mean_error
@@ -285,10 +295,10 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     task = to_decide(text, pairs, group=np.arange(pairs) // 4 if text == "best" else None, margin=margin)
     budgets = [each * pairs for each in (3, 6, 100)]
     told = decided(scheduler, rated(truth, 10, np.random.default_rng(5)), task, budgets)
-    policy = by(scheduler)(budgets[-1], truth.variances, World(truth, task.space, task=task))
+    policy = by(scheduler)(budgets[-1], truth.variances, goal_of(task.space, task))
     assert policy is not None
     verdict = None
-    for snapshot in simulate(truth, policy, budgets, runs, np.random.default_rng(4), task=task):
+    for snapshot in simulate(truth, policy, budgets, runs, np.random.default_rng(4), court=partial(Court, task)):
         verdict, foreseen = snapshot.verdict, told.expected[snapshot.budget]
         assert verdict is not None
         wrong = verdict.wrong.mean()
@@ -351,23 +361,22 @@ def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
     sizes = np.repeat([1, 2, 5], [200, 400, 200])
     group = np.random.default_rng(0).permutation(np.repeat(np.arange(800), sizes))
     task = to_decide("best", len(group), group=group, attributes=2, judges=3, margin=0.1)
-    sample = _Sample(task.space, task, 400 * 6)
+    sample = _Sample(Best(task.space, task), 400 * 6)
     drawn = sample.pairs(np.random.default_rng(1))
-    assert sample.task is not None
-    assert sample.task.group is not None
-    taken = np.bincount(sample.task.group)
+    group_of = sample.goal.groups
+    assert group_of is not None
+    taken = np.bincount(group_of)
     assert len(drawn) == len(set(drawn.tolist())) == taken.sum()
     assert taken.sum() * 6 <= 1000  # arms are simulated at most, however many are asked for
     assert Counter(taken.tolist()) == {
         size: pytest.approx(part, abs=1) for size, part in ((1, 16.6), (2, 33.3), (5, 16.6))
     }
     for number, size in enumerate(taken):
-        (mine,) = set(group[drawn[sample.task.group == number]].tolist())
+        (mine,) = set(group[drawn[group_of == number]].tolist())
         assert np.bincount(group)[mine] == size
 
     few = to_decide("best", 5001, group=np.append(np.arange(5000), 4999), margin=0.1)
-    part = _Sample(few.space, few, 20).task  # however few groups have something to decide
-    assert part is not None
+    part = _Sample(Best(few.space, few), 20).goal  # however few groups have something to decide
     assert part.decisions == 1
 
 

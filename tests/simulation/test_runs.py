@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -137,7 +138,9 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
     chosen_name = chosen(name, setup)
     made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
-    every = simulate(ratings, made, range(1, budget + 1), worlds, np.random.default_rng(3), worlds=worlds, task=task)
+    every = simulate(
+        ratings, made, range(1, budget + 1), worlds, np.random.default_rng(3), worlds=worlds, court=partial(Court, task)
+    )
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
     ended = []
@@ -198,7 +201,10 @@ def check_asks_the_same_in_rounds(
     """Whether runs ask as often of each arm in each round as is simulated; the calls of each run."""
     drawing = Noted(ratings.values, ratings.sizes)
     (seen,) = simulate(
-        drawing, policy, [budget], WORLDS, np.random.default_rng(3), worlds=WORLDS, task=task, rounds=rounds
+        *(drawing, policy, [budget], WORLDS, np.random.default_rng(3)),
+        worlds=WORLDS,
+        court=(lambda _: None) if task is None else partial(Court, task),
+        rounds=rounds,
     )
     first = 1 if policy.evenly and task is not None else policy.warm_up
     spent = []

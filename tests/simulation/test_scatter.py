@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.clustered import student_factor
+from robin_cli.goals.own.rank import Rank
 from robin_cli.model.bradley_terry import chance
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
@@ -65,21 +66,21 @@ def test_tells_chance_from_what_varies_over_prompts_by_a_run(tmp_path: Path) -> 
 def test_draws_judges_as_preferences_vary_and_as_a_pilot_found_the_systems(tmp_path: Path) -> None:
     found, rng = matches(tournament(3, 40)), np.random.default_rng(0)
     wanted = Scatter(0.04, 0.1)
-    alike = VerdictsBelief(found, wanted, np.full(len(found), 0.5))
+    alike = VerdictsBelief(Rank(found.space, found), wanted, np.full(len(found), 0.5))
     p = alike.worlds(0, 200, rng)[0].ratings.means.reshape(200, len(found), 2)[:, :, 0] / 2.0
     couple = found.opponents[1]
     within = np.mean([p[:, couple == each].var(axis=1) for each in range(3)])
     assert within == pytest.approx(wanted.between, rel=0.1)
     first_wins = np.where(found.system[:, 0] == 0, 0.9, np.where(found.system[:, 1] == 0, 0.1, 0.5))
-    told = VerdictsBelief(found, wanted, first_wins).worlds(0, 200, rng)[0]
+    told = VerdictsBelief(Rank(found.space, found), wanted, first_wins).worlds(0, 200, rng)[0]
     p = told.ratings.means.reshape(200, len(found), 2)[:, :, 0] / 2.0
     preferred = np.where(found.system == 0, np.stack([p, 1 - p], axis=2), 0.0).sum(axis=2)[
         :, (found.system == 0).any(axis=1)
     ]
     assert preferred.mean() == pytest.approx(0.85, abs=0.05)  # shrunk a little
     # and the more calls, the less of the order is wrong
-    policy = lambda budget, variances, world: make_policy(  # noqa: E731
-        "uniform", Setup(len(world.space), budget, world.space.scales[0], matches=world.matches)
+    policy = lambda budget, variances, goal: make_policy(  # noqa: E731
+        "uniform", Setup(len(goal.space), budget, goal.space.scales[0], matches=goal.matches)
     )
     wrong = [each.mean("wrong") for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()]
     assert wrong == sorted(wrong, reverse=True)

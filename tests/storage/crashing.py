@@ -44,7 +44,7 @@ from robin_cli.dispatch.limiter import Limiter
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.runner import working
+from robin_cli.runner import carrying
 from robin_cli.settings.table import Settings
 from robin_cli.storage import journal, rescue, store
 from tests.starting import load_robin
@@ -194,7 +194,7 @@ def child(
     store.RunStore.write = written  # type: ignore[method-assign]
     store.RunStore.sync = synced  # type: ignore[method-assign]
     store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
-    setattr(working, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
+    setattr(carrying, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
     if full is not None and at is not None:
         fill(*full)
     sys.argv = ["robin", *arguments]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
+from robin_cli.goals.base import Words
 from robin_cli.goals.rating import Rating
 from robin_cli.goals.sources import Source
 from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
@@ -95,3 +96,10 @@ class Compare(Rating):
         """Watch how far the prompts were asked about."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside a comparison
         return PromptsWatch(self.systems)
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        """Return which difference of two systems shows, and over how many prompts."""
+        prompts = number_of(row["prompts"], "prompt")
+        if row["shows"] is None:
+            return f"which difference shows over {prompts} is not known"
+        return f"a difference of {words(row['shows'])} between two systems shows, over {prompts}"

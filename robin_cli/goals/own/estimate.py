@@ -9,6 +9,7 @@ from robin_cli.goals.rating import Rating
 from robin_cli.goals.sources import Source
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
+from robin_cli.policies.registry import BASELINE
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Estimate(Rating):
     """
 
     is_usual: ClassVar[bool] = True
+    simulated: ClassVar[tuple[str, ...]] = (BASELINE, "robin-hood", "robin")
 
     space: ArmSpace
     objective: str

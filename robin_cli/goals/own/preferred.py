@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,9 +15,10 @@ from robin_cli.goals.comparisons_watch import ComparisonsEnding, ComparisonsWatc
 from robin_cli.goals.preferring import Preferring
 from robin_cli.goals.sources import Source
 from robin_cli.goals.watching import Counts, Fact, Watch
-from robin_cli.model.arms import Arms
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
+from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
 
 
@@ -45,6 +47,7 @@ class DuelsWatch(ComparisonsWatch):
 class Preferred(Preferring):
     """The response to each prompt that is preferred to all others."""
 
+    what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
 
     @classmethod
@@ -61,3 +64,23 @@ class Preferred(Preferring):
         """Watch the best responses."""
         del target, guaranteed
         return DuelsWatch(self.matches, counts(), own)
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return "best responses"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of prompts with another best response."""
+        return float((self._best(preference) != self._best(truth)).mean())
+
+    @cached_property
+    def _rivals(self) -> Rivals:
+        return Rivals(self.matches)
+
+    def _best(self, preference: FloatArray) -> IntArray:
+        """Return the place of the response to each prompt that leads; −1 where nothing is known of any."""
+        rows = self._rivals.rows
+        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
+        leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
+        return np.where(np.isnan(of_prompts).all(axis=1), -1, leader)

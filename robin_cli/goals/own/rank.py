@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from robin_cli.goals.preferring import Preferring
+import numpy as np
+
+from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.goals.sources import Source
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
 
 
 class Rank(Preferring):
     """The order of the systems."""
 
+    what: ClassVar[str] = "couples of systems"
     asks_each: ClassVar[bool] = False
 
     @classmethod
@@ -25,3 +30,16 @@ class Rank(Preferring):
         """A comparison for each system but one."""
         count = len(self.matches.names)
         return count - 1, f"a comparison for each of {count} systems but one"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of couples of systems in the wrong order."""
+        i, j = np.triu_indices(len(self.matches.names), 1)
+        real, mine = (self._strengths(each) for each in (truth, preference))
+        return share_wrong(real[i] - real[j], mine[i] - mine[j])
+
+    def _strengths(self, preference: FloatArray) -> FloatArray:
+        """Return strengths by the comparisons with a preference, and half a tie of every two systems: not all are compared."""
+        there = ~np.isnan(preference)
+        wins = wins_of(preference[there], self.matches.system[there], len(self.matches.names)) + 0.5 * PRIOR
+        np.fill_diagonal(wins, 0.0)
+        return fit(wins).values

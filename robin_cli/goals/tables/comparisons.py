@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import (
     pairwise_scores,
 )
@@ -68,7 +67,7 @@ def comparisons_of(found: Preferences, scores: Scores, *, by_judge: bool = False
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sorts=_sorts(scores),
-        notes=_comparison_notes(scores, run),
+        notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.path)}{' --what judge-scores' * by_judge}",
     )
@@ -105,14 +104,13 @@ def _sorts(scores: Scores) -> Mapping[str, Sort]:
     }
 
 
-def _comparison_notes(scores: Scores, run: RunData) -> list[str]:
+def _comparison_notes(scores: Scores, rate: float) -> list[str]:
     intervals = (
         "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
         "response is preferred where it comes first, taken out of the preference"
     )
     notes = [intervals]
     if np.any(np.asarray(scores.columns["certified"])):
-        rate = run.manifest.settings.get("error_rate") or ALPHA
         notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
     if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
         notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")

@@ -12,19 +12,19 @@ import pyarrow as pa
 
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
 
 if TYPE_CHECKING:
-    from robin_cli.goals.found import Found
+    from robin_cli.goals.found import Found, View
 
 WANTED = 50
 """Pairs to label, where nobody says how many."""
@@ -46,7 +46,9 @@ def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
         return None
     _check_apart(runs)
     scales = {
-        name: scale for run in runs for name, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True)
+        name: scale
+        for run in runs
+        for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
     return load_labels(labels, frozenset().union(*(run.pair_ids for run in runs)), scales, called="labels")
 
@@ -68,22 +70,14 @@ def _check_apart(runs: Sequence[RunData]) -> None:
                 )
 
 
-def summary_table(
-    ran: Found, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
-) -> Table:
+def summary_table(ran: Found, view: View) -> Table:
     """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
-
-    Args:
-        ran: what the run says.
-        notify: is told what has no interval or is not corrected, and why.
-        by: a further column of the data, whose values are the groups.
-        threshold: adds the share of scores at it or above.
-        given: people's labels; without any the human ratings of the data are.
 
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
     """
-    run, scores = ran.run, ran.scores
+    run, scores, notify, by, threshold = ran.run, ran.scores, view.notify, view.by, view.threshold
+    given = given_labels(view.labels, run)
     _check_column(by)
     if threshold is not None:
         _check_threshold(threshold, run)
@@ -109,7 +103,7 @@ def _check_column(by: str | None) -> None:
 
 
 def _check_threshold(threshold: float, run: RunData) -> None:
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         if not scale.low <= threshold <= scale.high:  # nor nan
             raise InputError(
                 f"--threshold {threshold:g}: is off the scale of {attribute}, {scale}; name a number on it"
@@ -151,7 +145,7 @@ def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLab
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)
-        if scores.decided is None and even.first is not None:
+        if not even.is_final and even.first is not None:
             notify(
                 f"{one_line(attribute)}: means of all ratings are bent a little where a pair's own say how often it is asked; "
                 f"by the first {even.first} of each, which robin compare and robin gate go by, the mean of all pairs is "
@@ -181,23 +175,18 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
-def labels_wanted_table(
-    run: RunData, notify: Notify = lambda _line: None, *, n: int, by: str | None, given: GivenLabels | None
-) -> Table:
+def labels_wanted_table(ran: Found, view: View) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
-    Args:
-        notify: is told how many there are, and what to do with them.
-        n: how many pairs; of the human ratings in the data, and those given, come all besides.
-        by: a further column of the data that says of which system a response is: whole prompts are drawn, for differences.
-        given: the labels so far; without any the human ratings of the data are.
+    Of the human ratings in the data, and those given, come all besides. By a column whole prompts are drawn, for differences.
 
     Raises:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
     """
+    run, scores, notify, by = ran.run, ran.scores, view.notify, view.by
+    n, labels = WANTED if view.n is None else view.n, labels_of(run, given_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
-    scores, labels = score(run), labels_of(run, given)
     values = {name: pair_means(run, scores, name).scores for name in labels}
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
@@ -205,12 +194,15 @@ def labels_wanted_table(
     found = wanted_labels(run, values, labels, n, whole=by is not None)
     table = run.pairs.table.take(pa.array(found.pair))
     names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
+    is_of_two = OTHER_COLUMN in table.column_names
+    of_two = {"response_a": "response", "response_b": OTHER_COLUMN}
+    texts = {"prompt": "prompt", REFERENCE: REFERENCE} | (of_two if is_of_two else {"response": "response"})
     columns: dict[str, Any] = {
         "pair_id": table["pair_id"],
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),
         "label": pa.array(found.label, from_pandas=True),
-        **{name: table[name] for name in ("prompt", REFERENCE, "response") if name in table.column_names},
+        **{name: table[column] for name, column in texts.items() if column in table.column_names},
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")

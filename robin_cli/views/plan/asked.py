@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.goals.base import Goal as RunGoal
+from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
-from robin_cli.model.task import Task
 from robin_cli.policies.base import Choice, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.experiment import World
 from robin_cli.simulation.forecast import Known, PolicyAt, RatingsBelief
-from robin_cli.simulation.goals import Goal, goal_of
 from robin_cli.storage.reader import RunData
 
 SEED = 0
@@ -42,7 +36,7 @@ class Asked:
         pilot: the run that is its beginning.
         run: the one of ``told_by``, if it is one.
         paid: what a budget of money pays for.
-        wanted: the goal of the run.
+        goal: of the run.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.
@@ -56,36 +50,16 @@ class Asked:
     pilot: Path | None
     run: RunData | None
     paid: Paid | None
-    wanted: RunGoal
+    goal: Goal
     known: Sequence[Known] = ()
     for_error: float | None = None
     difference: float | None = None
 
     @property
-    def task(self) -> Task | None:
-        """What is to be decided by ratings."""
-        return self.wanted.task
-
-    @property
-    def systems(self) -> Systems | None:
-        """What is to be compared by ratings."""
-        return self.wanted.systems
-
-    @property
-    def matches(self) -> Matches | None:
-        """What the comparisons of a pairwise run are of."""
-        return self.wanted.matches
-
-    @cached_property
-    def goal(self) -> Goal:
-        """What is forecast."""
-        return goal_of(matches=self.matches, task=self.task, systems=self.systems)
-
-    @property
     def least(self) -> int:
         """The fewest calls that are planned: one an arm where all are rated, and what the pilot spent."""
         spent = 0 if self.run is None or self.pilot is None else self.run.fold.arms.spent
-        return max(len(self.space) if self.systems is None and self.matches is None else 0, spent)
+        return max(len(self.space) if self.goal.asks_all else 0, spent)
 
     @property
     def budget(self) -> int:
@@ -95,7 +69,7 @@ class Asked:
     @property
     def belief(self) -> RatingsBelief:
         """What is known of the judge."""
-        return RatingsBelief(self.known, self.space, self.task)
+        return RatingsBelief(self.known, self.goal)
 
     @property
     def is_warm(self) -> bool:
@@ -110,7 +84,7 @@ class Asked:
     def setup(self, budget: int) -> Setup:
         """What a policy is told of a run with ``budget``."""
         config = self.config
-        return self.wanted.setup(
+        return self.goal.setup(
             {"delta": config.delta, "mode": config.mode, "objective": config.wanted_objective, "margin": config.margin},
             budget,
             by_money=config.budget_usd is not None,
@@ -137,11 +111,9 @@ class Asked:
     def policy_at(self, name: str) -> PolicyAt:
         """The policy called ``name`` for each budget; None where theory mode refuses a part of the budget planned for."""
 
-        def policy(budget: int, variances: FloatArray | None, world: World | None = None) -> Policy | None:
-            setup = self.setup(budget)
-            space = self.space if world is None else world.space
-            task = self.task if world is None else world.task
-            part = replace(setup, arms=len(space), variances=variances, task=task)
+        def policy(budget: int, variances: FloatArray | None, goal: Goal) -> Policy | None:
+            setup, space = self.setup(budget), goal.space
+            part = replace(setup, arms=len(space), variances=variances, task=goal.task)
             try:
                 choice = chosen(name, setup)  # by all of the arms, which have all of the budget
                 named = name if choice is None else choice.name
@@ -155,7 +127,7 @@ class Asked:
 
     def policy(self, budget: int, variances: FloatArray | None) -> Policy | None:
         """The policy of the run itself, which may know ``variances``."""
-        return self.policy_at(self.config.scheduler)(budget, variances, None)  # type: ignore[arg-type]
+        return self.policy_at(self.config.scheduler)(budget, variances, self.goal)  # type: ignore[arg-type]
 
     def with_budget(self, budget: int) -> Asked:
         """The same with ``budget``."""
@@ -166,8 +138,10 @@ class Asked:
         """What is taken for granted of how the ratings vary, in words."""
         alike = ", the responses of a prompt no more alike than others"
         if self.told_by is not None:
-            return f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (self.systems is not None)}"
+            return (
+                f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"
+            )
         rated = [attribute for attribute in self.space.attributes if attribute in _PAPER_RATED]
         where = ", ".join(rated if len(rated) == len(self.space.attributes) else _PAPER_RATED)
-        of_prompts = self.systems is not None or (self.task is not None and self.task.group is not None)
+        of_prompts = self.goal.groups is not None or not self.goal.asks_all
         return f"assumed: as with the two judges of the paper, at {where}{alike * of_prompts}"

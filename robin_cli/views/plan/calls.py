@@ -15,8 +15,8 @@ from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_t
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.planning.asking import ratings_a_request
-from robin_cli.runner.connection import prices_at
 from robin_cli.runner.money import spent_before, usual_answer
+from robin_cli.runner.prices import prices_at
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
@@ -154,7 +154,7 @@ def calls_of(asked: Asked) -> Calls:
 
 def _a_request(asked: Asked) -> float:
     """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
-    if asked.systems is not None or asked.matches is not None:
+    if not asked.goal.asks_all:
         return 1.0
     policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
     return (

@@ -9,11 +9,11 @@ from typing import Any
 
 from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
 from robin_cli.analysis.run_compare import compared
+from robin_cli.goals.own.compare import Compare
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.settings.addresses import judge_name
-from robin_cli.simulation.goals import Compare
 from robin_cli.simulation.rating_model import spread_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked

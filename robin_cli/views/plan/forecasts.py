@@ -11,6 +11,8 @@ import numpy as np
 from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.analysis.decisions import decide
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.arms import mean
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
@@ -28,7 +30,6 @@ from robin_cli.simulation.forecast import (
     calls_to_the_end,
     foresee,
 )
-from robin_cli.simulation.goals import Decide, Estimate
 from robin_cli.simulation.rating_model import draw_distributions
 from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
@@ -219,7 +220,7 @@ def _of_errors(asked: Asked, rows: Sequence[Row], needed: Sequence[Row]) -> list
     return lines + sorted({f"paper's bound: assumes {row['assumes']}" for row in rows if row["assumes"]})
 
 
-def decisions(asked: Asked, goal: Decide) -> Planned:
+def decisions(asked: Asked, goal: Deciding) -> Planned:
     """The plan of a run that decides, and ends when everything is decided: the budget where none is given."""
     if asked.config.budget is None:
         begun = asked.with_budget(asked.least)
@@ -256,7 +257,7 @@ def decisions(asked: Asked, goal: Decide) -> Planned:
     )
 
 
-def _decided(asked: Asked, goal: Decide, outlooks: Sequence[Outlook]) -> dict[str, Any]:
+def _decided(asked: Asked, goal: Deciding, outlooks: Sequence[Outlook]) -> dict[str, Any]:
     """What is to be decided, and when everything is."""
     task, (mine, evenly) = goal.task, (each.end for each in outlooks)
     assert mine is not None  # noqa: S101  # decisions have an end
@@ -291,7 +292,7 @@ def _end_text(asked: Asked, decided: dict[str, Any]) -> str:
     return f"To decide everything ({what}) takes {calls}."
 
 
-def _of_decisions(asked: Asked, goal: Decide) -> list[str]:
+def _of_decisions(asked: Asked, goal: Deciding) -> list[str]:
     """What is meant by the figures of decisions."""
     task = goal.task
     margins = sorted(set(task.decision.margins))
@@ -421,7 +422,7 @@ def _common(asked: Asked) -> dict[str, Any]:
 
 def _further(asked: Asked) -> list[str]:
     """What else is to be known of the scheduler and of the answers."""
-    facts, lines, scores = _common(asked), [], asked.task is None
+    facts, lines, scores = _common(asked), [], not asked.goal.ends
     if facts["variances_from"]:
         lines.append(f"The scheduler begins with the variances of {facts['variances_from']}.")
     if facts["below_warm_up"]:

@@ -67,7 +67,7 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
     if config.pairwise:
         return asked
     asked = _begun(
-        replace(asked, known=[] if goal.systems is not None and run is not None else _known(told_by, space)), notify
+        replace(asked, known=[] if run is not None and not goal.asks_all else _known(told_by, space)), notify
     )
     return replace(asked, config=replace(config, scheduler=_kept(config, pilot) or config.scheduler))
 
@@ -91,9 +91,9 @@ def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
     In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
     """
     config, space = asked.config, asked.space
-    if not config.variances or asked.systems is not None:
+    if not config.variances or not asked.goal.asks_all:
         return asked
-    scheduler = config.scheduler if asked.task is None else asked.scheduler_at(asked.budget)
+    scheduler = config.scheduler if not asked.goal.ends else asked.scheduler_at(asked.budget)
     policy = policy_named(scheduler)
     if policy.evenly:
         return asked

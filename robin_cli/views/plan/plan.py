@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_error, check_target, check_together
+from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.own.compare import Compare
+from robin_cli.goals.preferring import Preferring
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, Scale, number_of
 from robin_cli.results.words import dollars
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.simulation.goals import Compare, Decide, Estimate, Goal, Rank
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import bought
 from robin_cli.views.plan.differences import differences
@@ -36,11 +39,11 @@ from robin_cli.views.plan.page import (
 )
 from robin_cli.views.plan.rankings import rankings
 
-_PLANS: Mapping[type[Goal], Callable[[Asked, Any], Planned]] = {
-    Estimate: scores,
-    Decide: decisions,
+_PLANS: Mapping[type, Callable[[Asked, Any], Planned]] = {
+    Deciding: decisions,
     Compare: differences,
-    Rank: rankings,
+    Preferring: rankings,
+    Goal: scores,
 }
 
 
@@ -115,7 +118,7 @@ def plan_of(
     config = replace(config, objective="compare" if difference is not None else config.wanted_objective)
     asked = asked_of(config, dataset, notify, pilot)
     asked = replace(asked, for_error=for_error, difference=difference)
-    planned = _PLANS[type(asked.goal)](asked, asked.goal)
+    planned = next(plan for kind, plan in _PLANS.items() if isinstance(asked.goal, kind))(asked, asked.goal)
     facts = _facts(planned, config)
     return Plan(facts, _page(planned, facts))
 
@@ -224,7 +227,7 @@ def _way_on(planned: Planned) -> str:
     if asked.pilot is None:
         return (
             "--pilot 50 asks 50 comparisons first, and plans by them."
-            if asked.matches is not None
+            if asked.goal.noun == "verdict"
             else "--pilot 3 asks three times a pair first, and plans by that."
         )
     until = "" if asked.config.target_error is None else f" --target-error {asked.config.target_error:g}"

@@ -9,13 +9,13 @@ import numpy as np
 
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.goals.preferring import Preferring
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.results.words import finite
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import RUNS, Expected, foresee
-from robin_cli.simulation.goals import Rank
 from robin_cli.simulation.scatter import (
     FEWEST,
     Scatter,
@@ -49,16 +49,16 @@ def pilot_calls(count: int, dataset: Dataset, settings: Settings) -> int:
     return 2 * max(1, len(settings.model)) * min(count, len(dataset.pairs))
 
 
-def rankings(asked: Asked, goal: Rank) -> Planned:
+def rankings(asked: Asked, goal: Preferring) -> Planned:
     """The plan of a pairwise run. Without a budget that is planned which asks every comparison once in both orders."""
     matches, space, judges = goal.matches, asked.space, len(asked.space.judges)
     asked = asked.with_budget(asked.config.budget or max(len(space), asked.least))
-    asked.wanted.check_reach(asked.budget)
+    asked.goal.check_reach(asked.budget)
     calls, scatter, preferences = calls_of(asked), usual_scatter(judges), None
     if asked.run is not None and (told := scatter_of(asked.run)) is not None:
         scatter, preferences = told, order_means(asked.run).mean(axis=(1, 2))
     budgets = sorted({max(asked.least, space.arms_per_pair, round(asked.budget * each)) for each in _MULTIPLES})
-    simulated = _simulated(asked, VerdictsBelief(matches, scatter, preferences), budgets[1:4])
+    simulated = _simulated(asked, VerdictsBelief(goal, scatter, preferences), budgets[1:4])
     rows = [
         {**taken(asked.config, calls, each), **_row(each, matches, scatter, simulated.get(each))} for each in budgets
     ]

@@ -10,9 +10,8 @@ from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError, typed
 from robin_cli.render.files import check_not_read
-from robin_cli.runner.inputs import sources_of
+from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.locking import is_locked
-from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.report.page import Page, html
 from robin_cli.views.status import READ
@@ -68,8 +67,7 @@ def _place(runs: Sequence[Path]) -> Path:
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     """StorageError if ``path`` cannot be written, before minutes go into a report."""
     for run in runs:
-        data = sources_of(read_manifest(run))  # no run is the first thing to say
-        check_not_read(path, (name for name, _ in data))
+        check_not_read(path, files_read_by(run))  # no run is the first thing to say
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:

@@ -18,6 +18,7 @@ from robin_cli.model.errors import EndpointError, InputError, LimitReached, Stor
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
 from robin_cli.questions.rubrics import load_prompts
+from robin_cli.runner import engine
 from robin_cli.runner.elsewhere import Target
 from robin_cli.storage.store import RunStore
 from robin_ray import crew as crews
@@ -172,7 +173,7 @@ def test_ends_and_asks_nothing_twice_of_a_lost_text(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
-    monkeypatch.setattr(groups, "GRACE_S", 0.5)
+    monkeypatch.setattr(engine, "GRACE_S", 0.5)
     plan.shares_storage = False
     texts, left = on_cluster._texts, iter(range(30))
 
@@ -191,7 +192,7 @@ def test_ends_and_asks_nothing_twice_of_a_lost_text(
 def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "GRACE_S", 0.5)
+    monkeypatch.setattr(engine, "GRACE_S", 0.5)
     take_in, left = groups.Groups._keep_answers, iter(range(5))
 
     def failing_once(self: groups.Groups, came: Came) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from robin_cli.judges.judge import Judge
+from robin_cli.dispatch.limited import Dispatched
+from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
-from robin_cli.model.records import Rating, Scale
-from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation
-from robin_cli.parsing.structured import RATING, Form, place_of_rating
+from robin_cli.model.records import Pair, Rating, Scale
+from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expectation_of
+from robin_cli.parsing.forms import Form
 from robin_cli.parsing.verdicts import said_for
+from robin_cli.questions.rubrics import PromptSet, load_prompts
+from robin_cli.runner.connection import endpoint_alone
+from robin_cli.settings.addresses import JudgeAddress
+from robin_cli.settings.table import Settings
+
+_QUESTION = "What is the capital of France?"
+_ANSWER = "The capital of France is Paris."
+_WRONG = "The capital of France is Lyon."
 
 _SEVERAL = 4
 _SEED = 20
@@ -54,53 +62,58 @@ class Capabilities:
     verdicts: tuple[str, ...] = ()
 
 
-async def capabilities_of(
-    judge: OpenAIJudge,
-    patient: Judge,
-    messages: Sequence[Message],
-    scale: Scale,
-    *,
-    form: Form = RATING,
-    swapped: Sequence[Message] | None = None,
-) -> Capabilities | Failure:
-    """Ask for one judgment: plainly, four at once, with log probabilities, and twice with one seed.
-
-    Args:
-        judge: what is asked.
-        patient: the same with retries around it.
-        messages, scale: of the judgment.
-        form: what the judge is asked for.
-        swapped: the same question about two responses in the other order, to be asked once.
+async def look_at(
+    settings: Settings, asked: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
+) -> tuple[Capabilities | Failure, Price | None]:
+    """Ask the judge at one of its addresses for one judgment, in a few ways.
 
     Returns:
-        What was seen; the failure where not even the plain question is answered.
+        What was seen, or the failure where not even the plain question is answered; and the price there.
 
     Raises:
         EndpointError: the endpoint cannot be used.
     """
+    named = settings.attributes[:1] or (() if settings.rubric or settings.pairwise else ("helpfulness",))
+    prompts = load_prompts(
+        named, settings.rubric, settings.template, pairwise=settings.pairwise, ties=not settings.no_ties
+    )
+    judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
+    try:
+        return await _seen(judge, patient, prompts), price
+    finally:
+        await judge.aclose()
+
+
+async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> Capabilities | Failure:
+    """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
+    form, scale = prompts.kind.form, prompts.scales[0]
+    pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
+    messages, *swapped = (
+        prompts.messages(pair, prompts.attributes[0], variant) for variant in range(len(prompts.kind.variants))
+    )
     first = await patient.ask(Question(messages))
     if isinstance(first, Failure):
         return first
     several = await patient.ask(Question(messages, samples=_SEVERAL))
     logprobs = await _with_logprobs(judge, messages)
     seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
-    other = None if swapped is None else await patient.ask(Question(swapped))
+    others = [await patient.ask(Question(each)) for each in swapped]
     answer = first.answers[0]
-    others = [each.text for each in several.answers] if isinstance(several, Reply) else []
+    came = several.answers if isinstance(several, Reply) else ()
     return Capabilities(
         reply=first,
         rating=_read(answer, scale, form),
-        choices=len(several.answers) if isinstance(several, Reply) else 1,
+        choices=len(came) or 1,
         logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else None if _may_pass(logprobs) else False,
         expectation=_expectation(logprobs.answers[0], scale, form) if isinstance(logprobs, Completion) else None,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
-        repeats=bool(others) and set(others) == {answer.text},
+        repeats={each.text for each in came} == {answer.text},
         system_role=judge.takes_system,
         sent=tuple(sorted(judge.parameters())),
-        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded, other)),
-        verdicts=() if swapped is None else tuple(_verdict(each, scale, form) for each in (first, other)),
+        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded, *others)),
+        verdicts=tuple(_verdict(each, scale, form) for each in (first, *others)) if others else (),
     )
 
 
@@ -120,7 +133,7 @@ def _read(answer: Answer, scale: Scale, form: Form) -> Rating:
     return form.parse(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal)
 
 
-def _verdict(reply: Reply | Failure | None, scale: Scale, form: Form) -> str:
+def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:
     if not isinstance(reply, Reply):
         return "none: it was not answered"
     rating = _read(reply.answers[0], scale, form)
@@ -128,14 +141,14 @@ def _verdict(reply: Reply | Failure | None, scale: Scale, form: Form) -> str:
 
 
 def _expectation(answer: Answer, scale: Scale, form: Form) -> Expectation | None:
-    at = place_of_rating(answer.text, answer_format="text", form=form)
-    return None if at is None or not answer.tokens else form.expected(answer.tokens, answer.text, at, scale)
+    at = form.place(answer.text, "text")
+    return None if at is None or not answer.tokens else expectation_of(form, answer.tokens, answer.text, at, scale)
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
     if "seed" not in judge.parameters():
         return "refused"
-    texts: list[Any] = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
+    texts = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
     if len(texts) < len(seeded):
         return "unknown"
     return "honoured" if texts[0] == texts[1] else "accepted"

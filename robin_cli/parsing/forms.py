@@ -1,0 +1,332 @@
+"""What judges answer with, a rating or a verdict: in two lines, in JSON by a schema, or in these lines by a grammar.
+
+Of answers in lines, the last line of a label speaks, and reasoning is none of it. Every pattern starts at a fixed place in its
+line and repeats possessively (``*+``), so that no text takes more than linear time. Possessive are single classes only: before
+Python 3.11.5, possessive groups could match wrongly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+from robin_cli.model.records import Rating, Scale
+
+ANSWER_FORMATS = ("text", "json_schema", "grammar")
+
+STRUCTURES = frozenset({"response_format", "grammar", "structured_outputs"})
+"""The names that :meth:`Form.structure` uses."""
+
+_MOST_OBJECTS = 1000
+"""An answer of more is no judgment, and reading it would take its time."""
+
+_FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
+
+# Marks may surround a label, its colon and what it says without changing what they say: white space and invisible
+# characters, emphasis, code and table marks, quotation marks, closing brackets.
+MARKS = r"""\s*_`\\|"'´“”„‟‘’‚‛«»‹›「」『』＂＇\u00ad\u200b-\u200f\u2060\ufe0f\ufeff)\]}】）］｝》〉〕"""
+OPEN = r"(\[{【（［｛《〈〔"
+COLON = r":=：﹕∶＝"
+MINUS = r"\-‐‑‒–−－﹣"
+
+_TAG = re.compile(r"<(/?)think>", re.IGNORECASE)
+
+# Struck-out lines (~~Rating: 2~~) and closing tags (</rating>) say nothing, hence the look behind.
+LABEL = r"[\W_]*+(?:(?:\d{1,3}|[a-z])[.)][\W_]*+)?(?<![~/])"
+
+_FEEDBACK = re.compile(rf"{LABEL}feedback[{MARKS}]*+(?:[{COLON}][*_`\"]*+|\Z)", re.IGNORECASE)
+
+# Well-known openings only. A bare "I can't" goes on with a verb of refusing: "I can't find a flaw" is praise.
+_CANNOT = r"I(?:['’]m|\s+am)?\s+(?:can['’]t|cannot|can\s+not|won['’]t|will\s+not|unable\s+to|not\s+able\s+to)\b"
+_DECLINE = r"I\s+(?:must|have\s+to)\s+(?:respectfully\s+)?decline\b"
+_SORRY = (
+    r"(?:I['’]m|I\s+am)\s+(?:(?:very|so|really|truly)\s+)?(?:sorry|afraid)|sorry|(?:my\s+)?apologies|I\s+apologi[sz]e"
+)
+_REFUSAL = re.compile(
+    rf"""\W*+(?:
+    (?:{_SORRY}|unfortunately|as\s+an?\s+(?:AI|(?:large\s+)?language\s+model)\b[^.,\n]{{0,40}})
+    [,.;:]?\s+(?:(?:but|that)\s+)?(?:{_CANNOT}|{_DECLINE})
+    | {_DECLINE}
+    | {_CANNOT}\s+(?:assist|help|comply|fulfill?|provide|rate|evaluate|judge|assess|engage|participate|discuss)\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Reading(NamedTuple):
+    """What one line says; two lines differ if their readings do. ``said`` is empty where there is a value."""
+
+    value: int | None
+    reason: str | None
+    said: str = ""
+
+
+NOTHING = Reading(None, "missing")
+_TRUNCATED = Reading(None, "truncated")
+
+
+class Form(ABC):
+    """One kind of thing that judges answer with, on a scale.
+
+    Attributes:
+        name: its name in JSON and in grammars, and the label of its line.
+        head: matches the label of a line that speaks for an answer, up to what it says.
+        unsettled: matches from there to the line's end where what it says could have gone on otherwise.
+        in_json: matches up to where it begins in an answer in JSON.
+        held: matches the whole of an answer that was held to the grammar.
+        feedback: what the feedback does that stands before it.
+    """
+
+    name: ClassVar[str]
+    head: ClassVar[re.Pattern[str]]
+    unsettled: ClassVar[re.Pattern[str]]
+    in_json: ClassVar[re.Pattern[str]]
+    held: ClassVar[re.Pattern[str]]
+    feedback: ClassVar[str]
+
+    @abstractmethod
+    def wanted(self, scale: Scale) -> str:
+        """Return what stands for the answer in an example of JSON."""
+
+    @abstractmethod
+    def choices(self, scale: Scale) -> Sequence[int | str]:
+        """Return what an answer may say, as JSON values."""
+
+    @abstractmethod
+    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+        """Read a line from the end of its label on."""
+
+    @abstractmethod
+    def read_json(self, value: object, scale: Scale) -> Reading:
+        """Read a value in JSON."""
+
+    @abstractmethod
+    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
+        """Return where in its line that begins and ends which a line says; None where that cannot be told."""
+
+    @abstractmethod
+    def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
+        """Return the probabilities of values, by those of the tokens that could have stood for one, and why others are none."""
+
+    def request(self, answer_format: str, scale: Scale) -> str:
+        """Return what is added to the question, which by itself asks for two lines, so that it asks for ``answer_format``."""
+        if answer_format != "json_schema":
+            return ""
+        return (
+            '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
+            f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'
+        )
+
+    def structure(self, answer_format: str, scale: Scale) -> Mapping[str, Any]:
+        """Return what is sent along so that an answer has ``answer_format``: names and values of the request's body.
+
+        ``grammar`` is sent by both names there are, llama.cpp's server's and vLLM's: each lets the other's be.
+        """
+        return _structure(self, answer_format, scale)
+
+    def grammar(self, scale: Scale) -> str:
+        """Return the two lines in GBNF: a Feedback line, then a line with one of the ratings of the scale, or the verdicts."""
+        name, choices = self.name, " | ".join(f'"{each}"' for each in self.choices(scale))
+        return f'root ::= "Feedback: " [^\\n]+ "\\n{name.capitalize()}: " {name}\n{name} ::= {choices}\n'
+
+    def parse(
+        self,
+        text: str | None,
+        scale: Scale,
+        *,
+        answer_format: str = "text",
+        finish_reason: str | None = None,
+        refusal: str | None = None,
+    ) -> Rating:
+        """Read one answer of a judge that was asked for ``answer_format``; any text gives a ``Rating``, none raises.
+
+        An answer that is no JSON although JSON was asked for is read as text: nothing is guessed by that either.
+
+        ``finish_reason`` and ``refusal`` are the endpoint's. An answer that it cut (``length``) counts only if its last line
+        was closed by a line break or an explanation. An empty answer that was cut is ``truncated``, as a larger
+        ``--max-tokens`` helps.
+        """
+        refused = "filtered" if finish_reason == "content_filter" else "refused" if refusal else ""
+        if answer_format == "json_schema" and not refused and (found := _object(text or "", self.name)) is not None:
+            return self._parse_json(found, scale)
+        answer = without_reasoning(text or "")
+        lines = answer.splitlines()
+        heads = {number: head for number, each in enumerate(lines) if (head := self.head.match(each))}
+        last = max(heads, default=len(lines))
+        is_cut = finish_reason == "length"
+        if refused:
+            reading = Reading(None, refused)
+        elif not heads:
+            reading = Reading(None, _why_no_line(text, answer, cut=is_cut))
+        elif is_cut and last == len(lines) - 1 and self._is_unsettled(heads[last], answer):
+            reading = _TRUNCATED
+        else:
+            reading = _agreed([self.read(head, scale) for head in heads.values()])
+            if is_cut and reading == NOTHING:
+                reading = _TRUNCATED
+        return Rating(reading.value, reading.reason, _feedback(lines, heads, last))
+
+    def follows(self, text: str, answer_format: str) -> bool:
+        """Return whether an answer has the structure that was asked for; if not, the endpoint ignores the request for it."""
+        if answer_format == "json_schema":
+            return _object(text, self.name) is not None
+        return answer_format == "text" or self.held.fullmatch(without_reasoning(text)) is not None
+
+    def place(self, text: str, answer_format: str) -> int | None:
+        """Return where in an answer its rating's first digit (or sign) stands, or its verdict.
+
+        None where there is none, where reasoning hides it, or where other words stand before it that might have led elsewhere.
+        """
+        if answer_format == "json_schema" and _object(text, self.name) is not None:
+            found = [each.end() for each in self.in_json.finditer(text)]
+            return found[0] if len(found) == 1 else None
+        lines = without_reasoning(text).splitlines(keepends=True)
+        for number in reversed(range(len(lines))):
+            line = lines[number].splitlines()[0]
+            if head := self.head.match(line):
+                if (span := self.span(head)) is None:
+                    return None
+                # Reasoning is taken out before the line, if at all: from the end, both texts are the same.
+                at = len(text) - len("".join(lines[number:])) + span[0]
+                return at if text.startswith(line[slice(*span)], at) else None
+        return None
+
+    def _parse_json(self, found: Mapping[str, Any], scale: Scale) -> Rating:
+        feedback, said = found.get("feedback"), found.get(self.name)
+        reading = self.read_json(said, scale)
+        if said is None or said is _Twice:
+            reading = Reading(None, "missing" if said is None else "ambiguous")
+        return Rating(reading.value, reading.reason, feedback.strip() if isinstance(feedback, str) else "")
+
+    def _is_unsettled(self, head: re.Match[str], answer: str) -> bool:
+        """Return whether the end of the answer came before it was certain what its last such line says."""
+        return answer.endswith(head.string) and self.unsettled.match(head.string, head.end()) is not None
+
+
+@cache
+def _structure(form: Form, answer_format: str, scale: Scale) -> Mapping[str, Any]:
+    if answer_format == "json_schema":
+        choices = list(form.choices(scale))
+        kind = "integer" if isinstance(choices[0], int) else "string"
+        schema = {
+            "type": "object",
+            "properties": {"feedback": {"type": "string"}, form.name: {"type": kind, "enum": choices}},
+            "required": ["feedback", form.name],
+            "additionalProperties": False,
+        }
+        judgment = {"name": "judgment", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": judgment}}
+    if answer_format == "grammar":
+        grammar = form.grammar(scale)
+        return {"grammar": grammar, "structured_outputs": {"grammar": grammar}}
+    return {}
+
+
+def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> re.Pattern[str]:
+    """Return the pattern of a label, up to what its line says.
+
+    Args:
+        label: the first word of the line.
+        about: words that begin what the answer is on, before the colon.
+        leads: what may stand without a colon; any other word makes it another label.
+        alone: what a bracket holds that is read without a colon.
+        behind: what may stand between the colon and what the line says.
+    """
+    return re.compile(
+        rf"""{LABEL}{label}(?![^\W_])>?[{MARKS}]*+
+        (?:
+            # "Rating (0-4):", "Rating (0 = bad (really), 4 = good):": what stands in brackets before a colon is the scale
+            (?P<note>
+                (?:[(\[（［](?:[^()\[\]（）［］]++|[(（][^()（）]*+[)）])*[)\]）］][{MARKS}]*+)+
+                | (?:{about})\b[^{COLON}]*+  # "Rating for style:", "Rating on a scale of 0 to 4:"
+            )(?=[{COLON}])
+            | (?!(?!is\b|{leads})[^\W\d_])  # "Rating scale:" is another label
+        )
+        [{MARKS}]*+(?:is\b|[{MINUS}](?=\s)|[—→])?[{MARKS}]*+
+        (?:
+            [{COLON}][{COLON}{MARKS}{OPEN}]*+
+            | [{OPEN}]++(?=\s*+{alone}[{MARKS}])
+        )?
+        (?:{behind})?
+        """,
+        re.IGNORECASE | re.VERBOSE,
+    )
+
+
+def without_reasoning(text: str) -> str:
+    """The text outside ``<think>…</think>``, with a space for each block: no digits run together, no line is made.
+
+    A ``</think>`` without its opening (some servers put that into the prompt) ends reasoning that began with the text;
+    a ``<think>`` that is never closed goes on to the end.
+    """
+    if "<" not in text:
+        return text
+    kept: list[str] = []
+    start: int | None = 0
+    for tag in _TAG.finditer(text):
+        if not tag[1] and start is not None:
+            kept.append(text[start : tag.start()])
+            start = None
+        elif tag[1]:
+            if start is not None:
+                kept.clear()
+            start = tag.end()
+    kept.append("" if start is None else text[start:])
+    return " ".join(kept)
+
+
+def _why_no_line(text: str | None, answer: str, *, cut: bool) -> str:
+    if cut:
+        return "truncated"
+    if not text or text.isspace():
+        return "empty"
+    return "refused" if _REFUSAL.match(answer) else "missing"
+
+
+def _agreed(readings: list[Reading]) -> Reading:
+    last = readings[-1]
+    agree = last == NOTHING or all(reading in (last, NOTHING) for reading in readings)
+    return last if agree else Reading(None, "ambiguous")
+
+
+def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> str:
+    """The text from the Feedback label that led to the last line that speaks up to the next one.
+
+    That label is the first one after the one before, so that an echoed prompt is no feedback.
+    """
+    labels = {number: label for number, line in enumerate(lines) if (label := _FEEDBACK.match(line))}
+    if not labels:
+        return ""
+    previous = max((number for number in heads if number != last), default=0)
+    first = min((number for number in labels if number >= previous), default=max(labels))
+    end = min((number for number in heads if number > first), default=len(lines))
+    return "\n".join([lines[first][labels[first].end() :], *lines[first + 1 : end]]).strip()
+
+
+class _Twice(Exception):
+    """An object that says two things."""
+
+
+def _object(text: str, name: str) -> Mapping[str, Any] | None:
+    answer = without_reasoning(text).strip()
+    if answer.endswith("```") and (fence := _FENCE.match(answer)):
+        answer = answer[fence.end() : -3]
+    if answer.count("{") > _MOST_OBJECTS:
+        return None
+    try:
+        found = json.loads(answer, object_pairs_hook=partial(_once, name))
+    except (ValueError, RecursionError):
+        return None
+    except _Twice:
+        return {name: _Twice}
+    return found if isinstance(found, dict) else None
+
+
+def _once(key: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({repr(value) for name, value in pairs if name == key}) > 1:
+        raise _Twice
+    return dict(pairs)

@@ -1,0 +1,64 @@
+"""How the calls of a session are carried: asked here, by workers elsewhere, or in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from robin_cli.judges.functions import Function
+from robin_cli.judges.metering import Price
+from robin_cli.runner.books import Books, Carrier
+from robin_cli.runner.connection import endpoints_of
+from robin_cli.runner.elsewhere import carrier_of_ray
+from robin_cli.runner.engine import Engine
+from robin_cli.settings.table import Settings
+from robin_cli.storage.batches import Ledger
+from robin_cli.storage.store import RunStore
+
+
+class Closing(Protocol):
+    """What has connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying:
+    """How the calls of a session are carried.
+
+    Attributes:
+        begin: makes the carrier, around the books.
+        closing: what of it is to be closed.
+        prices: of each judge, where one is known.
+        rounds: in which calls go out; None where each is chosen by all answers so far.
+    """
+
+    begin: Callable[[Books], Carrier]
+    closing: Sequence[Closing]
+    prices: Sequence[Price | None]
+    rounds: int | None = None
+
+
+def carrying_of(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    keys: Mapping[str, str],
+    note: Callable[[str], None],
+    function: Function | None,
+    rounds: int,
+) -> Carrying:
+    """Who is asked, and how."""
+    if settings.in_rounds:
+        from robin_cli.runner.in_rounds import rounds_of
+
+        return rounds_of(store, settings, keys, note, ledger, rounds)
+    if settings.ray is not None:
+        with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
+            found: Carrying = elsewhere.carrying(settings, store, keys, note)
+        return found
+    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+    return Carrying(partial(Engine, judges=judges), judges, prices)

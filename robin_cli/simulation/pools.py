@@ -1,0 +1,168 @@
+"""What ``robin simulate`` is made on: recorded ratings or verdicts, and what a run by their judge is to find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from robin_cli.datasets.pools import Pool
+from robin_cli.datasets.votes import VotePool
+from robin_cli.goals.checks import check_verdicts
+from robin_cli.goals.making import goal_of
+from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import BEST, SCORE, Decision, decision_of, named_in
+from robin_cli.model.errors import InputError
+from robin_cli.model.groups import check_groups
+from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems
+from robin_cli.settings.table import SIMULATION, SimulationSettings
+from robin_cli.simulation.experiment import Subject
+from robin_cli.storage.pools import holds_votes, load_pools, load_votes
+
+_NOT_OF_VERDICTS = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A pool as goals are made from it. InputError for what cannot be decided with it.
+
+    Attributes:
+        name: the pool's.
+        pairs: the comparisons that verdicts are on; none of ratings.
+        group_of: the group of each pair; None where the pool does not say it.
+    """
+
+    settings: SimulationSettings
+    name: str
+    space: ArmSpace
+    pairs: Sequence[Pair] = ()
+    group_of: IntArray | None = None
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self.settings, name) for name in SIMULATION}
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether these are verdicts on two responses."""
+        return self.settings.pairwise
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+        settings, space = self.settings, self.space
+        if settings.decide is None:
+            return None
+        return decision_of(
+            settings.decide, space.attributes, space.scales, margin=settings.margin, error_rate=settings.error_rate
+        )
+
+    @property
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,)."""
+        if self.group_of is None:
+            raise InputError(
+                f"--decide {BEST}: {self.name} does not say which pairs belong together; name the column that does with --group"
+            )
+        check_groups(self.group_of, self.settings.group)
+        return self.group_of
+
+    @property
+    def systems(self) -> Systems:
+        """No pool says which system answered which prompt."""
+        raise InputError(
+            f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is simulated; "
+            f"robin plan DATA --{COMPARE} D says what one takes"
+        )
+
+    @cached_property
+    def matches(self) -> Matches:
+        """What the comparisons are of."""
+        settings = self.settings
+        return matches_of(self.space, self.pairs, settings.seed, wants_best=settings.decide is not None)
+
+
+def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
+    """Return the subjects that ``settings`` name; ``scale``: of ratings, None to read it off them. InputError for none."""
+    return _of_verdicts(settings) if settings.pairwise else _of_ratings(settings, scale)
+
+
+def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
+    for name, why in _NOT_OF_VERDICTS.items():
+        if getattr(settings, name) is not None:
+            raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
+    check_verdicts(settings.decide, settings.objective, settings.margin)
+    pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
+    subjects = []
+    for pool in pools:
+        pairs = pool.pairs[: settings.limit]
+        orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
+        space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), (pool.name,), (Scale(0, 2),), ORDERS)
+        goal = goal_of(Recorded(settings, pool.name, space, pairs))
+        subjects.append(Subject(pool.name, tuple(each for both in orders for each in both), goal))
+    return subjects
+
+
+def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
+    wants_best = settings.decide is not None and settings.decide.strip() == BEST
+    if settings.group is not None and not wants_best:
+        raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
+    if holds_votes(settings.pool or ""):
+        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
+    pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
+    return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
+
+
+def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence[Pool]:
+    named: list[Pool] = _named(pools, settings, "not")
+    if settings.decide is None or settings.decide.strip() == BEST:
+        return named
+    wanted = set(named_in(settings.decide)) - {SCORE}
+    if len(wanted) > 1:
+        raise InputError(
+            f'--decide "{settings.decide}": one attribute at a time is simulated; name it score, and the sets with --attribute'
+        )
+    found = [pool for pool in named if not wanted or pool.name.rpartition("/")[2] in wanted]
+    if not found:
+        raise InputError(f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}, but {", ".join(pools)}')
+    return found
+
+
+def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) -> list[Any]:
+    for name in settings.attribute:
+        if name not in pools:
+            raise InputError(f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}')
+    return [pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute]
+
+
+def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = None) -> Subject:
+    """Return a pool of ratings as a subject.
+
+    Args:
+        scale: that of the ratings; None for the range of those there are.
+
+    Raises:
+        InputError: ratings outside the scale; one rating a pair, so that nothing varies; no groups to find the best of.
+    """
+    ratings, human = pool.ratings[: settings.limit], pool.human
+    values = np.concatenate(ratings)
+    low, high = int(values.min()), int(values.max())
+    scale = scale or Scale(low, max(high, low + 1))
+    if low < scale.low or high > scale.high:
+        raise InputError(
+            f"{pool.name}: holds ratings from {low} to {high}, outside the scale {scale}; name the right one with --scale"
+        )
+    if max(map(len, ratings)) == 1:
+        raise InputError(f"{pool.name}: one rating a pair, so nothing varies; a pool needs several of each pair")
+    short = pool.name.rpartition("/")[2]
+    space = ArmSpace([str(number) for number in range(len(ratings))], [short], ["judge"], [scale])
+    group_of = None if pool.groups is None else pool.groups[: settings.limit]
+    goal = goal_of(Recorded(settings, pool.name, space, group_of=group_of))
+    return Subject(pool.name, ratings, goal, None if human is None else human[: settings.limit])
