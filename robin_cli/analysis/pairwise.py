@@ -19,7 +19,7 @@ from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
-from robin_cli.model.matches import MOST_SYSTEMS, Matches
+from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
@@ -27,16 +27,15 @@ from robin_cli.storage.reader import RunData
 
 
 def pairwise_scores(
-    run: RunData, matches: Matches, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
+    run: RunData, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
 ) -> Scores:
     """The preference of each comparison of ``run`` as it stands: its score, and what only comparisons have.
 
     Args:
-        matches: what its comparisons are of.
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores = told_scores(run, by_judge=by_judge, alpha=alpha)
+    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
@@ -63,16 +62,16 @@ def order_means(run: RunData) -> FloatArray:
     return space.by_variant((mean(arms.counts, arms.totals) - scale.low) / (scale.high - scale.low))
 
 
-def run_ranking(run: RunData, matches: Matches, *, by_length: bool = False) -> Ranking:
+def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
     """The ranking of the systems of ``run``, of which there must be names.
 
     Args:
-        matches: what its comparisons are of.
         by_length: takes out what goes by the lengths of the responses.
 
     Raises:
         NotConnected: no chain of comparisons that have a preference leads from some systems to others.
     """
+    matches = run.matches
     lengths = lengths_of(run) if by_length else None
     return ranking(
         preferences_of(run),
@@ -141,13 +140,13 @@ class Ranked:
         return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
 
 
-def ranked_systems(run: RunData, matches: Matches, *, by_length: bool = False) -> Ranked:
+def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
     """Rank the systems of the pairwise run ``run``, or say why that cannot be.
 
     Args:
-        matches: what its comparisons are of.
         by_length: take out of strengths and win rates what preferences go by length.
     """
+    matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(np.int64)
@@ -161,7 +160,7 @@ def ranked_systems(run: RunData, matches: Matches, *, by_length: bool = False) -
         many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
         return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
-        return Ranked(names, votes, run_ranking(run, matches, by_length=by_length))
+        return Ranked(names, votes, run_ranking(run, by_length=by_length))
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"

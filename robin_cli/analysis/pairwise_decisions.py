@@ -131,11 +131,11 @@ class DuelVerdicts:
         return best_responses(self._matches, arms, self._counts, error_rate=self._error_rate, margin=self._margin)
 
 
-def run_best(run: RunData, matches: Matches) -> Best:
+def run_best(run: RunData) -> Best:
     """The best responses of a pairwise run made with --decide best."""
     settings = run.manifest.settings
     return best_responses(
-        matches,
+        run.matches,
         run.fold.arms,
         LevelCounts.of(run),
         error_rate=settings.get("error_rate") or ALPHA,

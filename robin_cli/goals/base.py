@@ -11,7 +11,6 @@ import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.sources import Source
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
@@ -21,6 +20,7 @@ from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
@@ -62,7 +62,7 @@ class Goal(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
 
     @property
@@ -125,6 +125,15 @@ class Goal(ABC):
     @abstractmethod
     def check_reach(self, budget: int) -> None:
         """InputError if ``budget`` calls are too few to say anything."""
+
+    def across(self, part: IntArray) -> str:
+        """Return what a user should know of a run that is put together of parts; "" for nothing.
+
+        Args:
+            part: of which one each pair is, shape (pairs,).
+        """
+        del part
+        return ""
 
     def caution(self, budget: int) -> str:
         """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""

@@ -33,13 +33,12 @@ class Preferences(Found):
     @cached_property
     def matches(self) -> Matches:
         """What its comparisons are of."""
-        assert self.goal.matches is not None  # noqa: S101  # its goal has them
-        return self.goal.matches
+        return self.run.matches
 
     @cached_property
     def scores(self) -> Scores:
         """The preference of each comparison."""
-        return pairwise_scores(self.run, self.matches)
+        return pairwise_scores(self.run)
 
     @cached_property
     def compared(self) -> Compared:
@@ -54,12 +53,12 @@ class Preferences(Found):
     @cached_property
     def ranked(self) -> Ranked:
         """The systems."""
-        return ranked_systems(self.run, self.matches)
+        return ranked_systems(self.run)
 
     @cached_property
     def best(self) -> Best | None:
         """The best response to each prompt, where the run looks for it."""
-        return run_best(self.run, self.matches) if self.matches.wants_best else None
+        return run_best(self.run) if self.matches.wants_best else None
 
     @property
     def error_rate(self) -> float:

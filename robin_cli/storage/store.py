@@ -28,6 +28,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import Fold
@@ -51,13 +52,12 @@ from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.pair_files import (
     GROUP_BYTES,
-    read_pair_ids,
-    read_pairs,
+    StoredPairs,
     write_columns,
     write_pairs,
     write_table,
 )
-from robin_cli.storage.reader import read_run, space_of
+from robin_cli.storage.reader import inquiry_of, read_run, space_of
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, NUMBER, judgments_table
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
@@ -85,7 +85,7 @@ class RunStore:
         self.notes = _exposure(path)
         self.manifest = manifest
         self._lock = lock
-        self._pairs = pairs  # of a run just made: a million are not read back from the disk
+        self._made_of = pairs  # of a run just made: a million are not read back from the disk
         self._is_announced = False
         self._characters = 0  # of the answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
@@ -226,15 +226,19 @@ class RunStore:
         return variances
 
     @cached_property
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> PairTable:
         """The pairs, with their texts. StorageError where they cannot be read."""
-        return read_pairs(self.path) if self._pairs is None else self._pairs
+        return StoredPairs(self.path) if self._made_of is None else self._made_of
 
     @cached_property
     def space(self) -> ArmSpace:
         """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
-        ids = read_pair_ids(self.path) if self._pairs is None else self._pairs.ids
-        return space_of(self.manifest, ids)
+        return space_of(self.manifest, self.pairs.ids)
+
+    @cached_property
+    def inquiry(self) -> Inquiry:
+        """What the run finds out about its pairs."""
+        return inquiry_of(self.manifest, self.space, self.pairs)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""

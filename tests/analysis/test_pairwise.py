@@ -123,7 +123,7 @@ def parts_of(name: str, judges: Sequence[str]) -> list[Part]:
 
 def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_path: Path) -> None:
     run = run_of(tmp_path, POINTS)
-    scores = pairwise_scores(run, found_in(run).matches, alpha=0.1)
+    scores = pairwise_scores(run, alpha=0.1)
     assert list(scores.columns["pair_id"]) == list(SYSTEMS)
     assert list(zip(scores.columns["system_a"], scores.columns["system_b"], strict=True)) == list(SYSTEMS.values())
     for row, name in enumerate(SYSTEMS):
@@ -147,7 +147,7 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
 
 def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None:
     run = run_of(tmp_path, POINTS)
-    scores = pairwise_scores(run, found_in(run).matches, alpha=0.1)
+    scores = pairwise_scores(run, alpha=0.1)
     errors, freedoms = [], []
     for order in ORDERS:
         for judge in "xy":
@@ -167,7 +167,7 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
 
 def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
     run = run_of(tmp_path, POINTS)
-    scores = pairwise_scores(run, found_in(run).matches, by_judge=True, alpha=0.1)
+    scores = pairwise_scores(run, by_judge=True, alpha=0.1)
     assert "judge" in scores.columns
     keys = list(zip(scores.columns["pair_id"], scores.columns["judge"], strict=True))
     assert keys == [(name, judge) for name in SYSTEMS for judge in "xy"]
@@ -187,19 +187,19 @@ def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparison
     for name, (first, second) in {"c0": (2, 2), "c1": (0, 0), "c2": (2, 0), "c3": (0, 1)}.items():
         points[name, "a-first", "x"], points[name, "b-first", "x"] = [first] * 14, [second] * 14
     run = run_of(tmp_path, points, dict.fromkeys(("c0", "c1", "c2", "c3"), ("one", "two")))
-    scores = pairwise_scores(run, found_in(run).matches)
+    scores = pairwise_scores(run)
     counts = np.array([[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]])  # c0, c1 and c3, of the leader
     evidence = log_sum_evidence([Part(counts[:, side], 0.0, 1.0, 0.5) for side in (0, 1)], 0.5)
     expected = certified(np.array([evidence[0], evidence[1], 0.0, evidence[2]]), 0.05)
     assert np.asarray(scores.columns["certified"]).tolist() == expected.tolist()
     assert expected.tolist() == [True, True, False, True]
-    assert not np.asarray(pairwise_scores(run, found_in(run).matches, error_rate=1e-9).columns["certified"]).any()
+    assert not np.asarray(pairwise_scores(run, error_rate=1e-9).columns["certified"]).any()
 
 
 def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
     points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [0.75, 0.5], ("c0", "b-first", "x"): [0.25]}
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, (0, 1), scoring="logprobs")
-    columns = pairwise_scores(run, found_in(run).matches).columns
+    columns = pairwise_scores(run).columns
     assert np.asarray(columns["preference"])[0] == pytest.approx((0.625 + 0.25) / 2)
     assert np.asarray(columns["order_effect"])[0] == pytest.approx((0.625 - 0.25) / 2)
     assert np.asarray(columns["n"])[0] == 3
@@ -208,14 +208,14 @@ def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
 def test_counts_as_ties_what_judges_said_also_where_probabilities_count(tmp_path: Path) -> None:
     points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [1.25, 1.75], ("c0", "b-first", "x"): [0.9]}
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, scoring="logprobs")
-    assert np.asarray(pairwise_scores(run, found_in(run).matches).columns["n_ties"]).tolist() == [
+    assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [
         2
     ]  # 1.25 and 0.9 are of answers that said tie
 
 
 def test_needs_no_names_of_systems(tmp_path: Path) -> None:
     run = run_of(tmp_path, {key: given for key, given in POINTS.items() if key[2] == "x"}, {})
-    columns = pairwise_scores(run, found_in(run).matches).columns
+    columns = pairwise_scores(run).columns
     assert list(columns["system_a"]) == [""] * 3
     assert np.asarray(columns["preference"]) == pytest.approx([(5 / 6 + 0.25) / 2, 0.0, 1.0])
 
@@ -238,7 +238,7 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     preference = means.mean(axis=(1, 2))
     for by_length, lengths in ((False, None), (True, lengths_of(run))):
         found, expected = (
-            run_ranking(run, matches, by_length=by_length),
+            run_ranking(run, by_length=by_length),
             ranking(preference, numbers, prompt, 3, lengths=lengths),
         )
         assert found.strength == pytest.approx(expected.strength)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 from robin_cli.goals.aims import ErrorWatch
 from robin_cli.goals.base import Words
 from robin_cli.goals.rating import Rating
-from robin_cli.goals.sources import Source
 from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
@@ -17,6 +16,7 @@ from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
 from robin_cli.planning.costs import Per
+from robin_cli.questions.inquiry import Inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Compare(Rating):
     systems: Systems
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where systems are to be compared by ratings."""
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None

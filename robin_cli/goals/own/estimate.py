@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from robin_cli.goals.rating import Rating
-from robin_cli.goals.sources import Source
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
 from robin_cli.policies.registry import BASELINE
+from robin_cli.questions.inquiry import Inquiry
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Estimate(Rating):
     objective: str
 
     @classmethod
-    def of(cls, source: Source) -> Self:
+    def of(cls, source: Inquiry) -> Self:
         """Return the goal of a run that asks for no other."""
         return cls(source.space, str(source.own["objective"]))
 

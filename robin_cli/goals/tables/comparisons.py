@@ -44,7 +44,7 @@ def comparison_table(found: Preferences, *, with_text: bool = False, by_judge: b
         by_judge: a row a comparison and judge.
     """
     run = found.run
-    scores = pairwise_scores(run, found.matches, by_judge=True) if by_judge else found.scores
+    scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
     table = comparisons_of(found, scores, by_judge=by_judge)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(

@@ -74,9 +74,9 @@ def preferences(ran: Found) -> Preferences:
     score = ran.scores.numbers("score")
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
-    sizes = np.bincount(run.groups)
-    contest = run.groups[pair] * len(space.attributes) + attribute
-    of_several = sizes[run.groups][pair] > 1
+    sizes = np.bincount(run.pairs.groups)
+    contest = run.pairs.groups[pair] * len(space.attributes) + attribute
+    of_several = sizes[run.pairs.groups][pair] > 1
     rated = np.flatnonzero(of_several & ~np.isnan(score))
 
     order = rated[np.lexsort((rated, -score[rated], contest[rated]))]
@@ -177,7 +177,7 @@ def preferred_table(ran: Compared, notify: Callable[[str], None], *, messages: b
     ``margin`` is how far the preference is above a half. Args and Raises: as for :func:`preference_table`.
     """
     run = ran.run
-    found = pairwise_scores(run, ran.matches, alpha=ran.error_rate).columns
+    found = pairwise_scores(run, alpha=ran.error_rate).columns
     preference, low, high = (np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high"))
     certified = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
     told = (low > _EVEN) | (high < _EVEN) | certified

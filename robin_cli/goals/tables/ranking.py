@@ -41,7 +41,7 @@ def ranking_table(
     Raises:
         InputError: there is no ranking, and why.
     """
-    run, ranked = found.run, ranked_systems(found.run, found.matches, by_length=True) if by_length else found.ranked
+    run, ranked = found.run, ranked_systems(found.run, by_length=True) if by_length else found.ranked
     check_ranked(ranked, run, in_python=in_python)
     for line in notes_on(ranked):
         notify(line)
