@@ -67,7 +67,7 @@ class Decisions(Forecast):
             "error_rate": task.decision.error_rate,
             **found("calls_to_end", mine, evenly, asked.least),
             "searched_to": calls_to_the_end(len(self.space)),
-            "by_pilot": asked.pilot is not None and asked.run is not None and self.goal.is_over(asked.run),
+            "by_pilot": asked.pilot is not None and asked.run is not None and self.goal.found(asked.run).is_over,
         }
 
     @cached_property
