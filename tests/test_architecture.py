@@ -267,8 +267,6 @@ STILL_ASKS: dict[str, int] = {
     "views/plan/rankings.py": 1,
     "views/preferences.py": 4,
     "views/progress.py": 1,
-    "views/report/pairwise.py": 1,
-    "views/report/systems.py": 1,
     "views/status.py": 3,
 }
 
@@ -297,8 +295,6 @@ STILL_IMPORTS: dict[str, int] = {
     "views/plan/known.py": 18,
     "views/plan/plan.py": 18,
     "views/preferences.py": 16,
-    "views/report/comparison.py": 17,
-    "views/report/pairwise.py": 16,
     "views/status.py": 37,
 }
 

@@ -25,7 +25,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
     (run,), (at_work,) = runs, working
     status = standing(run, working=at_work)
     facts, said = status.facts, sections_of(status.found, status.facts)
-    systems, left_out = systems_in(run)
+    systems, left_out = systems_in(run, status.found.goal)
     return Page(
         title=said.title,
         subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
