@@ -96,6 +96,7 @@ async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> 
         return first
     several = await patient.ask(Question(messages, samples=_SEVERAL))
     logprobs = await _with_logprobs(judge, messages)
+    with_tokens = logprobs.answers if isinstance(logprobs, Completion) else ()
     seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
     others = [await patient.ask(Question(each)) for each in swapped]
     answer = first.answers[0]
@@ -104,8 +105,8 @@ async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> 
         reply=first,
         rating=_read(answer, scale, form),
         choices=len(came) or 1,
-        logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else None if _may_pass(logprobs) else False,
-        expectation=_expectation(logprobs.answers[0], scale, form) if isinstance(logprobs, Completion) else None,
+        logprobs=any(each.tokens for each in with_tokens) if with_tokens or not _may_pass(logprobs) else None,
+        expectation=_expectation(with_tokens[0], scale, form) if with_tokens else None,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
@@ -125,7 +126,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Com
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Problem) -> bool:
+def _may_pass(problem: Completion | Problem) -> bool:
     return isinstance(problem, Failure) and problem.transient
 
 
