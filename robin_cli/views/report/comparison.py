@@ -29,7 +29,8 @@ from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import charts_of, headline_of
-from robin_cli.views.status import spent_of_budget, standing
+from robin_cli.views.spent import spent_of_budget
+from robin_cli.views.status import standing
 
 _BINS = 48
 _LETTERS = ("A", "B")
