@@ -258,12 +258,6 @@ def conditions(node: ast.AST) -> list[ast.expr]:
 STILL_ASKS: dict[str, int] = {
     "runner/opening.py": 1,
     "runner/resuming.py": 1,
-    "views/plan/differences.py": 1,
-    "views/plan/forecasts.py": 1,
-    "views/plan/plan.py": 1,
-    "views/plan/rankings.py": 1,
-    "views/report/pairwise.py": 1,
-    "views/report/systems.py": 1,
 }
 
 
@@ -285,11 +279,6 @@ STILL_IMPORTS: dict[str, int] = {
     "storage/pair_files.py": 17,
     "storage/reader.py": 16,
     "storage/store.py": 21,
-    "views/plan/forecasts.py": 16,
-    "views/plan/known.py": 18,
-    "views/plan/plan.py": 18,
-    "views/report/comparison.py": 16,
-    "views/report/pairwise.py": 16,
 }
 
 
