@@ -10,13 +10,11 @@ from typing import TextIO
 
 import numpy as np
 
-from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.files.outputs import output_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, writing
+from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import BASELINE
 from robin_cli.render.charts import LIGHT, address, drawn
-from robin_cli.render.files import check_writable
+from robin_cli.render.files import check_writable, write_to
 from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.results.columns import SIMULATED
 from robin_cli.results.tables import Table
@@ -142,8 +140,7 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    with writing(path, "; name another file with --plot"), output_file(path) as file:
-        file.write(_file(chart, path.suffix.lower()))
+    write_to("--plot", str(path), lambda file: file.write(_file(chart, path.suffix.lower())))
 
 
 def check_picture(path: Path) -> None:
@@ -210,7 +207,7 @@ def _agreement(rows: Sequence[Row]) -> Panel:
     mine = [row for row in rows if row.scheduler == name]
     lines = [
         _line(each, mine, np.array([(row.correlations or {})[each] for row in mine]), number)
-        for number, each in enumerate(CORRELATIONS)
+        for number, each in enumerate(rows[-1].correlations or ())
     ]
     return Panel(lines, Axis("judge calls"), Axis(f"correlation with people, {name}"))
 
