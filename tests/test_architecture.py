@@ -263,8 +263,6 @@ STILL_ASKS: dict[str, int] = {
     "views/pairwise.py": 3,
     "views/preferences.py": 4,
     "views/progress.py": 1,
-    "views/report/pairwise.py": 1,
-    "views/report/systems.py": 1,
     "views/status.py": 3,
 }
 
@@ -290,8 +288,6 @@ STILL_IMPORTS: dict[str, int] = {
     "storage/reader.py": 16,
     "storage/store.py": 21,
     "views/preferences.py": 16,
-    "views/report/comparison.py": 17,
-    "views/report/pairwise.py": 16,
     "views/status.py": 37,
 }
 
