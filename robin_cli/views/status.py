@@ -48,6 +48,11 @@ class Status:
         """The facts in words, by name."""
         return _lines_of(self.facts, self.found)
 
+    @property
+    def spent(self) -> tuple[str, str]:
+        """How much of the budget, and that it is spent, in words."""
+        return spent_of_budget(self.facts)
+
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     """Where the run at ``path`` stands.
