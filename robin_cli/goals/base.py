@@ -77,6 +77,11 @@ class Goal(ABC):
         """What the gain of a call is divided by, where a budget is of money."""
         return Per.ROOT_OF_JUDGE
 
+    def without_systems(self, why: str) -> list[str]:
+        """Return what a report says where no systems can be compared, and ``why``; nothing where nobody asked for it."""
+        del why
+        return []
+
     @property
     def recorded(self) -> Mapping[str, Any]:
         """Settings as the manifest records them, where that is not how they were given."""
