@@ -276,8 +276,6 @@ STILL_IMPORTS: dict[str, int] = {
     "runner/opening.py": 23,
     "runner/session.py": 20,
     "storage/merge.py": 22,
-    "storage/pair_files.py": 17,
-    "storage/reader.py": 16,
     "storage/store.py": 21,
 }
 

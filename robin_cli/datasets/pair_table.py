@@ -59,6 +59,12 @@ class PairTable(Sequence[Pair]):
         return self._read_pairs()
 
     @staticmethod
+    def spooled(batches: Iterable[pa.RecordBatch], columns: Callable[[], pa.Table] | None = None) -> PairTable:
+        """Pairs that stand in batches, which are taken over now."""
+        spool = Spool.of(batches)
+        return PairTable(lambda: spool, columns)
+
+    @staticmethod
     def of(pairs: Iterable[Pair]) -> PairTable:
         """Pairs of any kind, taken over."""
         if isinstance(pairs, PairTable):
@@ -286,13 +292,9 @@ class GrowingTable:
         for name in dict.fromkeys(name for pair in pairs for name in pair.human):
             arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
         names = dict.fromkeys(name for pair in pairs for name in pair.columns)
-        self.extend_columns(arrays, {name: _column([pair.columns.get(name) for pair in pairs]) for name in names})
-
-    def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Add pairs by their columns: those of :class:`PairTable`, and their further ones."""
-        self._pairs.add(pa.RecordBatch.from_arrays(list(pairs.values()), list(pairs)))
-        there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
-        self._further.add(pa.RecordBatch.from_arrays(list(there.values()), list(there)))
+        columns = {name: _column([pair.columns.get(name) for pair in pairs]) for name in names}
+        self._pairs.add(pa.record_batch(arrays))
+        self._further.add(pa.record_batch(columns or {_NOTHING: pa.nulls(len(pairs))}))
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """All of them; ``without`` the further columns of these names."""

@@ -62,7 +62,7 @@ class StoredPairs(PairTable):
     """
 
     def __init__(self, run: Path) -> None:
-        super().__init__(lambda: _spooled(run), lambda: read_columns(run))
+        super().__init__(lambda: Spool.of(read_pair_batches(run)), lambda: read_columns(run))
         self.run = run
 
     def __len__(self) -> int:
@@ -125,15 +125,7 @@ def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
 
 def read_pairs(path: Path) -> PairTable:
     """The pairs of the run at ``path``, with their texts, which are read now. StorageError where they cannot be read."""
-    spool = _spooled(path)
-    return PairTable(lambda: spool, lambda: read_columns(path))
-
-
-def _spooled(path: Path) -> Spool:
-    spool = Spool()
-    spool.extend(read_pair_batches(path))
-    give_back()
-    return spool
+    return PairTable.spooled(read_pair_batches(path), lambda: read_columns(path))
 
 
 def read_column_names(path: Path) -> list[str]:

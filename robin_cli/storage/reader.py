@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.datasets.pair_table import REFERENCE, PairTable
-from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import (
@@ -95,14 +94,16 @@ class RunData:
 
     def pairs_at(self, places: NDArray[np.integer[Any]]) -> PairTable:
         """The pairs at these places of the data, which rise, with their texts and without further columns."""
-        spool, start = Spool(), 0
-        for batch in read_pair_batches(self.path):
-            mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
-            start += len(batch)
-            if len(mine):
-                spool.add(batch.take(pa.array(mine)))
-        give_back()
-        return PairTable(lambda: spool)
+
+        def chosen() -> Iterator[pa.RecordBatch]:
+            start = 0
+            for batch in read_pair_batches(self.path):
+                mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
+                start += len(batch)
+                if len(mine):
+                    yield batch.take(pa.array(mine))
+
+        return PairTable.spooled(chosen())
 
     @cached_property
     def prompts(self) -> IntArray:

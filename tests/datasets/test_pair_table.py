@@ -37,9 +37,9 @@ PAIRS = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([0, 300, 2**26]), st.data())
-def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], in_memory: int, data: st.DataObject) -> None:
-    with patch.object(spool, "IN_MEMORY_BYTES", in_memory), patch.object(spool, "_ROWS", 3):
+@given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([1, 3, 2**13]), st.data())
+def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], rows: int, data: st.DataObject) -> None:
+    with patch.object(spool, "_ROWS", rows):
         growing = GrowingTable()
         kept: list[Pair] = []
         for part in parts:
@@ -82,15 +82,13 @@ def test_takes_the_human_ratings_of_another_name() -> None:
 def test_leaves_nothing_where_texts_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(spool, "IN_MEMORY_BYTES", 0)
     rows = Spool()
     rows.add(pa.record_batch({"a": ["x" * 5000]}))
     assert rows.at(0)[0].to_pylist() == [{"a": "x" * 5000}]
     assert list(tmp_path.iterdir()) == []  # nor while they are there: the file has no name
 
 
-def test_says_where_there_is_no_room_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "IN_MEMORY_BYTES", 0)
+def test_says_where_there_is_no_room_for_texts() -> None:
     rows = Spool()
     rows.add(pa.record_batch({"a": ["x"]}))
     said = r"cannot be put there \(No space left on device\); make room, or .*TMPDIR"
