@@ -38,8 +38,8 @@ _LONGEST_NAME = 120
 def naming(function: Any) -> tuple[str, bool]:
     """Return a function's name in a run, and whether that says which function it is.
 
-    The name is the ``name`` that its author gave it, or the object that it is a method of; else its module, its name in there and
-    a hash of bound arguments. That of a lambda, a closure or an object may be another's, too.
+    The name is the ``name`` that its author gave it, or the object that it is a method of; else its module, its name in there
+    and a hash of bound arguments. That of a lambda, a closure or an object may be another's, too.
     """
     owner = getattr(function, "__self__", None)
     owner = None if isinstance(owner, type | ModuleType) else owner
