@@ -14,55 +14,45 @@ import secrets
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from robin_cli.datasets.columns import MOST_COLUMNS
-from robin_cli.datasets.pair_table import REFERENCE
-from robin_cli.datasets.parquet_tables import read_table, written_table
-from robin_cli.files.local import NAME_KEPT, is_temporary, reading, sync_folder, whole_file
+from robin_cli.datasets.pair_table import GrowingTable, PairTable
+from robin_cli.files.local import NAME_KEPT, is_temporary, sync_folder
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, RunError, StorageError, shown
-from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, as_text, number_of
-from robin_cli.model.space import ArmSpace
-from robin_cli.storage.fold import COUNTED, Fold
+from robin_cli.model.errors import InputError, RepeatedJudgments, RunError, StorageError, shown
+from robin_cli.model.records import number_of
+from robin_cli.questions.inquiry import Inquiry
+from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal
-from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS, VARIANCES
+from robin_cli.storage.layout import JOURNAL, RESCUED
 from robin_cli.storage.locking import RunLock, is_locked
 from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
-from robin_cli.storage.pair_files import (
-    PAIRS_AT_A_TIME,
-    StoredPairs,
-    read_columns,
-    read_pair_batches,
-    write_pair_batches,
-    write_table,
-)
-from robin_cli.storage.reader import read_run, space_of
+from robin_cli.storage.pair_files import read_columns, read_pair_batches
+from robin_cli.storage.reader import inquiry_of, read_run, space_of
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued
-from robin_cli.storage.schema import judgments_table
-from robin_cli.storage.segments import gathered, read_judgments
+from robin_cli.storage.schema import JUDGMENTS, judgments_table
+from robin_cli.storage.segments import gathered, judgments_by_arm
 from robin_cli.storage.shards import Shard, check_apart, check_groups_named_once, check_together, opened
-from robin_cli.storage.snapshot import write_snapshot
-from robin_cli.storage.store import write_segment
+from robin_cli.storage.snapshot import folded, write_snapshot
+from robin_cli.storage.store import SEGMENT_CHARACTERS, read_variances, write_data, write_segment
 
 _MOST_CALLS = 10**9
 _MOST_ARMS = 10**8
-_EXACT = 2**53
 _INSIDE = "run"
-_ARM = "arm"
 _NAMED = 3
 
-Complete = Callable[[Sequence[Shard], Manifest, ArmSpace, StoredPairs, list[str]], Manifest]
+Complete = Callable[[Sequence[Shard], Manifest, Inquiry, list[str]], Manifest]
 """Completes the manifest of a run of shards by what is known once all pairs are together, and notes what a user should know.
 
 It raises InputError where one run cannot be made of the shards.
@@ -168,20 +158,18 @@ def _written(
     shards: Sequence[Shard], manifest: Manifest, folder: Path, output: Path, complete: Complete, notes: list[str]
 ) -> Merged:
     """Write the run into ``folder``, its manifest last."""
-    (folder / SEGMENTS).mkdir(mode=0o700)
-    _write_pairs(shards, folder / PAIRS)
-    _write_columns(shards, folder / COLUMNS, notes)
-    pairs = StoredPairs(folder)
+    pairs = _pairs(shards, notes)
     space = space_of(manifest, pairs.ids)
-    _write_variances(shards, space, folder)
-    manifest = complete(shards, manifest, space, pairs, notes)
-    fold, segments, rescued = _write_judgments(shards, space, folder, notes)
+    write_data(folder, pairs, _variances(shards))
+    manifest = complete(shards, manifest, inquiry_of(manifest, space, pairs), notes)
+    segments, rescued = _write_judgments(shards, folder, notes)
     manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0))
     Journal.create(folder / JOURNAL, segments + 1).close()
-    if segments:
-        write_snapshot(folder, fold, manifest.run_id, segments)
     manifest.write(folder)
     read_manifest(folder)  # what could not be read again must not take its place
+    fold, _ = folded(folder, space, manifest.run_id)
+    if segments:
+        write_snapshot(folder, fold, manifest.run_id, segments)
     return Merged(
         output,
         [shard.path for shard in shards],
@@ -194,148 +182,61 @@ def _written(
     )
 
 
-def _write_pairs(shards: Sequence[Shard], path: Path) -> None:
-    """Write the pairs of all shards, in order."""
-    known = {name for shard in shards for name in shard.names}
-    texts = [
-        "pair_id",
-        "prompt",
-        "response",
-        *(name for name in (REFERENCE, GROUP_COLUMN, OTHER_COLUMN) if name in known),
-    ]
-    fields = [pa.field(name, pa.large_string()) for name in texts]
-    schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in sorted(known - set(texts)))])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for shard in shards:
-            rows = 0
-            for batch in read_pair_batches(shard.path):
-                rows += len(batch)
-                yield _with_all(batch, schema)
-            if rows != len(shard.pair_ids):
-                raise StorageError(f"{shard.path / PAIRS}: changed while it was read; try again")
-
-    write_pair_batches(path, schema, batches)
-
-
-def _with_all(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of ``schema``, of nulls where it has none of a name."""
-    names = batch.schema.names
-    columns = [
-        batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type) for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _write_columns(shards: Sequence[Shard], path: Path, notes: list[str]) -> None:
-    """Write the further columns of all shards, each with one type for all, as one run would have it; no file for none."""
-    kinds: dict[str, set[pa.DataType]] = {}
-    exact: dict[str, bool] = {}
+def _pairs(shards: Sequence[Shard], notes: list[str]) -> PairTable:
+    """The pairs of all shards, in order, each further column with one type for all, as one run would have it."""
+    growing = GrowingTable()
+    names: dict[str, None] = {}
     for shard in shards:
-        table = read_columns(shard.path)
-        for field in table.schema:
-            kinds.setdefault(field.name, set()).add(field.type)
-            exact[field.name] = exact.get(field.name, True) and _is_exact(table[field.name])
-    for name in list(kinds)[MOST_COLUMNS:]:
-        notes.append(f'the column "{shown(name)}" was left out: a run keeps at most {MOST_COLUMNS} further columns')
-        del kinds[name]
-    if not kinds:
-        return
-    schema = pa.schema([(name, _type(found, exact[name])) for name, found in kinds.items()])
-    with whole_file(path) as file, written_table(file, schema) as writer:
-        for shard in shards:
-            table = read_columns(shard.path)
-            for start in range(0, len(shard.pair_ids), PAIRS_AT_A_TIME):
-                count = min(PAIRS_AT_A_TIME, len(shard.pair_ids) - start)
-                columns = [
-                    _as_type(table[field.name].slice(start, count), field.type)
-                    if field.name in table.column_names
-                    else pa.nulls(count, field.type)
-                    for field in schema
-                ]
-                writer.write_table(pa.table(columns, schema=schema))
+        further, start = read_columns(shard.path), 0
+        names |= dict.fromkeys(further.column_names)
+        for batch in read_pair_batches(shard.path):
+            mine = further.slice(start, len(batch)).combine_chunks()
+            start += len(batch)
+            columns = {name: pa.concat_arrays(mine[name].chunks) for name in mine.column_names}
+            growing.extend_columns(dict(zip(batch.schema.names, batch.columns, strict=True)), columns)
+    left_out = list(names)[MOST_COLUMNS:]
+    most = f"a run keeps at most {MOST_COLUMNS} further columns"
+    notes.extend(f'the column "{shown(name)}" was left out: {most}' for name in left_out)
+    return growing.table(left_out)
 
 
-def _type(kinds: set[pa.DataType], exact: bool) -> pa.DataType:  # noqa: FBT001  # one of two that belong together
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return pa.float64() if kinds == {pa.int64(), pa.float64()} and exact else pa.large_string()
+def _variances(shards: Sequence[Shard]) -> FloatArray | None:
+    """What the scheduler began with, of all shards; None where it began with nothing, for all have it or none."""
+    found = [read_variances(shard.path, len(shard.space)) for shard in shards]
+    return np.concatenate([each for each in found if each is not None]) if found[0] is not None else None
 
 
-def _is_exact(values: pa.ChunkedArray) -> bool:
-    """Whether whole numbers are themselves as floating-point numbers; other values are not asked."""
-    if not pa.types.is_int64(values.type):
-        return True
-    ends = pc.min_max(values).as_py()
-    return all(end is None or abs(end) <= _EXACT for end in ends.values())
-
-
-def _as_type(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    if values.type == wanted or not pa.types.is_large_string(wanted):
-        return values.cast(wanted)
-    texts = [None if value is None else as_text(value) for value in values.to_pylist()]
-    return pa.chunked_array([pa.array(texts, wanted)], wanted)
-
-
-def _write_variances(shards: Sequence[Shard], space: ArmSpace, folder: Path) -> None:
-    """Write what the scheduler began with, where it began with something: of all shards, for all have it or none."""
-    if not (shards[0].path / VARIANCES).exists():
-        return
-    found = [_variances(shard.path / VARIANCES, len(shard.pair_ids) * space.arms_per_pair) for shard in shards]
-    write_table(pa.table({"variance": np.concatenate(found)}), folder / VARIANCES)
-
-
-def _variances(path: Path, arms: int) -> FloatArray:
-    try:
-        with reading(path) as file:
-            found: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy().astype(np.float64)
-    except (OSError, InputError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
-    if len(found) != arms or not (np.isfinite(found) & (found >= 0)).all():
-        raise StorageError(f"{path}: holds no variance of each score of its run; restore it from a copy")
-    return found
-
-
-def _write_judgments(shards: Sequence[Shard], space: ArmSpace, folder: Path, notes: list[str]) -> tuple[Fold, int, int]:
-    """Write the judgments of all shards, in order; what they come to, in how many segments, and how many were rescued ones."""
-    fold, lookup, segments, rescued, first = Fold(space), ArmLookup(space), 0, 0, 0
-
-    def written(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        nonlocal segments
-        for table in filter(len, tables):
-            arm = lookup.arms_of(table)
-            is_first = fold.draws.first(arm, table["draw"].to_numpy())
-            segments += 1
-            write_segment(table.filter(pa.array(is_first)), folder, segments)
-            yield table.select(COUNTED).append_column(_ARM, pa.array(arm)).filter(pa.array(is_first))
-
+def _write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> tuple[int, int]:
+    """Write the judgments of all shards, in order; in how many segments, and how many of them were rescued."""
+    segments = rescued = 0
     for shard in shards:
-        after, spent = first + len(shard.pair_ids) * space.arms_per_pair, fold.arms.spent
-        taken, before = _rescued(shard, notes), fold.draws.set_aside
+        fold, taken = Fold(shard.space), _rescued(shard, notes)
         rescued += len(taken)
         try:
-            for judgments in gathered(written(chain(read_judgments(shard.path), [taken]))):
-                _add(fold, judgments[_ARM].to_numpy(), judgments, range(first, after))
+            for arm, table in _judgments(shard, fold, taken):
+                fold.add(arm, table)
+                segments += 1
+                write_segment(table, folder, segments)
         except StorageError as error:
             raise StorageError(
                 f"{shard.path}: {error}".replace(f"{shard.path}: {shard.path}", str(shard.path))
             ) from error
         except (ValueError, pa.ArrowException) as error:
             raise StorageError(f"{shard.path}: a judgment in it is none ({error}); restore it from a copy") from error
-        first = after
-        if again := fold.draws.set_aside - before:
+        if again := fold.draws.set_aside:
             notes.append(f"{shard.path}: {number_of(again, 'judgment')} left out: repeats of others")
-        _note_unfinished(shard, fold.arms.spent - spent, notes)
-    return fold, segments, rescued
+        _note_unfinished(shard, fold.arms.spent, notes)
+    return segments, rescued
 
 
-def _add(fold: Fold, found: IntArray, judgments: pa.Table, arms: range) -> None:
-    """Add judgments of the ``arms`` of one shard. StorageError where they are of another's."""
-    if not ((arms.start <= found) & (found < arms.stop)).all():
-        raise StorageError(
-            "the run's judgments name a pair that its pairs.parquet does not have; these files are not of one run"
-        )
-    fold.add(found, judgments)
+def _judgments(shard: Shard, fold: Fold, rescued: pa.Table) -> Iterator[tuple[IntArray, pa.Table]]:
+    """The judgments of a shard and the ``rescued`` ones, each with its arm there, as many at a time as a segment may have."""
+    with catch_warnings():
+        simplefilter("ignore", RepeatedJudgments)  # a note says it
+        join = partial(gathered, nbytes=SEGMENT_CHARACTERS)
+        yield from judgments_by_arm(shard.path, shard.space, JUDGMENTS.names, draws=fold.draws, join=join)
+    if len(rescued):
+        yield ArmLookup(shard.space).arms_of(rescued), rescued
 
 
 def _rescued(shard: Shard, notes: list[str]) -> pa.Table:

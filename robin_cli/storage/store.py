@@ -25,12 +25,13 @@ from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, RunError, StorageError, typed
+from robin_cli.model.errors import RunError, StorageError, typed
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
+from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
@@ -161,12 +162,8 @@ class RunStore:
         lock = RunLock(path)
         try:
             _remove_leftovers(path)
-            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
             table = PairTable.of(pairs)
-            write_pairs(table, path / PAIRS)
-            write_columns(table, path / COLUMNS)
-            if variances is not None:
-                write_table(pa.table({"variance": variances}), path / VARIANCES)
+            write_data(path, table, variances)
             manifest = manifest.with_data(run_id=new_run_id())
             store = cls(path, manifest, lock, table)
             if session is None:
@@ -215,15 +212,7 @@ class RunStore:
     @property
     def variances(self) -> FloatArray | None:
         """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
-        path = self.path / VARIANCES
-        try:
-            with reading(path) as file:
-                variances: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy()
-        except FileNotFoundError:
-            return None
-        except (OSError, InputError, KeyError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
-        return variances
+        return read_variances(self.path, len(self.space))
 
     @cached_property
     def pairs(self) -> PairTable:
@@ -402,6 +391,30 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
     if place.parent == run:
         return StorageError(f"{error}, which takes back what came since and is safe in {place}")
     return StorageError(f"{error}. What came since is safe in {place}: move it to {run / RESCUED} before that")
+
+
+def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> None:
+    """Write what a new run is made of; ``variances``: those that the scheduler begins with. OSError if the disk refuses."""
+    (run / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+    write_pairs(pairs, run / PAIRS)
+    write_columns(pairs, run / COLUMNS)
+    if variances is not None:
+        write_table(pa.table({"variance": variances}), run / VARIANCES)
+
+
+def read_variances(run: Path, arms: int) -> FloatArray | None:
+    """The variances that the scheduler of ``run`` began with, shape (K,); None if with none. StorageError for damage."""
+    path = run / VARIANCES
+    try:
+        with reading(path) as file:
+            found: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy().astype(np.float64)
+    except FileNotFoundError:
+        return None
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
+    if len(found) != arms or not (np.isfinite(found) & (found >= 0)).all():
+        raise StorageError(f"{path}: holds no variance of each score of its run; restore it from a copy")
+    return found
 
 
 def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
