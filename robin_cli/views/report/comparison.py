@@ -26,7 +26,7 @@ from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import charts_of, headline_of
 from robin_cli.views.status import spent_of_budget, standing
@@ -82,6 +82,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
                 View("B higher", "A − B", "below", 0),
             ],
             lambda some: texts_of_shared(a, b, what[some]) if of_pairs else texts_of_prompts(found, what[some]),
+            WORDS[a.manifest.kind.name],
         ),
     )
 
