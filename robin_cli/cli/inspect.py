@@ -1,13 +1,11 @@
-"""robin status, runs, export, render and parse: looking at what is there; nothing here asks a judge."""
+"""robin status, runs and export: looking at what is there."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,9 +43,6 @@ _FOR = {
 }
 """What each option of ``robin export`` is for that is not for all."""
 
-_RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
-_RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
-
 
 app = typer.Typer()
 
@@ -76,19 +71,17 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
-    from robin_cli.render.files import check_output
     from robin_cli.render.json import print_json
     from robin_cli.views.run_list import run_table, runs_in
 
     given = settings_of_rows(ctx, by_flags_alone=True)
-    check_output(given.format, given.output)
     found = runs_in(folder)
     for_people = given.format in {None, "table"} and given.output is None
     if json:
         print_json(*found)
     elif found or not for_people:
         top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
-        show([run_table(found)], given, {}, say, for_people=for_people, top=top)
+        show([run_table(found)], given, say, for_people=for_people, top=top)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
 
@@ -146,13 +139,10 @@ def export(
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
-    from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import files_read_by
-    from robin_cli.storage.manifest import settings_of
     from robin_cli.views.messages import messages_for
 
-    given = settings_of_rows(ctx)
-    check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
+    given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():
@@ -164,24 +154,19 @@ def export(
     if push is not None:
         push(table)
     else:
-        show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
+        show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
 
 def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
     """What is asked for, by the ``options`` that are for some of it."""
     from robin_cli.goals.found import View
-    from robin_cli.goals.making import goal_of_run
-    from robin_cli.goals.tables.judgments import judgment_table
-    from robin_cli.storage.reader import read_run
+    from robin_cli.goals.making import table_of_run
 
-    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
-        return judgment_table(run)
     for_people, by_length = given.format == "table", options.pop("length-control")
     view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
-    data = read_run(run)
-    table = goal_of_run(data).found(data).table(what, view)
+    table = table_of_run(run, what, view)
     if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
         notify("--labels reads no .xlsx: save it as .csv once it is filled in")
     return table
@@ -203,87 +188,3 @@ def _pushing(
         raise InputError(f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out")
     check_hub(name)
     return partial(push, name=name, config=what.value, public=public, notify=notify)
-
-
-@app.command(
-    cls=opt.taking(lambda each: each.name in _RENDERED),
-    epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
-)
-def render(
-    ctx: typer.Context,
-    data: Annotated[
-        list[str],
-        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
-    ],
-    pair: Annotated[str, typer.Option(help="The pair's id; of a comparison the comparison's.", show_default=False)],
-) -> None:
-    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
-
-    With --pairwise these are two questions: the same responses in both orders.
-    """
-    import orjson
-
-    from robin_cli.datasets.comparisons import load_comparisons
-    from robin_cli.datasets.pairs import load_pairs
-    from robin_cli.goals.checks import check_pairwise
-    from robin_cli.model.errors import InputError
-    from robin_cli.runner.inputs import prompts_of
-    from robin_cli.settings.reading import load_settings
-
-    config = load_settings(ctx.obj, None)
-    check_pairwise(config)
-    prompts = prompts_of(config)
-    read: Callable[..., Any] = load_pairs
-    if config.pairwise:
-        read = partial(load_comparisons, reference=config.reference, wants_best=config.decide is not None)
-    dataset = read(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
-    pairs = dataset.pairs
-    found = next((each for each in pairs if each.pair_id == pair), None)
-    if found is None:
-        raise InputError(
-            f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
-        )
-    prompts.check_references([found])
-    for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
-        for message in prompts.messages(found, name, number):
-            _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
-        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
-            _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
-
-
-def _print_part(title: str, content: str) -> None:
-    from robin_cli.render.text import plain
-
-    text = f"[{title}]\n{content}\n\n"
-    if sys.stdout.isatty():  # there text from the data must not act
-        print(plain(text), end="")
-    else:  # what would be sent, to the letter
-        sys.stdout.buffer.write(text.encode())
-
-
-@app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")
-def parse(
-    file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
-    scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
-    answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
-    pairwise: Annotated[
-        bool, typer.Option("--pairwise", help="Read verdicts on two responses: A, B or tie; the scale says nothing.")
-    ] = False,
-    no_ties: Annotated[bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")] = False,
-) -> None:
-    """Run the rating parser over judge outputs, a JSON object a line."""
-    from robin_cli.model.errors import InputError
-    from robin_cli.views.parsing import parse_lines
-
-    if no_ties and not pairwise:
-        raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
-    read = partial(parse_lines, answer_format=answer_format, pairwise=pairwise, ties=not no_ties)
-    if file == "-":
-        read(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115  # closed below; only opening it is a user's error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
-    with stream:
-        read(stream, file, scale, sys.stdout.buffer)

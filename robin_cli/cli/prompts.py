@@ -1,0 +1,98 @@
+"""robin render and robin parse: what a judge is shown, and how its answers are read; nothing here asks one."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robin_cli.cli import options as opt
+
+_RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
+_RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
+
+app = typer.Typer()
+
+
+@app.command(
+    cls=opt.taking(lambda each: each.name in _RENDERED),
+    epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
+)
+def render(
+    ctx: typer.Context,
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
+    ],
+    pair: Annotated[str, typer.Option(help="The pair's id; of a comparison the comparison's.", show_default=False)],
+) -> None:
+    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
+
+    With --pairwise these are two questions: the same responses in both orders.
+    """
+    import orjson
+
+    from robin_cli.goals.checks import check_pairwise
+    from robin_cli.model.errors import InputError
+    from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.settings.reading import load_settings
+
+    config = load_settings(ctx.obj, None)
+    check_pairwise(config)
+    prompts = prompts_of(config)
+    dataset = pairs_of(replace(config, data=tuple(data), limit=None), prompts, lambda _line: None)
+    pairs = dataset.pairs
+    found = next((each for each in pairs if each.pair_id == pair), None)
+    if found is None:
+        raise InputError(
+            f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
+        )
+    prompts.check_references([found])
+    for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
+        for message in prompts.messages(found, name, number):
+            _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
+        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
+            _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
+
+
+def _print_part(title: str, content: str) -> None:
+    from robin_cli.render.text import plain
+
+    text = f"[{title}]\n{content}\n\n"
+    if sys.stdout.isatty():  # there text from the data must not act
+        print(plain(text), end="")
+    else:  # what would be sent, to the letter
+        sys.stdout.buffer.write(text.encode())
+
+
+@app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")
+def parse(
+    file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
+    scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
+    answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
+    pairwise: Annotated[
+        bool, typer.Option("--pairwise", help="Read verdicts on two responses: A, B or tie; the scale says nothing.")
+    ] = False,
+    no_ties: Annotated[bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")] = False,
+) -> None:
+    """Run the rating parser over judge outputs, a JSON object a line."""
+    from robin_cli.model.errors import InputError
+    from robin_cli.views.parsing import parse_lines
+
+    if no_ties and not pairwise:
+        raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
+    read = partial(parse_lines, answer_format=answer_format, pairwise=pairwise, ties=not no_ties)
+    if file == "-":
+        read(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115  # closed below; only opening it is a user's error
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    with stream:
+        read(stream, file, scale, sys.stdout.buffer)
