@@ -27,7 +27,7 @@ from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.ranking import ranking
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
-from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
@@ -76,7 +76,7 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
     names = [f"s{each:02}" for each in range(systems)]
     space = ArmSpace([str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS)
     named = [(names[low], names[high]) for low, high in couples.tolist()]
-    return matches_by(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
+    return matches_of(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def pairwise_scores(
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
-    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), matches_of_run(run)
+    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
     rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
@@ -72,7 +72,7 @@ def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
     Raises:
         NotConnected: no chain of comparisons that have a preference leads from some systems to others.
     """
-    matches = matches_of_run(run)
+    matches = run.matches
     lengths = lengths_of(run) if by_length else None
     return ranking(
         preferences_of(run),
@@ -89,13 +89,6 @@ def lengths_of(run: RunData) -> FloatArray:
     table = run.pairs.table
     lengths = [[len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)]
     return np.array(lengths, dtype=np.float64).reshape(2, -1).T
-
-
-def matches_of_run(run: RunData) -> Matches:
-    """What the comparisons of a pairwise run are of."""
-    if run.matches is None:
-        raise ValueError(f"{run.path} is no pairwise run")
-    return run.matches
 
 
 def _log_evidence(run: RunData, arms: IntArray, preference: FloatArray, error_rate: float) -> FloatArray:
@@ -171,7 +164,7 @@ class PairwiseResults:
 
 def pairwise_results(run: RunData) -> PairwiseResults:
     """All results of the pairwise run ``run`` as it stands; intervals hold with 95 %, each for itself."""
-    matches = matches_of_run(run)
+    matches = run.matches
     return PairwiseResults(
         pairwise_scores(run),
         matches,
@@ -188,7 +181,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
     Args:
         by_length: take out of strengths and win rates what preferences go by length.
     """
-    matches = matches_of_run(run)
+    matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(np.int64)

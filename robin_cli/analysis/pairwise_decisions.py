@@ -133,8 +133,6 @@ class DuelVerdicts:
 
 def run_best(run: RunData) -> Best:
     """The best responses of a pairwise run made with --decide best."""
-    if run.matches is None:
-        raise ValueError(f"{run.path} is no pairwise run")
     settings = run.manifest.settings
     return best_responses(
         run.matches,

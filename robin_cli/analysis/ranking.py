@@ -109,9 +109,7 @@ class Ranking:
     Attributes:
         strength: natural logarithm, mean 0; see :mod:`robin_cli.model.bradley_terry`.
         ci_low, ci_high: 1 − α interval of each strength for itself, for prompts like these.
-        rank: 1 is the best; equal strengths share the better rank.
         rank_low, rank_high: the ranks that are not ruled out, of each system with at least 1 − α.
-        n: comparisons of each system that have a preference.
         win_rate: probability that it is preferred to another system, each of the others alike, by the model.
         win_low, win_high: 1 − α interval of that.
         difference_error: the standard error of each difference of strengths, shape (m, m).
@@ -129,10 +127,8 @@ class Ranking:
     strength: FloatArray
     ci_low: FloatArray
     ci_high: FloatArray
-    rank: IntArray
     rank_low: IntArray
     rank_high: IntArray
-    n: IntArray
     win_rate: FloatArray
     win_low: FloatArray
     win_high: FloatArray
@@ -145,6 +141,11 @@ class Ranking:
     n_without: int
     n_prompts: int
     is_bounded: bool
+
+    @property
+    def rank(self) -> IntArray:
+        """1 is the best; equal strengths share the better rank."""
+        return 1 + np.asarray((self.strength[None] > self.strength[:, None] + _EQUAL).sum(axis=1))
 
 
 def ranking(
@@ -170,15 +171,7 @@ def ranking(
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others; it says from which.
     """
-    between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
-    votes = _votes_of(preference[between], system[between], prompt[between], systems)
-    unit = 0.0
-    if lengths is not None and len(votes.y):
-        longer = (lengths[:, 0] - lengths[:, 1])[between].astype(np.float64)
-        # About 0 and not about their mean: which of the two responses is called A says nothing.
-        unit = math.sqrt(float(np.mean(longer**2)))
-        controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
-        votes = controlled if _is_told_apart(controlled) else votes
+    votes, unit = _votes_of(preference, system, prompt, systems, lengths)
     fitted = _fitted(votes)
     errors = _errors(fitted, CHOSEN if were_chosen else 1.0)
     strength = fitted.values[:systems]
@@ -187,34 +180,21 @@ def ranking(
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (strength[:, None] - strength[None]) / np.sqrt(variance)
     p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
-    says_no_more_than_votes = systems == 2 and votes.covariate is None
-    if says_no_more_than_votes:
-        p[:] = probability_beyond(
-            clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt), 0.0, 1.0, at=0.5
-        )
-    np.fill_diagonal(p, np.nan)
-    differs = holm_by_row(p) < alpha
     rates = partial(_win_rates, votes, alpha)
     low, high = strength - half[:systems], strength + half[:systems]
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
-    if says_no_more_than_votes:
-        of_two = rates([0, 1])
-        win_rate, win_low, win_high = (
-            np.array([each[0, 1], each[1, 0]]) for each in (of_two.rate, of_two.ci_low, of_two.ci_high)
-        )
+    if systems == 2 and votes.covariate is None:  # the model says no more than the votes
+        p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
-    covariate = None
-    if lengths is not None:
-        of_length = math.nan if votes.covariate is None else float(fitted.values[-1])
-        covariate = Covariate(LENGTH, of_length, of_length - float(half[-1]), of_length + float(half[-1]), unit)
+    np.fill_diagonal(p, np.nan)
+    differs = holm_by_row(p) < alpha
+    of_length, reach = math.nan if votes.covariate is None else float(fitted.values[-1]), float(half[-1])
     return Ranking(
         strength,
         low,
         high,
-        rank=1 + (strength[None] > strength[:, None] + _EQUAL).sum(axis=1),
         rank_low=1 + (differs & (t < 0)).sum(axis=1),
         rank_high=systems - (differs & (t > 0)).sum(axis=1),
-        n=np.bincount(np.concatenate([votes.a, votes.b]), minlength=systems),
         win_rate=win_rate,
         win_low=win_low,
         win_high=win_high,
@@ -222,12 +202,19 @@ def ranking(
         freedom=errors.freedom_apart,
         p=p,
         rates=rates,
-        covariate=covariate,
+        covariate=None if lengths is None else Covariate(LENGTH, of_length, of_length - reach, of_length + reach, unit),
         n_comparisons=len(votes.y),
         n_without=int(np.isnan(preference).sum()),
         n_prompts=votes.prompts,
         is_bounded=fitted.is_bounded,
     )
+
+
+def _of_two(votes: _Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
+    """p of two systems, and the win rate of each with its ends."""
+    of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
+    of_each = [np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)]
+    return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +286,21 @@ class _Votes:
         )
 
 
-def _votes_of(y: FloatArray, system: IntArray, prompt: IntArray, systems: int) -> _Votes:
-    """Each comparison once."""
-    prompts, number = np.unique(prompt, return_inverse=True)
-    return _Votes(y, system[:, 0], system[:, 1], np.ones(len(y)), np.asarray(number), len(prompts), systems)
+def _votes_of(
+    preference: FloatArray, system: IntArray, prompt: IntArray, systems: int, lengths: FloatArray | None
+) -> tuple[_Votes, float]:
+    """Each comparison of two systems once, with the length as a covariate where it says something; and the length's unit."""
+    between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
+    y, (a, b) = preference[between], system[between].T
+    prompts, number = np.unique(prompt[between], return_inverse=True)
+    votes = _Votes(y, a, b, np.ones(len(y)), np.asarray(number), len(prompts), systems)
+    if lengths is None or not len(y):
+        return votes, 0.0
+    longer = (lengths[:, 0] - lengths[:, 1])[between].astype(np.float64)
+    # About 0 and not about their mean: which of the two responses is called A says nothing.
+    unit = math.sqrt(float(np.mean(longer**2)))
+    controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
+    return controlled if _is_told_apart(controlled) else votes, unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
         "certified": decided.certified,
     }
     if task.group is not None:
-        columns["group"] = Named(run.group_names, task.group[run.space.pair[scores.arm]])
+        columns["group"] = Named(run.pairs.group_names, task.group[run.space.pair[scores.arm]])
     return replace(scores, columns=columns, decided=decided)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from robin_cli.analysis.intervals import sum_intervals
 from robin_cli.analysis.paired import by_prompt
@@ -19,53 +19,15 @@ from robin_cli.storage.pair_files import read_numbers
 from robin_cli.storage.reader import RunData
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """What two runs, A and B, say of what both rate: shape (rows,) each, in A's order.
-
-    Attributes:
-        what: the pair by its place in A; of systems the prompt by its number.
-        attribute: by its place in A.
-        a, b, n_a, n_b: the scores and how many ratings each has; 0 where that is not known.
-        low, high: the ends of the interval for A − B, at least 95 %, each row for itself; nan where there is none.
-        alone: how many scores only A, and only B, has.
-    """
-
-    what: IntArray
-    attribute: IntArray
-    a: FloatArray
-    b: FloatArray
-    n_a: IntArray
-    n_b: IntArray
-    low: FloatArray
-    high: FloatArray
-    alone: tuple[int, int] = (0, 0)
-
-    @property
-    def difference(self) -> FloatArray:
-        """A − B."""
-        return self.a - self.b
-
-    @property
-    def apart(self) -> NDArray[np.bool_]:
-        """Where the interval does not contain 0."""
-        return (self.low > 0) | (self.high < 0)
-
-    def __len__(self) -> int:
-        return len(self.what)
-
-    def by_attribute(self) -> Iterator[tuple[int, SideBySide]]:
-        """Yield each attribute by itself: a mean over attributes, perhaps of different scales, says nothing."""
-        arrays = [each.name for each in fields(self) if each.name != "alone"]
-        for attribute in np.unique(self.attribute).tolist():
-            mine = self.attribute == attribute
-            yield attribute, replace(self, **{name: getattr(self, name)[mine] for name in arrays})
+def _of_each(a: RunData, b: RunData, name: str) -> tuple[IntArray, IntArray]:
+    """The number of each pair's ``name`` in both runs: equal ones have the same."""
+    of_a, of_b = np.split(read_numbers([a.path, b.path], name), [len(a.pair_ids)])
+    return of_a, of_b
 
 
 def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArray, IntArray]:
     """Return the places in ``a``, rising, and in ``b`` of the pairs that both have, or of what ``name`` they have in common."""
-    of_a, of_b = np.split(read_numbers([a.path, b.path], name), [len(a.pair_ids)])
-    _, at_a, at_b = np.intersect1d(of_a, of_b, return_indices=True)
+    _, at_a, at_b = np.intersect1d(*_of_each(a, b, name), return_indices=True)
     order = np.argsort(at_a)
     return at_a[order], at_b[order]
 
@@ -73,12 +35,17 @@ def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArra
 def changed_pairs(a: RunData, b: RunData) -> int:
     """Return how many pairs of both have other texts in ``b`` than in ``a``."""
     at_a, at_b = shared_pairs(a, b)
-    texts = [np.split(read_numbers([a.path, b.path], name), [len(a.pair_ids)]) for name in ("prompt", "response")]
+    texts = [_of_each(a, b, name) for name in ("prompt", "response")]
     return int(np.any([of_a[at_a] != of_b[at_b] for of_a, of_b in texts], axis=0).sum())
 
 
-def side_by_side(a: RunData, b: RunData) -> SideBySide:
-    """Return the scores that both runs have, by pair and attribute."""
+def side_by_side(a: RunData, b: RunData) -> pa.Table:
+    """Return the scores that both runs have, a row a pair and attribute in A's order.
+
+    Columns are ``what``, the pair by its place in A; ``attribute``; ``a``, ``b``, ``n_a`` and ``n_b``, the scores and how many
+    ratings each has; ``difference``, A − B; ``ci_low`` and ``ci_high``, its interval, at least 95 %, each row for itself; and
+    ``differ``: whether that leaves 0 out.
+    """
     mine, theirs = told_scores(a), told_scores(b)
     at_a, at_b = shared_pairs(a, b)
     names = [name for name in a.space.attributes if name in b.space.attributes]
@@ -87,16 +54,20 @@ def side_by_side(a: RunData, b: RunData) -> SideBySide:
         for run, scores, at in ((a, mine, at_a), (b, theirs, at_b))
     )
     low, high = _intervals(a, b, rows_a, rows_b)
-    return SideBySide(
-        a.space.pair[mine.arm[rows_a]].astype(np.int64),
-        a.space.attribute[mine.arm[rows_a]].astype(np.int64),
-        mine.numbers("score")[rows_a],
-        theirs.numbers("score")[rows_b],
-        mine.numbers("n")[rows_a].astype(np.int64),
-        theirs.numbers("n")[rows_b].astype(np.int64),
-        low,
-        high,
-        (len(mine) - len(rows_a), len(theirs) - len(rows_b)),
+    of_a, of_b = mine.numbers("score")[rows_a], theirs.numbers("score")[rows_b]
+    return pa.table(
+        {
+            "what": np.repeat(at_a, len(names)),
+            "attribute": names * len(at_a),
+            "a": of_a,
+            "b": of_b,
+            "difference": of_a - of_b,
+            "ci_low": low,
+            "ci_high": high,
+            "n_a": mine.numbers("n")[rows_a].astype(np.int64),
+            "n_b": theirs.numbers("n")[rows_b].astype(np.int64),
+            "differ": (low > 0) | (high < 0),
+        }
     )
 
 
@@ -115,17 +86,16 @@ def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tu
     return low, high
 
 
-def prompts_side_by_side(found: Compared) -> SideBySide:
-    """Return the scores of two systems by prompt and attribute, of what both answered."""
-    listed = []
-    places = found.runs[0].space.attributes
+def prompts_side_by_side(found: Compared) -> pa.Table:
+    """Return the scores of two systems of what both answered, a row a prompt, ``what`` by its number, and attribute."""
+    tables = []
     for name, (one,) in found.differences.items():
-        sides = [by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2)]
-        none, nothing = np.full(one.n_prompts, np.nan), np.zeros(one.n_prompts, dtype=np.int64)
-        place = np.full(one.n_prompts, places.index(name))
-        listed.append((one.prompts, place, *sides, nothing, nothing, none, none))
-    what, attribute, of_a, of_b, n_a, n_b, low, high = map(np.concatenate, zip(*listed, strict=True))
-    return SideBySide(what, attribute, of_a, of_b, n_a, n_b, low, high)
+        of_a, of_b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
+        names = [name] * one.n_prompts
+        tables.append(
+            pa.table({"what": one.prompts, "attribute": names, "a": of_a, "b": of_b, "difference": of_a - of_b})
+        )
+    return pa.concat_tables(tables)
 
 
 _COMMON = "have no pair and attribute in common"

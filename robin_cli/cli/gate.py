@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,32 @@ from robin_cli.cli import options as opt
 from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 app = typer.Typer()
+
+_option = partial(typer.Option, show_default=False)
+Require = Annotated[
+    list[str],
+    _option(
+        help="mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER, A and B being systems "
+        "of the run or two runs; also with >, <=, <; may be given again.",
+        metavar="REQUIREMENT",
+    ),
+]
+ErrorRate = Annotated[float, typer.Option(help="How often a verdict on a requirement may be wrong.", metavar="D")]
+Margin = Annotated[
+    float | None,
+    _option(
+        help="In share and all: a pair whose mean is so near its threshold counts either way. (default: 1/40 of the scale)",
+        metavar="E",
+    ),
+]
+By = Annotated[
+    str | None,
+    _option(help="Column that says which system answered, for compare. (default: system)", metavar="COLUMN"),
+]
+Junit = Annotated[str | None, _option(help="Write JUnit XML, a test case a requirement.", metavar="FILE")]
+Summary = Annotated[
+    str | None, _option(help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE")
+]
 
 
 @app.command(
@@ -20,44 +46,13 @@ app = typer.Typer()
 def gate(
     ctx: typer.Context,
     run: opt.Run,
-    require: Annotated[
-        list[str],
-        typer.Option(
-            help="mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER, A and B being "
-            "systems of the run or two runs; also with >, <=, <; may be given again.",
-            metavar="REQUIREMENT",
-            show_default=False,
-        ),
-    ],
-    error_rate: Annotated[
-        float, typer.Option(help="How often a verdict on a requirement may be wrong.", metavar="D")
-    ] = 0.05,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            help="In share and all: a pair whose mean is so near its threshold counts either way. (default: 1/40 of the scale)",
-            metavar="E",
-            show_default=False,
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says which system answered, for compare. (default: system)",
-            metavar="COLUMN",
-            show_default=False,
-        ),
-    ] = None,
-    junit: Annotated[
-        str | None, typer.Option(help="Write JUnit XML, a test case a requirement.", metavar="FILE", show_default=False)
-    ] = None,
-    summary: Annotated[
-        str | None,
-        typer.Option(
-            help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE", show_default=False
-        ),
-    ] = None,
-    json: opt.Json = False,
+    require: Require,
+    error_rate: ErrorRate = 0.05,
+    margin: Margin = None,
+    by: By = None,
+    junit: Junit = None,
+    summary: Summary = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say whether a run meets requirements: pass (exit 0), fail (5), or not settled by its ratings (6)."""
     import math
@@ -66,16 +61,7 @@ def gate(
     from robin_cli.render.files import check_output, write_text
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
-    from robin_cli.views.gate import (
-        EXIT_CODES,
-        check_outputs,
-        facts_of,
-        gated,
-        junit_of,
-        lines_of,
-        markdown_of,
-        requirement_table,
-    )
+    from robin_cli.views import gate as views
 
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"--error-rate {error_rate:g}: lies between 0 and 1, as 0.05")
@@ -83,20 +69,19 @@ def gate(
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     given = settings_of_rows(ctx, by_flags_alone=True)
     check_output(given.format, given.output)
-    is_plain = given.format is None and given.output is None
-    rows = {} if is_plain else {"-o" if given.output else "--format": given.output or "-"}
-    check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
-    found = gated(run, require, margin=margin, error_rate=error_rate, by=by)
+    rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
+    views.check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
+    found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
+    say: Any = partial(typer.echo, err=True)
     for line in found.notes:
-        typer.echo(one_line(line), err=True)
-    if junit is not None:
-        write_text("--junit", junit, junit_of(found))
-    if summary is not None:
-        write_text("--summary", summary, markdown_of(found))
+        say(one_line(line))
+    for flag, name, made in (("--junit", junit, views.junit_of), ("--summary", summary, views.markdown_of)):
+        if name is not None:
+            write_text(flag, name, made(found))
     if json:
-        print_json(facts_of(found))
-    elif not is_plain:
-        show([requirement_table(found)], given, {}, partial(typer.echo, err=True), for_people=given.format == "table")
+        print_json(views.facts_of(found))
+    elif rows:
+        show([views.requirement_table(found)], given, {}, say, for_people=given.format == "table")
     elif "-" not in {junit, summary}:
-        typer.echo("\n".join(lines_of(found)))
-    raise typer.Exit(EXIT_CODES[found.state])
+        typer.echo("\n".join(views.lines_of(found)))
+    raise typer.Exit(views.EXIT_CODES[found.state])

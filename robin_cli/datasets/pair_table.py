@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.datasets.spool import Spool
-from robin_cli.datasets.texts import Texts, numbered_texts, numbers_of
+from robin_cli.datasets.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
@@ -48,16 +48,20 @@ class PairTable(Sequence[Pair]):
     """
 
     def __init__(
-        self, pairs: Spool, columns: Callable[[], pa.Table] | None = None, renamed: Renamed | None = None
+        self, pairs: Callable[[], Spool], columns: Callable[[], pa.Table] | None = None, renamed: Renamed | None = None
     ) -> None:
-        self._pairs = pairs
+        self._read_pairs = pairs
         self._columns = columns or (lambda: pa.table({}))
         self._renamed = renamed or {}
 
-    @classmethod
-    def of(cls, pairs: Iterable[Pair]) -> PairTable:
+    @cached_property
+    def _pairs(self) -> Spool:
+        return self._read_pairs()
+
+    @staticmethod
+    def of(pairs: Iterable[Pair]) -> PairTable:
         """Pairs of any kind, taken over."""
-        if isinstance(pairs, cls):
+        if isinstance(pairs, PairTable):
             return pairs
         growing = GrowingTable()
         rest = iter(pairs)
@@ -67,7 +71,7 @@ class PairTable(Sequence[Pair]):
 
     def with_ratings(self, renamed: Renamed) -> PairTable:
         """The same pairs with the human ratings of other names, too: ``renamed`` says whose each is."""
-        return PairTable(self._pairs, lambda: self.columns, {**self._renamed, **renamed})
+        return PairTable(lambda: self._pairs, lambda: self.columns, {**self._renamed, **renamed})
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -124,13 +128,27 @@ class PairTable(Sequence[Pair]):
     @cached_property
     def groups(self) -> IntArray:
         """Which group each pair is of, shape (pairs,), numbered as they first appear: by name, or else by prompt."""
-        return numbers_of(self.texts(GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"))
+        return numbers_of(self.texts(self._grouped_by))
+
+    @cached_property
+    def group_names(self) -> Texts:
+        """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
+        by = self._grouped_by
+        return names_of(self.texts(by), self.groups, str if by == GROUP_COLUMN else name_of)
+
+    @property
+    def _grouped_by(self) -> str:
+        return GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"
 
     @property
     def systems(self) -> list[Value | None]:
         """Which system each pair's response is of, as far as the data says it."""
-        there = SYSTEM_COLUMN in self.columns.column_names
-        return self.columns[SYSTEM_COLUMN].to_pylist() if there else [None] * len(self)
+        return self.column(SYSTEM_COLUMN)
+
+    def column(self, name: str) -> list[Value | None]:
+        """What each pair has in a further column; None where it has nothing."""
+        there = name in self.columns.column_names
+        return self.columns[name].to_pylist() if there else [None] * len(self)
 
     @cached_property
     def attributes(self) -> Sequence[str]:
@@ -255,7 +273,7 @@ class GrowingTable:
     def __getitem__(self, at: int) -> Pair:
         batch, row = self._further.at(at)
         columns = {name: value for name, value in batch.slice(row, 1).to_pylist()[0].items() if value is not None}
-        return replace(PairTable(self._pairs)[at], columns=columns)
+        return replace(self.table()[at], columns=columns)
 
     def extend(self, pairs: Sequence[Pair]) -> None:
         """Add pairs."""
@@ -278,7 +296,7 @@ class GrowingTable:
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """All of them; ``without`` the further columns of these names."""
-        return PairTable(self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
+        return PairTable(lambda: self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
 
 
 def _some(pairs: Iterator[Pair]) -> list[Pair]:

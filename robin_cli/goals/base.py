@@ -13,7 +13,6 @@ import numpy as np
 from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import Arms, FloatArray, IntArray
-from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import things_rated
@@ -23,6 +22,7 @@ from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 from robin_cli.planning.stopping import StoppingRule, Verdicts
 from robin_cli.policies.base import DEFAULT_MARGIN, Setup
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 Fact = tuple[str, str]
@@ -104,38 +104,6 @@ class Watch(ABC):
         """Return how the run stands, for displays; ``arms`` may change meanwhile."""
 
 
-class Source(Protocol):
-    """What goals are made from: the settings of a run, its arms, and what its data say, which is read where a goal asks.
-
-    Attributes:
-        own: the run's own settings, by name.
-    """
-
-    @property
-    def own(self) -> Mapping[str, Any]: ...
-    @property
-    def space(self) -> ArmSpace: ...
-    @property
-    def is_pairwise(self) -> bool:
-        """Whether calls compare two responses."""
-
-    @property
-    def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
-
-    @property
-    def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,)."""
-
-    @property
-    def systems(self) -> Systems:
-        """Which system answered each pair."""
-
-    @property
-    def matches(self) -> Matches:
-        """What the comparisons of a pairwise run are of."""
-
-
 class Goal(ABC):
     """What a user wants to know of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
 
@@ -165,7 +133,7 @@ class Goal(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
 
     @property
@@ -229,6 +197,15 @@ class Goal(ABC):
                 f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
                 f"with --limit {max(1, budget // space.arms_per_pair)}"
             )
+
+    def across(self, part: IntArray) -> str:
+        """Return what a user should know of a run that is put together of parts; "" for nothing.
+
+        Args:
+            part: of which one each pair is, shape (pairs,).
+        """
+        del part
+        return ""
 
     def caution(self, budget: int) -> str:
         """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""

@@ -7,12 +7,13 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from robin_cli.goals import own
-from robin_cli.goals.base import Goal, Source
-from robin_cli.goals.sources import Kept, Wanted
+from robin_cli.goals import own as goals
+from robin_cli.goals.base import Goal
+from robin_cli.goals.sources import Wanted
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.settings.table import Settings
+from robin_cli.questions.inquiry import Inquiry
+from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.reader import RunData
 from robin_cli.storage.store import RunStore
 
@@ -20,22 +21,22 @@ from robin_cli.storage.store import RunStore
 @cache
 def known_goals() -> Sequence[type[Goal]]:
     """Return all goals, which are found in ``own/``; the usual one last."""
-    names = [f"{own.__name__}.{each.name}" for each in iter_modules(own.__path__)]
+    names = [f"{goals.__name__}.{each.name}" for each in iter_modules(goals.__path__)]
     found = [(name, kind) for name in names for kind in vars(import_module(name)).values()]
-    goals = [
+    there = [
         kind for name, kind in found if isinstance(kind, type) and issubclass(kind, Goal) and kind.__module__ == name
     ]
-    return sorted(goals, key=lambda kind: kind.is_usual)
+    return sorted(there, key=lambda kind: kind.is_usual)
 
 
-def goal_of(source: Source) -> Goal:
+def goal_of(source: Inquiry) -> Goal:
     """Return the goal that ``source`` asks for. InputError, StorageError: as its goal says."""
     return next(goal for kind in known_goals() if (goal := kind.of(source)) is not None)
 
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
     """Return the goal of a run that was read, or is open. StorageError where its data cannot be read."""
-    return goal_of(Kept(run.path, run.manifest, run.space))
+    return goal_of(run.inquiry)
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]) -> Goal:
@@ -47,4 +48,5 @@ def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     Raises:
         InputError: what cannot be decided or compared with these data.
     """
-    return goal_of(Wanted(settings, space, pairs, notify))
+    own = {name: getattr(settings, name) for name in TABLE} | {"objective": settings.wanted_objective}
+    return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))

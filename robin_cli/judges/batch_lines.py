@@ -25,10 +25,10 @@ from robin_cli.judges.bodies import TooLong
 from robin_cli.judges.replies import (
     Completion,
     Problem,
+    classify,
     code_and_message,
-    completion_of,
     error_in_200,
-    problem_of,
+    number,
     read_completion,
     read_json,
     too_long,
@@ -95,21 +95,19 @@ def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
 
 
 def _line(text: bytes, limit: int) -> Line:
-    if len(text) > limit:
-        return Line(_id_in(text), too_long(f"a line of more than {limit:,} bytes"))
+    custom_id: object = None
     try:
+        if len(text) > limit:
+            raise TooLong(f"a line of more than {limit:,} bytes")
         content = read_json(text, limit)
-    except TooLong as error:
-        return Line(_id_in(text), too_long(error))
-    if not isinstance(content, dict):
-        return _broken("no JSON object")
-    custom_id = content.get("custom_id")
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-        return _broken("without custom_id")
-    try:
+        custom_id = content.get("custom_id") if isinstance(content, dict) else None
+        if not isinstance(content, dict) or not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+            how = "without custom_id" if isinstance(content, dict) else "no JSON object"
+            return Line(None, Failure("malformed", f"a line that is broken: {how}"))
         return Line(custom_id, _outcome(content, text, limit), not _is_utf8(text))
-    except TooLong as error:
-        return Line(custom_id, too_long(error))
+    except TooLong as error:  # whose it is: in what JSON holds as a text, quotes are escaped
+        found = _ID.search(text[:_HEAD])
+        return Line(found[1].decode("utf-8", "replace") if found else None, too_long(error))
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -120,53 +118,30 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _broken(how: str) -> Line:
-    return Line(None, Failure("malformed", f"a line that is broken: {how}"))
-
-
-def _id_in(text: bytes) -> str | None:
-    """Whose line it is, where it cannot be read: in what JSON holds as a text, quotes are escaped."""
-    found = _ID.search(text[:_HEAD])
-    return found[1].decode("utf-8", "replace") if found else None
-
-
 def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Problem | None:
     response, error = line.get("response"), line.get("error")
-    if not isinstance(response, dict):
-        return _unanswered(error)
-    body, status = response.get("body"), _status(response.get("status_code"))
+    response = response if isinstance(response, dict) else {}
+    body, status = response.get("body"), int(number(response.get("status_code")) or 0)
+    if isinstance(body, str):
+        body = read_json(body.encode("utf-8", "replace"), limit) or body
     request_id = response.get("request_id")
     headers = {"x-request-id": request_id} if isinstance(request_id, str) else {}
     if 200 <= status < 300 and body:
-        if isinstance(body, str):
-            return read_completion(body.encode("utf-8", "replace"), headers, limit)
-        return completion_of(body, text, headers, limit)
-    if isinstance(body, str):
-        body = read_json(body.encode("utf-8", "replace"), limit) or {"message": body}
+        return read_completion(text, headers, limit, body)
     if status >= 300 and (body or error):
-        said = body or error
-        return problem_of(status, said if isinstance(said, dict | list) else {"message": said}, text, headers)
+        return classify(status, text, headers, body or error)
     return _unanswered(error or body, status)
 
 
-def _unanswered(error: object, status: int = 0) -> Problem | None:
+def _unanswered(error: object, status: int) -> Problem | None:
     """What no HTTP status tells: the batch ended before it, its time was over, or the service failed."""
-    content = error if isinstance(error, dict | list) else {"message": error}
-    code, message = code_and_message(content)
+    code, message = code_and_message(error)
     if code in _NOT_DONE:
         return None
     if code == _TIMEOUT:
         return Failure("timeout", f"timed out within the batch service ({message or code})")
-    problem = error_in_200(content, {})
+    problem = error_in_200(error, {})
     if isinstance(problem, Failure) and problem.reason == "malformed":
-        return Failure(
-            "batch_error", f"failed within the batch service (status {status}: {message or code or 'no message'})"
-        )
+        said = message or code or "no message"
+        return Failure("batch_error", f"failed within the batch service (status {status}: {said})")
     return problem
-
-
-def _status(value: object) -> int:
-    """An HTTP status; 0 for none."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return 0
-    return int(value) if isinstance(value, int) or (value.isdecimal() and len(value) == 3) else 0

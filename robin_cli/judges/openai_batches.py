@@ -7,7 +7,9 @@ unless it is known that the first came to nothing: each batch is paid for.
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,13 +18,12 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from robin_cli.files.local import whole_file
 from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.replies import Stop, classify, code_and_message, is_broke, read_json
+from robin_cli.judges.replies import Stop, classify, code_and_message, read_json
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
@@ -49,7 +50,7 @@ _MOST_HOLD_S = 600.0
 _MOST_ERRORS = 20
 _MOST_PAGES = 1000
 _PAGE = 100
-_WAIT = wait_random_exponential(multiplier=1.0, max=60.0)
+_LONGEST_WAIT_S = 60.0
 _FULL = re.compile(r"enqueued|token_limit_exceeded|(concurrent|active|queued|pending|too many) batch", re.IGNORECASE)
 _OVER = frozenset({"failed", "completed", "expired", "cancelled"})
 _SPELT = {"canceled": "cancelled", "canceling": "cancelling"}
@@ -58,40 +59,27 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Requests of a batch as its service counts them, for people to look at: what was answered is in the files alone."""
-
-    total: int
-    completed: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """A batch as its service tells of it.
 
     Attributes:
         status: validating, in_progress, finalizing, cancelling, and those of ``is_over``; others may come.
+        counts: requests that are done, and all, as its service counts them for people to look at.
         output_file: None where nothing was answered, and at some services on completed batches, too.
         errors: why it was refused at validation, one line each, without secrets.
         metadata: what it was created with; some services drop it.
-        created_at: seconds since 1970 by the service's own clock; so is ``expires_at``.
         is_full: it was refused at validation because too many requests or tokens are enqueued: it may pass later.
-        is_broke: it was refused at validation because the quota or the credit of the account is used up.
     """
 
     id: str
     status: str
-    counts: Counts | None = None
+    counts: tuple[int, int] | None = None
     output_file: str | None = None
     error_file: str | None = None
     input_file: str | None = None
     errors: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    created_at: float | None = None
-    expires_at: float | None = None
     is_full: bool = False
-    is_broke: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -280,35 +268,27 @@ class OpenAIBatches:
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
         """Try until it is no longer a :class:`_MayPass`; EndpointError where it stays one."""
-
-        def stop(state: RetryCallState) -> bool:
-            first_s = PATIENCE_S if self._was_there else FIRST_S
-            most = min(patience_s, first_s, _failure_of(state).patience_s)
-            return max(state.idle_for, state.seconds_since_start or 0.0) >= most
-
-        def notice(state: RetryCallState) -> None:
-            failure = _failure_of(state)
-            self._notices.once(f"{failure.detail}; trying again", key=f"{failure.status}")
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(_MayPass),
-            stop=stop,
-            wait=_wait,
-            sleep=self._sleep,
-            before_sleep=notice,
-            reraise=True,
-        )
-        try:
-            made: Made = await retrying(attempt)
-        except _MayPass as error:
-            if error.status == 429:
-                raise BatchRefused(error.detail, is_full=True) from None
-            if not self._was_there:
-                self._give_up(
-                    f"{error.detail}; nothing ever came from there: is the service running, and --base-url right?"
-                )
-            self._give_up(f"{error.detail}; nothing else came of trying again: robin resume goes on from here")
-        return made
+        started, slept, wait_s = time.monotonic(), 0.0, 1.0
+        while True:
+            try:
+                return await attempt()
+            except _MayPass as failure:
+                error = failure
+            most_s = min(patience_s, PATIENCE_S if self._was_there else FIRST_S, error.patience_s)
+            if max(slept, time.monotonic() - started) >= most_s:
+                break
+            self._notices.once(f"{error.detail}; trying again", key=f"{error.status}")
+            pause_s = random.uniform(0.0, wait_s)  # noqa: S311  # so that many do not come back together
+            if error.after_s is not None:
+                pause_s = min(error.after_s, _MOST_HOLD_S) + min(pause_s, 1.0)
+            await self._sleep(pause_s)
+            slept, wait_s = slept + pause_s, min(2 * wait_s, _LONGEST_WAIT_S)
+        if error.status == 429:
+            raise BatchRefused(error.detail, is_full=True)
+        came = "nothing else came of trying again: robin resume goes on from here"
+        if not self._was_there:
+            came = "nothing ever came from there: is the service running, and --base-url right?"
+        raise EndpointError(f"{self._base_url}: {error.detail}; {came}")
 
     async def _content(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> dict[str, Any]:
         """The JSON object of a good answer."""
@@ -376,10 +356,7 @@ class OpenAIBatches:
             input_file=_id(content.get("input_file_id")),
             errors=tuple(self._transport.redacted(": ".join(filter(None, each))) for each in said if any(each)),
             metadata=_texts(content.get("metadata")),
-            created_at=_seconds(content.get("created_at")),
-            expires_at=_seconds(content.get("expires_at")),
             is_full=any(_FULL.search(f"{code} {message}") for code, message in said),
-            is_broke=any(is_broke(f"{code} {message}") for code, message in said),
         )
 
     def _give_up(self, why: str) -> NoReturn:
@@ -388,18 +365,6 @@ class OpenAIBatches:
 
 def _malformed(what: str) -> NoReturn:
     raise _MayPass(f"a 200 with {what}", sent=True)
-
-
-def _failure_of(state: RetryCallState) -> _MayPass:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, _MayPass):
-        raise TypeError("only what may pass is tried again")
-    return error
-
-
-def _wait(state: RetryCallState) -> float:
-    after_s, backoff_s = _failure_of(state).after_s, _WAIT(state)
-    return backoff_s if after_s is None else min(after_s, _MOST_HOLD_S) + min(backoff_s, 1.0)
 
 
 def _quoted(name: str) -> str:
@@ -422,17 +387,13 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     return said
 
 
-def _counts(value: object) -> Counts | None:
+def _counts(value: object) -> tuple[int, int] | None:
     if not isinstance(value, dict):
         return None
     counts = [value.get(name) for name in ("total", "completed", "failed")]
     total, completed, failed = (each if isinstance(each, int) and each >= 0 else 0 for each in counts)
-    return Counts(total, completed, failed)
+    return completed + failed, total
 
 
 def _texts(value: object) -> dict[str, str]:
     return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else None

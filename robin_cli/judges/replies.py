@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -99,6 +99,23 @@ _PARAMETERS = {
     "n": _words(r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""),
 }
 _SERVICE_TIER = "service_tier"
+_NO_CREDIT = "the quota or credit of this key is used up ({})"
+_OF_ALL_CALLS = (
+    (_KEY, "the key was refused ({})"),
+    (_BROKE, _NO_CREDIT),
+    (_MODEL, "the model is not known there ({}); check --model"),
+)
+_ENDS = {
+    401: "the key was refused ({}); set a good one in the variable that --api-key-env names",
+    402: "the account is out of credit ({}); add some, then robin resume",
+    403: "the key may not use this model or endpoint ({}); check --model, or take another key",
+    404: "no such model or address ({}); check --model, and --base-url, which often ends in /v1",
+    405: "nothing answers chat completions there ({}); check --base-url",
+}
+_UNKEYED = (
+    "it wants a key, and none was sent ({}); set one in OPENAI_API_KEY, or name the variable that holds it with "
+    "--api-key-env"
+)
 _NO_SYSTEM = _words(
     r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
     r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles"
@@ -127,30 +144,21 @@ _NAME = 200
 """Characters that a name has at most: a model's, a request's, that of the reason why an answer ended."""
 
 
-def read_completion(body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB) -> Completion | Problem:
+def read_completion(
+    body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB, content: object = None
+) -> Completion | Problem:
     """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body.
 
     Args:
         body: of a reply, decompressed.
         headers: names in lower case.
         limit: the longest reply that is read, in bytes. Reading one takes no more than some 20 ms for each MiB of it.
+        content: what was read out of ``body`` already; None: nothing yet.
 
     Raises:
         TooLong: the text of its answers is too long, or it holds so much that reading it would take too long.
     """
-    return completion_of(read_json(body, limit), body, headers, limit)
-
-
-def read_json(body: Body, limit: int) -> object:
-    """What a JSON text holds; None for what is none. TooLong as :func:`read_completion`."""
-    lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
-    if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
-        raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
-    return _json(body)
-
-
-def completion_of(content: object, body: Body, headers: Mapping[str, str], limit: int) -> Completion | Problem:
-    """As :func:`read_completion`, of what was read out of ``body`` already."""
+    content = read_json(body, limit) if content is None else content
     if not isinstance(content, dict):
         return Failure("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
     if content.get("error") or content.get("object") == "error":
@@ -178,45 +186,52 @@ def completion_of(content: object, body: Body, headers: Mapping[str, str], limit
     )
 
 
-def classify(status: int, body: Body, headers: Mapping[str, str]) -> Problem:
-    """What an HTTP error status with this body means for the run."""
+def read_json(body: Body, limit: int) -> object:
+    """What a JSON text holds; None for what is none. TooLong as :func:`read_completion`."""
+    lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
+    if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
+        raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
+    return _json(body)
+
+
+def classify(status: int, body: Body, headers: Mapping[str, str], content: object = None) -> Problem:
+    """What an HTTP error status with this body means for the run; ``content`` as for :func:`read_completion`."""
+    error = _error_in(_json(body) if content is None else content, _excerpt(body))
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
         return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
     if 300 <= status < 400:
         return Stop(
             f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
         )
-    return problem_of(status, _json(body), body, headers)
+    return _problem(status, error, headers)
 
 
-def problem_of(status: int, content: object, body: Body, headers: Mapping[str, str]) -> Problem:
-    """As :func:`classify`, of what was read out of ``body`` already."""
-    error = _error_object(content)
-    return _problem(status, error, _message(error) or _excerpt(body), headers)
+def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
+    """What an error means that no status came with; ``malformed`` where it does not say."""
+    error = _error_in(content, "no message")
+    code = number(error.code)
+    if code is not None and 400 <= code < 600:
+        return _problem(int(code), error, headers)
+    problem = _problem(429 if _BUSY.search(error.words) else 400, error, headers)
+    if isinstance(problem, Failure) and problem.reason == "bad_request":
+        return Failure("malformed", f"a 200 with an error inside: {error.message}")
+    return problem
 
 
-def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mapping[str, str]) -> Problem:
+def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
+    message, after_s = error.message, retry_after_s(headers)
     told = message if message.startswith(str(status)) else f"{status}: {message}"
-    code = " ".join(_name(error.get(name)) for name in ("code", "type"))
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", told)
-    if status in {429, 498} and _NO_ROOM.search(f"{code} {message}") and not _BROKE.search(code):
-        return Failure(NO_ROOM, told, retry_after_s=retry_after_s(headers))
-    if status == 429 and _QUOTA.search(f"{code} {message}"):
-        return Stop(f"the quota or credit of this key is used up ({told})")
+    if status in {429, 498} and _NO_ROOM.search(error.words) and not _BROKE.search(f"{error.code} {error.kind}"):
+        return Failure(NO_ROOM, told, retry_after_s=after_s)
+    if status == 429 and _QUOTA.search(error.words):
+        return Stop(_NO_CREDIT.format(told))
     if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
         return Failure("context_length", told)
-    by_status = {
-        401: f"the key was refused ({told}); set a good one in the variable that --api-key-env names",
-        402: f"the account is out of credit ({told}); add some, then robin resume",
-        403: f"the key may not use this model or endpoint ({told}); check --model, or take another key",
-        404: f"no such model or address ({told}); check --model, and --base-url, which often ends in /v1",
-        405: f"nothing answers chat completions there ({told}); check --base-url",
-    }
-    if status in by_status:
-        return Stop(by_status[status], unkeyed=_unkeyed(told) if status == 401 else "")
+    if status in _ENDS:
+        return Stop(_ENDS[status].format(told), unkeyed=_UNKEYED.format(told) if status == 401 else "")
     if status in {408, 409, 425, 429} or status >= 500:
-        after_s = retry_after_s(headers)
         throttled = status == 429 or (status == 503 and (after_s is not None or _CROWDED.search(message) is not None))
         return Failure(
             "rate_limited" if throttled else f"http_{status}",
@@ -225,14 +240,28 @@ def _problem(status: int, error: Mapping[str, Any], message: str, headers: Mappi
             throttled=throttled,
             overloaded=throttled or status in {503, 529},
         )
-    return _bad_request(status, code, _name(error.get("param")), message, told)
+    return _bad_request(status, error, told)
 
 
-def _unkeyed(told: str) -> str:
-    return (
-        f"it wants a key, and none was sent ({told}); set one in OPENAI_API_KEY, or name the variable that holds it with "
-        "--api-key-env"
-    )
+def _bad_request(status: int, error: _Error, told: str) -> Problem:
+    message, words, param = error.message, error.words, error.param
+    if param == _SERVICE_TIER or (_TIER.search(message) and _NO_TIER.search(words)):
+        return Unsupported(_SERVICE_TIER, told)
+    for pattern, fact in _OF_ALL_CALLS:
+        if pattern.search(words):
+            return Stop(fact.format(told))
+    if _FILTER.search(words):
+        return Failure("filtered", told)
+    if status == 413 or _WINDOW.search(words) or (param not in _PARAMETERS and _TOO_LONG.search(words)):
+        return Failure("context_length", told)
+    if _NO_SYSTEM.search(message):
+        return Unsupported("system", told)
+    refused = param if param in _PARAMETERS else None
+    if refused is None and _REFUSES.search(words):
+        refused = next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
+    if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
+        return Failure("bad_request", f"{told}; lower --max-tokens")
+    return Unsupported(refused, told) if refused else Failure("bad_request", told)
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
@@ -242,10 +271,10 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
     by default the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit
     that has nothing left.
     """
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+    if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
         return max(0.0, milliseconds / 1000)
     value = headers.get("retry-after", "").strip()
-    if (seconds := _number(value)) is not None:
+    if (seconds := number(value)) is not None:
         return max(0.0, seconds)
     if value and (at := _http_date(value)) is not None:
         since = now if now is not None else _http_date(headers.get("date", ""))
@@ -254,7 +283,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
         seconds
         for name in headers
         if name.startswith("x-ratelimit-remaining-")
-        and _number(headers[name]) == 0
+        and number(headers[name]) == 0
         and (seconds := duration_s(headers.get(name.replace("remaining", "reset"), ""))) is not None
     ]
     return max(resets, default=None)
@@ -262,7 +291,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
 
 def duration_s(text: str) -> float | None:
     """``6m0s``, ``1m30s``, ``500ms`` or a plain number of seconds; None if it is none of these."""
-    if (seconds := _number(text)) is not None:
+    if (seconds := number(text)) is not None:
         return max(0.0, seconds)
     text = text.strip()
     if not text or _DURATION.sub("", text):
@@ -287,69 +316,37 @@ def too_long(what: object) -> Failure:
     return Failure("reply_too_long", f"{what}; --max-reply raises the limit", tries=2)
 
 
-def _bad_request(status: int, code: str, param: str, message: str, told: str) -> Problem:
-    said = f"{code} {message}"
-    if param == _SERVICE_TIER or (_TIER.search(message) and _NO_TIER.search(said)):
-        return Unsupported(_SERVICE_TIER, told)
-    for pattern, fact in (
-        (_KEY, f"the key was refused ({told})"),
-        (_BROKE, f"the quota or credit of this key is used up ({told})"),
-        (_MODEL, f"the model is not known there ({told}); check --model"),
-    ):
-        if pattern.search(said):
-            return Stop(fact)
-    if _FILTER.search(said):
-        return Failure("filtered", told)
-    if status == 413 or _WINDOW.search(said) or (param not in _PARAMETERS and _TOO_LONG.search(said)):
-        return Failure("context_length", told)
-    if _NO_SYSTEM.search(message):
-        return Unsupported("system", told)
-    refused = _refused_parameter(said, param, message)
-    if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
-        return Failure("bad_request", f"{told}; lower --max-tokens")
-    return Unsupported(refused, told) if refused else Failure("bad_request", told)
-
-
-def _refused_parameter(said: str, param: str, message: str) -> str | None:
-    if param in _PARAMETERS:
-        return param
-    if not _REFUSES.search(said):
-        return None
-    return next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
-
-
 def code_and_message(content: object) -> tuple[str, str]:
     """What an error says of itself, in any of the dialects; '' for what it does not say."""
-    error = _error_object(content)
-    return _name(error.get("code")), _message(error)
+    error = _error_in(content, "")
+    return error.code, error.message
 
 
-def is_broke(text: str) -> bool:
-    """Whether an error's code and message say that the quota or the credit of the account is used up."""
-    return _BROKE.search(text) is not None
+class _Error(NamedTuple):
+    """What an error says of itself; '' for what it does not say."""
+
+    code: str
+    kind: str
+    param: str
+    message: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.code} {self.kind} {self.message}"
 
 
-def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
-    """What an error means that no status came with; ``malformed`` where it does not say."""
-    error = _error_object(content)
-    message = _message(error) or "no message"
-    code = _number(error.get("code"))
-    if code is not None and 400 <= code < 600:
-        return _problem(int(code), error, message, headers)
-    said = f"{_name(error.get('code'))} {_name(error.get('type'))} {message}"
-    problem = _problem(429 if _BUSY.search(said) else 400, error, message, headers)
-    if isinstance(problem, Failure) and problem.reason == "bad_request":
-        return Failure("malformed", f"a 200 with an error inside: {message}")
-    return problem
-
-
-def _error_object(content: object) -> dict[str, Any]:
+def _error_in(content: object, otherwise: str) -> _Error:
+    """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
     if isinstance(content, list):  # Gemini wraps its error in a list
         content = content[0] if content else None
-    if not isinstance(content, dict):
-        return {}
-    error = content.get("error", content)  # old vLLM and litellm send the error flat
-    return error if isinstance(error, dict) else {"message": error}
+    if isinstance(content, dict):
+        content = content.get("error", content)  # old vLLM and litellm send it flat
+    elif not isinstance(content, str):
+        content = None
+    error = content if isinstance(content, dict) else {"message": content}
+    message = error.get("message")
+    said = _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+    return _Error(_name(error.get("code")), _name(error.get("type")), _name(error.get("param")), said or otherwise)
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
@@ -371,7 +368,7 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("prompt_tokens_details")
-    cost = _number(usage.get("cost"), most=_MOST_COST_USD)  # OpenRouter's own, in dollars
+    cost = number(usage.get("cost"), most=_MOST_COST_USD)  # OpenRouter's own, in dollars
     return Usage(
         prompt_tokens=_tokens(usage.get("prompt_tokens")),
         completion_tokens=_tokens(usage.get("completion_tokens")),
@@ -388,8 +385,8 @@ def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
 
 
 def _tokens(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None or number < 0 else int(number)
+    count = number(value)
+    return None if count is None or count < 0 else int(count)
 
 
 def _json(body: Body) -> object:
@@ -408,7 +405,8 @@ def _json(body: Body) -> object:
             gc.enable()
 
 
-def _number(value: object, *, most: float = 1e15) -> float | None:
+def number(value: object, *, most: float = 1e15) -> float | None:
+    """The number that an endpoint gave, as one or as text; None for what is none, or above ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > _NAME:
@@ -425,11 +423,6 @@ def _http_date(text: str) -> float | None:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    message = error.get("message")
-    return _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
 
 
 def _name(value: object) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from robin_cli.model.arms import Arms, IntArray
 from robin_cli.model.groups import numbered
-from robin_cli.model.records import SYSTEM_COLUMNS, Pair, Value, as_text
+from robin_cli.model.records import Value, as_text
 from robin_cli.model.space import ArmSpace
 
 MOST_SYSTEMS = 2_000
@@ -96,19 +96,7 @@ class Matches:
         return Compared(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
 
 
-def matches_of(space: ArmSpace, pairs: Sequence[Pair], seed: int | None, *, wants_best: bool = False) -> Matches:
-    """The comparisons that ``pairs`` are.
-
-    Args:
-        seed: of the run, see :func:`matches_by`.
-    """
-    named = [[pair.columns.get(name) for name in SYSTEM_COLUMNS] for pair in pairs]
-    prompt, _ = numbered(pair.prompt for pair in pairs)
-    text, _ = numbered(text for pair in pairs for text in (pair.response, pair.other))
-    return matches_by(space, prompt, text.reshape(-1, 2), named, seed, wants_best=wants_best)
-
-
-def matches_by(
+def matches_of(
     space: ArmSpace,
     prompt: IntArray,
     text: IntArray,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,15 +17,6 @@ MOST_IN_A_GROUP = 1_000
 
 _MOST_PLACES = 10_000_000
 """In a table with a row for each group, as wide as the largest, if more than nine in ten of its places are empty."""
-
-
-def task_of(decision: Decision | None, space: ArmSpace, group: Callable[[], IntArray]) -> Task | None:
-    """What is to be decided over the arms of ``space``; None where nothing is.
-
-    Args:
-        group: has the group of each pair, where the best of each is looked for.
-    """
-    return None if decision is None else Task(decision, space, group() if decision.is_best else None)
 
 
 @dataclass(frozen=True)

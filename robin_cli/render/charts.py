@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
-SAME_EACH_TIME: Any = {"svg.hashsalt": "robin"}
-"""By which a drawing of the same figures is the same file."""
-_STYLE: Any = SAME_EACH_TIME | {
+_STYLE: Any = {
+    "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
     "svg.fonttype": "none",
     "font.sans-serif": ["DejaVu Sans", "Arial"],
     "font.size": 10,
@@ -39,7 +38,7 @@ _STYLE: Any = SAME_EACH_TIME | {
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
 _TITLE = 68
-"""Letters of a title that one line holds."""
+"""Letters of a title that one line of a chart of the usual size holds."""
 _FEW_MARKS = 5.0
 """An axis that ends at less than so many times its beginning has hardly one of 1, 2, 5, 10, … on it."""
 _FEW_NAMES = 3
@@ -82,7 +81,7 @@ def picture(chart: Chart) -> Picture:
     light = svg(chart, LIGHT)
     # to draw it takes a hundred times as long as to change its colours, but those of a bitmap
     dark = svg(chart, DARK) if "<image" in light else darkened(light)
-    return Picture(chart.title, chart.says, _address(light), _address(dark), wide=chart.size[0] > SIZE[0])
+    return Picture(chart.title, chart.says, address(light), address(dark), wide=chart.size[0] > SIZE[0])
 
 
 def _points(axes: Axes, each: Series, theme: Theme) -> None:
@@ -100,6 +99,8 @@ def _points(axes: Axes, each: Series, theme: Theme) -> None:
 
 def _line(axes: Axes, each: Series, theme: Theme) -> None:
     axes.plot(each.x, each.y, each.style, color=theme.marks[each.colour], markersize=3, label=each.name)
+    if len(each.low):
+        axes.vlines(each.x, each.low, each.high, color=theme.marks[each.colour], linewidth=1)
 
 
 def _steps(axes: Axes, each: Series, theme: Theme) -> None:
@@ -177,8 +178,9 @@ def _draw(axes: Axes, panel: Panel, theme: Theme) -> None:
     heading, texts = panel.y.beyond
     for at, text in [*enumerate(texts), *([(-0.8, heading)] if texts else [])]:
         axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
-    if panel.x.is_log:
-        log_axis(axes.xaxis)
+    for axis, drawn_axis in ((panel.x, axes.xaxis), (panel.y, axes.yaxis)):
+        if axis.is_log:
+            log_axis(drawn_axis)
     if any(each.name for each in panel.series):
         axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
 
@@ -201,31 +203,38 @@ def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mappi
 
 def svg(chart: Chart, theme: Theme) -> str:
     """Draw a chart in the colours of ``theme``."""
+    return drawn(chart, theme, "svg").decode()
+
+
+def drawn(chart: Chart, theme: Theme, form: str, ground: str = "none") -> bytes:
+    """Draw a chart as the bytes of a file, svg or png, in the colours of ``theme`` on ``ground``."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     style: Any = dict.fromkeys(coloured, theme.ink) | _STYLE | {"grid.color": theme.faint}
     with mpl.rc_context(style):
-        count = len(chart.panels)
-        a_line = 2 if chart.is_square and count > 1 else 1
+        count, panels = len(chart.panels), list(chart.panels.values())
+        a_line = min(chart.a_line, count)
         lines = -(-count // a_line)
-        least = (_SQUARE if chart.is_square else _PANEL_HEIGHT) * lines
+        least = (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines
         width, height = chart.size
-        figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor=ground)
         places = figure.subplots(lines, a_line, squeeze=False).ravel()
         for axes in places[count:]:
             axes.remove()
         for place, (axes, (name, panel)) in enumerate(zip(places, chart.panels.items(), strict=False)):
             _draw(axes, panel, theme)
-            axes.set_title("\n".join(wrap(title_of(name if count > 1 else ""), _TITLE // a_line)))
-            if place < count - a_line:
+            axes.set_title(
+                "\n".join(wrap(title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line))
+            )
+            if place + a_line < count and panels[place + a_line].x.label == panel.x.label:
                 axes.set_xlabel("")
-            if place % a_line:
+            if place % a_line and panels[place - 1].y.label == panel.y.label:
                 axes.set_ylabel("")
-        drawn = io.StringIO()
-        figure.savefig(drawn, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
-    return drawn.getvalue()
+        file = io.BytesIO()
+        figure.savefig(file, format=form, dpi=110, metadata={"Date": None, "Creator": None} if form == "svg" else None)
+    return file.getvalue()
 
 
 def darkened(drawn: str) -> str:
@@ -234,7 +243,8 @@ def darkened(drawn: str) -> str:
     return re.sub(rf"(?<=: )({'|'.join(dark)})\b", lambda colour: dark[colour[0]], drawn)
 
 
-def _address(drawn: str) -> str:
+def address(drawn: str) -> str:
+    """Return a drawing as a data address."""
     lines = " ".join(line.strip() for line in drawn[drawn.index("<svg") :].splitlines())
     return "data:image/svg+xml;base64," + base64.b64encode(lines.encode()).decode("ascii")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import IntArray
 from robin_cli.results.tables import Column, Table
@@ -54,12 +51,3 @@ def _page_column(data: pa.Table, column: Column) -> PageColumn:
 
 def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
-
-
-def cells(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
-    """Return values as a page has them: numbers to four places, None for nan; of shape (rows, 2) as ranges."""
-    if isinstance(values, np.ndarray) and values.ndim == 2:
-        return [None if math.isnan(low) else [round(low, 4), round(high, 4)] for low, high in values.tolist()]
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)

@@ -36,7 +36,7 @@ class Series:
         name: in the legend; '' for none.
         style: of a line, as matplotlib has it.
         colour: which of the theme's marks.
-        low, high: the ends of intervals.
+        low, high: the ends of intervals, of a line none or one at each place.
         upright: intervals are along y, not along x.
         texts: beside the marks.
         is_bold: which shares are settled, shape of ``y``.
@@ -88,14 +88,14 @@ class Chart:
     """A chart: panels by name, under one another; ``says`` is read out in its place, and stands below it.
 
     Attributes:
-        is_square: two panels a line.
+        a_line: panels side by side.
         size: width and height in inches, at least; wider than SIZE it has the page to itself.
     """
 
     title: str
     says: str
     panels: Mapping[str, Panel]
-    is_square: bool = False
+    a_line: int = 1
     size: tuple[float, float] = SIZE
 
 

@@ -103,11 +103,8 @@ class AtService(Courier):
         batch = self._seen.get(submission.number)
         if batch is None:
             return f"{number_of(submission.requests, 'request')} {submission.state}"
-        counts = batch.counts
-        done = (
-            f" {counts.completed + counts.failed:,} of {counts.total:,}" if counts is not None and counts.total else ""
-        )
-        return f"{batch.id} {batch.status.replace('_', ' ')}{done}"
+        done, total = batch.counts or (0, 0)
+        return f"{batch.id} {batch.status.replace('_', ' ')}{f' {done:,} of {total:,}' if total else ''}"
 
     def marked(self, outcome: Completion | Problem) -> Completion | Problem:
         if isinstance(outcome, Completion):

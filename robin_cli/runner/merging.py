@@ -5,16 +5,20 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from robin_cli.files.remote import scheme_of
+from robin_cli.goals.making import goal_of
 from robin_cli.model.errors import InputError, shown
-from robin_cli.policies.base import DEFAULT_MARGIN, Setup
+from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import chosen
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.merge import Merged, merge
-from robin_cli.storage.pair_files import read_matches, read_pair_ids
-from robin_cli.storage.reader import space_of
+from robin_cli.storage.pair_files import StoredPairs
+from robin_cli.storage.reader import inquiry_of
 from robin_cli.storage.shards import Shard, scheduler_asked
 
 
@@ -28,7 +32,7 @@ def merge_runs(runs: Iterable[str | Path], output: str | Path) -> Merged:
         raise InputError(
             f"-o {output}: a run is a folder on this machine; its scores may go to an address, with robin export -o"
         )
-    return merge([path for name in runs for path in _expanded(name)], Path(output), _scheduler)
+    return merge([path for name in runs for path in _expanded(name)], Path(output), _completed)
 
 
 def _expanded(name: str | Path) -> list[Path]:
@@ -40,24 +44,20 @@ def _expanded(name: str | Path) -> list[Path]:
     return found
 
 
-def _scheduler(shards: Sequence[Shard], manifest: Manifest, arms: int) -> str:
-    """The scheduler for all of ``shards`` together, which asked for one that chooses by the budget, and got different ones."""
-    settings, asked = manifest.settings, scheduler_asked(manifest)
-    matches = None
-    if manifest.is_pairwise:  # that of those with the most systems
-        most = max(shards, key=lambda shard: int(shard.manifest.data.get("systems", 0)))
-        matches = read_matches(most.path, most.manifest, space_of(most.manifest, read_pair_ids(most.path)))
-    setup = Setup(
-        arms=arms,
-        budget=manifest.budget,
-        scale=manifest.scales[0],
-        delta=settings["delta"],
-        mode=settings["mode"],
-        objective=settings["objective"],
-        to_target=manifest.last_session.get("target_error") is not None,
-        by_money=manifest.budget_usd is not None,
-        matches=matches,
-        margin=manifest.own_settings["margin"] or DEFAULT_MARGIN,
-    )
-    choice = chosen(asked, setup)
-    return asked if choice is None else choice.name
+def _completed(
+    shards: Sequence[Shard], manifest: Manifest, space: ArmSpace, pairs: StoredPairs, notes: list[str]
+) -> Manifest:
+    """The manifest of all ``shards`` together, with what their goal records of the data and the scheduler that fits all."""
+    goal = goal_of(inquiry_of(manifest, space, pairs))
+    manifest = manifest.with_data(**goal.data)
+    if said := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
+        notes.append(said)
+    if len({shard.manifest.settings["scheduler"] for shard in shards}) == 1:
+        return manifest
+    to_target = manifest.last_session.get("target_error") is not None
+    by_money = manifest.budget_usd is not None
+    setup = goal.setup(manifest.own_settings, manifest.budget, by_money=by_money, to_target=to_target)
+    choice, asked = chosen(scheduler_asked(manifest), setup), scheduler_asked(manifest)
+    scheduler = asked if choice is None else choice.name
+    notes.append(f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget")
+    return replace(manifest, settings={**manifest.settings, "scheduler": scheduler})

@@ -13,14 +13,14 @@ import glob
 import ipaddress
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
+from robin_cli.files.local import is_ours, open_regular
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, option, shown, typed
 
@@ -84,6 +84,11 @@ def split_model(model: str) -> tuple[str, str | None]:
     return (found[1].strip(), found[2]) if found else (model.strip(), None)
 
 
+def _addresses(named: Mapping[str, Any]) -> list[str]:
+    """All that settings name, for every judge or for one."""
+    return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in named.get("model", ())))]
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is this machine, and can be no other."""
     if host.lower() == "localhost":
@@ -135,10 +140,8 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     if source.kind == "user":
         return []
     wanted = dict.fromkeys((_host(url), variable) for url, variable in sendings)
-    addresses = [*source.named.get("base_url", ()), *(split_model(each)[1] for each in source.named.get("model", ()))]
-    addresses += [place_of(judge) for judge in source.named.get("judge", ())]
-    addresses += [place_of_folder(folder) for folder in source.named.get("batch_files", ())]
-    hosts = {_host(url) for url in addresses if url}
+    hosts = {*map(host_of, _addresses(source.named)), *map(place_of, source.named.get("judge", ()))}
+    hosts |= {place_of_folder(folder) for folder in source.named.get("batch_files", ())}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
     left = [each for each in wanted if not _is_free(each) and not (each[0] in hosts and each[1] in variables)]
     if source.kind == "folder":  # check_found_file keeps it within its own
@@ -246,8 +249,7 @@ def check_found_file(
 
     for name in leaving("written"):
         _refuse(path, name, "write outside its folder")
-    urls = [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in named.get("model", ())))]
-    if not any(map(_is_foreign, urls)):
+    if not any(map(_is_foreign, _addresses(named))):
         return
     for name in leaving("read"):
         _refuse(path, name, "both read outside its folder and say where to send it")
@@ -292,8 +294,11 @@ def remembered() -> frozenset[Sending]:
         InputError: the file is another's, or others may write to it.
     """
     file = _memory()
+    if file is None:
+        return frozenset()
     try:
-        text = _read_private(file) if file else ""
+        with _private(file, os.O_RDONLY, "rb") as content:
+            text = content.read(_LONGEST).decode("utf-8", "replace")
     except OSError:
         return frozenset()
     lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
@@ -311,7 +316,8 @@ def remember(sendings: Iterable[tuple[str, str]]) -> bool:
         new = [each for each in wanted if each not in remembered()]
         if new:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _add_private(file, "".join(f"\n{host} {variable}\n" for host, variable in new))
+            with _private(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "ab") as content:
+                content.write("".join(f"\n{host} {variable}\n" for host, variable in new).encode())
         return True
     return False
 
@@ -324,24 +330,12 @@ def _memory() -> Path | None:
     return Path(base) / "robin" / _FILE if Path(base).is_absolute() else None
 
 
-def _open_private(file: Path, flags: int) -> int:
+def _private(file: Path, flags: int, mode: str) -> IO[bytes]:
     """A regular file of the user's own that no link leads to; OSError or InputError for anything else."""
-    safely = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    handle = os.open(file, flags | safely, 0o600)
-    is_ = os.fstat(handle)
-    if stat.S_ISREG(is_.st_mode) and (os.name == "nt" or (is_.st_uid == os.geteuid() and not is_.st_mode & 0o022)):
-        return handle
+    handle = open_regular(file, flags)
+    if os.name == "nt" or is_ours(os.fstat(handle)):
+        return os.fdopen(handle, mode)
     os.close(handle)
     raise InputError(
         f"{file}: others may write to it, so what it says is not taken as yours; look through it, then chmod 600 {typed(file)}"
     )
-
-
-def _read_private(file: Path) -> str:
-    with os.fdopen(_open_private(file, os.O_RDONLY), "rb") as content:
-        return content.read(_LONGEST).decode("utf-8", "replace")
-
-
-def _add_private(file: Path, text: str) -> None:
-    with os.fdopen(_open_private(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as content:
-        content.write(text.encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from robin_cli.datasets.votes import VotePool
 from robin_cli.goals.checks import check_verdicts
 from robin_cli.goals.making import goal_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SCORE, Decision, decision_of, named_in
+from robin_cli.model.decision import BEST, SCORE, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import check_groups
-from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.simulation.experiment import Subject
 from robin_cli.storage.pools import holds_votes, load_pools, load_votes
@@ -28,41 +27,19 @@ from robin_cli.storage.pools import holds_votes, load_pools, load_votes
 _NOT_OF_VERDICTS = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
 
 
-@dataclass(frozen=True)
-class Recorded:
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Inquiry):
     """A pool as goals are made from it. InputError for what cannot be decided with it.
 
     Attributes:
         name: the pool's.
-        pairs: the comparisons that verdicts are on; none of ratings.
+        group: the column that says which pairs belong together; None where prompts do.
         group_of: the group of each pair; None where the pool does not say it.
     """
 
-    settings: SimulationSettings
     name: str
-    space: ArmSpace
-    pairs: Sequence[Pair] = ()
-    group_of: IntArray | None = None
-
-    @property
-    def own(self) -> Mapping[str, Any]:
-        """The settings by name."""
-        return {name: getattr(self.settings, name) for name in SIMULATION}
-
-    @property
-    def is_pairwise(self) -> bool:
-        """Whether these are verdicts on two responses."""
-        return self.settings.pairwise
-
-    @cached_property
-    def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
-        settings, space = self.settings, self.space
-        if settings.decide is None:
-            return None
-        return decision_of(
-            settings.decide, space.attributes, space.scales, margin=settings.margin, error_rate=settings.error_rate
-        )
+    group: str | None
+    group_of: IntArray | None
 
     @property
     def groups(self) -> IntArray:
@@ -71,7 +48,7 @@ class Recorded:
             raise InputError(
                 f"--decide {BEST}: {self.name} does not say which pairs belong together; name the column that does with --group"
             )
-        check_groups(self.group_of, self.settings.group)
+        check_groups(self.group_of, self.group)
         return self.group_of
 
     @property
@@ -82,11 +59,16 @@ class Recorded:
             f"robin plan DATA --{COMPARE} D says what one takes"
         )
 
-    @cached_property
-    def matches(self) -> Matches:
-        """What the comparisons are of."""
-        settings = self.settings
-        return matches_of(self.space, self.pairs, settings.seed, wants_best=settings.decide is not None)
+
+def _recorded(
+    settings: SimulationSettings,
+    name: str,
+    space: ArmSpace,
+    pairs: Sequence[Pair] = (),
+    group_of: IntArray | None = None,
+) -> Recorded:
+    own = {each: getattr(settings, each) for each in SIMULATION}
+    return Recorded(own, space, pairs, settings.seed, name=name, group=settings.group, group_of=group_of)
 
 
 def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
@@ -105,7 +87,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
         pairs = pool.pairs[: settings.limit]
         orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
         space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), (pool.name,), (Scale(0, 2),), ORDERS)
-        goal = goal_of(Recorded(settings, pool.name, space, pairs))
+        goal = goal_of(_recorded(settings, pool.name, space, pairs))
         subjects.append(Subject(pool.name, tuple(each for both in orders for each in both), goal))
     return subjects
 
@@ -164,5 +146,5 @@ def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = N
     short = pool.name.rpartition("/")[2]
     space = ArmSpace([str(number) for number in range(len(ratings))], [short], ["judge"], [scale])
     group_of = None if pool.groups is None else pool.groups[: settings.limit]
-    goal = goal_of(Recorded(settings, pool.name, space, group_of=group_of))
+    goal = goal_of(_recorded(settings, pool.name, space, group_of=group_of))
     return Subject(pool.name, ratings, goal, None if human is None else human[: settings.limit])

@@ -17,7 +17,7 @@ import numpy as np
 
 from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.pairwise import matches_of_run, order_means
+from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.preferring import Preferring
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
@@ -65,7 +65,7 @@ def scatter_of(run: RunData) -> Scatter | None:
 
     What is by chance is told by how the orders differ beyond the order's effect.
     """
-    matches = matches_of_run(run)
+    matches = run.matches
     means = order_means(run).mean(axis=2)
     known = ~np.isnan(means).any(axis=1)
     if known.sum() < FEWEST:

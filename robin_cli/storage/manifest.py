@@ -291,7 +291,7 @@ def _manifest(content: dict[str, Any]) -> Manifest:
         **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
     )
     _ = found.decision  # refuses what cannot be decided
-    if found.is_pairwise and len(found.attributes) != 1:
+    if len(found.kind.variants) > 1 and len(found.attributes) > 1:
         raise ValueError("attributes: a pairwise run has one")
     return found
 

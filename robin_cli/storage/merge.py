@@ -33,7 +33,6 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, RunError, StorageError, shown
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, as_text, number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import task_of
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.journal import Journal
 from robin_cli.storage.layout import COLUMNS, JOURNAL, PAIRS, RESCUED, SEGMENTS, VARIANCES
@@ -42,12 +41,9 @@ from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
 from robin_cli.storage.pair_files import (
     PAIRS_AT_A_TIME,
+    StoredPairs,
     read_columns,
-    read_groups,
-    read_matches,
     read_pair_batches,
-    read_pair_ids,
-    read_systems,
     write_pair_batches,
     write_table,
 )
@@ -66,8 +62,11 @@ _INSIDE = "run"
 _ARM = "arm"
 _NAMED = 3
 
-Choose = Callable[[Sequence[Shard], Manifest, int], str]
-"""The scheduler of a run of shards that have different ones, chosen for each: of the shards, the manifest and its arms."""
+Complete = Callable[[Sequence[Shard], Manifest, ArmSpace, StoredPairs, list[str]], Manifest]
+"""Completes the manifest of a run of shards by what is known once all pairs are together, and notes what a user should know.
+
+It raises InputError where one run cannot be made of the shards.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Merged:
     notes: Sequence[str]
 
 
-def merge(paths: Sequence[Path], output: Path, choose: Choose) -> Merged:
+def merge(paths: Sequence[Path], output: Path, complete: Complete) -> Merged:
     """Make one run at ``output`` of the runs at ``paths``, which are on different pairs of one data set.
 
     Raises:
@@ -107,7 +106,7 @@ def merge(paths: Sequence[Path], output: Path, choose: Choose) -> Merged:
         manifest = _manifest(shards, notes)
         try:
             with _appearing(output) as folder:
-                return _written(shards, manifest, folder, output, choose, notes)
+                return _written(shards, manifest, folder, output, complete, notes)
         except OSError as error:
             raise StorageError(
                 f"{output}: could not be written ({error.strerror or error}); nothing was made, and the runs are as they were. "
@@ -166,19 +165,16 @@ def _remove_leftovers(output: Path) -> None:
 
 
 def _written(
-    shards: Sequence[Shard], manifest: Manifest, folder: Path, output: Path, choose: Choose, notes: list[str]
+    shards: Sequence[Shard], manifest: Manifest, folder: Path, output: Path, complete: Complete, notes: list[str]
 ) -> Merged:
     """Write the run into ``folder``, its manifest last."""
     (folder / SEGMENTS).mkdir(mode=0o700)
     _write_pairs(shards, folder / PAIRS)
     _write_columns(shards, folder / COLUMNS, notes)
-    space = space_of(manifest, read_pair_ids(folder))
+    pairs = StoredPairs(folder)
+    space = space_of(manifest, pairs.ids)
     _write_variances(shards, space, folder)
-    manifest = _looked_at(shards, manifest, space, folder, notes)
-    if len({shard.manifest.settings["scheduler"] for shard in shards}) > 1:
-        scheduler = choose(shards, manifest, len(space))
-        notes.append(f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget")
-        manifest = replace(manifest, settings={**manifest.settings, "scheduler": scheduler})
+    manifest = complete(shards, manifest, space, pairs, notes)
     fold, segments, rescued = _write_judgments(shards, space, folder, notes)
     manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0))
     Journal.create(folder / JOURNAL, segments + 1).close()
@@ -196,32 +192,6 @@ def _written(
         manifest.budget_usd,
         notes,
     )
-
-
-def _looked_at(
-    shards: Sequence[Shard], manifest: Manifest, space: ArmSpace, folder: Path, notes: list[str]
-) -> Manifest:
-    """The manifest with what is known once all pairs are together; what would have kept one run from being made is refused."""
-    if manifest.is_pairwise:
-        return (
-            manifest.with_data(systems=len(names))
-            if (names := read_matches(folder, manifest, space).names)
-            else manifest
-        )
-    if manifest.compares:
-        read_systems(folder, manifest, space)
-    if manifest.decision is not None and manifest.decision.is_best:
-        groups = read_groups(folder)
-        task = task_of(manifest.decision, space, lambda: groups)
-        _ = task and task.contests  # refuses groups that are too large
-        of_shard = np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])
-        apart = int((np.bincount(np.unique(np.stack([groups, of_shard]), axis=1)[0]) > 1).sum())
-        if apart:
-            notes.append(
-                f"{apart:,} group{'s have' if apart > 1 else ' has'} responses in more than one of the runs: which is best is "
-                "decided anew among all of them"
-            )
-    return manifest
 
 
 def _write_pairs(shards: Sequence[Shard], path: Path) -> None:

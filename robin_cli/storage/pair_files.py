@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from io import SEEK_END
 from pathlib import Path
 from typing import IO, Any
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
 from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED, check_unpacked
-from robin_cli.datasets.pair_table import ALWAYS, REFERENCE, TEXTS, PairTable
+from robin_cli.datasets.pair_table import ALWAYS, OPTIONAL_TEXTS, REFERENCE, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import (
     batches,
     opened_file,
@@ -21,7 +22,7 @@ from robin_cli.datasets.parquet_tables import (
     written_table,
 )
 from robin_cli.datasets.spool import Spool
-from robin_cli.datasets.texts import Texts, give_back, names_of, numbered_texts, numbers_of
+from robin_cli.datasets.texts import Texts, give_back, numbered_texts, numbers_of
 from robin_cli.files.local import reading, whole_file
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import (
@@ -30,23 +31,16 @@ from robin_cli.model.errors import (
     did_you_mean,
     shown,
 )
-from robin_cli.model.groups import name_of, numbered
-from robin_cli.model.matches import Matches, matches_by
 from robin_cli.model.records import (
-    GROUP_COLUMN,
     OTHER_COLUMN,
     SYSTEM_COLUMN,
-    SYSTEM_COLUMNS,
-    as_text,
+    Value,
 )
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, systems_of
 from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
 from robin_cli.storage.layout import (
     COLUMNS,
     PAIRS,
 )
-from robin_cli.storage.manifest import Manifest
 
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25
@@ -61,14 +55,50 @@ _COLUMN_TYPES = (
 _NO_COLUMNS = pa.table({})
 
 
-def read_groups(path: Path) -> IntArray:
-    """Which group each pair of the run at ``path`` is of, shape (pairs,). StorageError where they cannot be read."""
-    return read_numbers([path], _grouped_by(path))
+class StoredPairs(PairTable):
+    """The pairs of the run at ``run``, of which no more is read than what is asked for: a column, or all with their texts.
 
+    StorageError where they cannot be read.
+    """
 
-def _grouped_by(path: Path) -> str:
-    """The column of the pairs of the run at ``path`` that says which group each is of."""
-    return GROUP_COLUMN if GROUP_COLUMN in read_pair_names(path) else "prompt"
+    def __init__(self, run: Path) -> None:
+        super().__init__(lambda: _spooled(run), lambda: read_columns(run))
+        self.run = run
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def ids(self) -> Texts:
+        """The ids, shape (pairs,), in memory."""
+        return read_pair_ids(self.run)
+
+    @cached_property
+    def has(self) -> frozenset[str]:
+        """Which of OPTIONAL_TEXTS any pair has."""
+        return frozenset(OPTIONAL_TEXTS.keys() & read_pair_names(self.run))
+
+    def texts(self, name: str) -> Iterator[pa.Array]:
+        """What the pairs have in the column ``name``, one of TEXTS, in order and in parts."""
+        if name == OTHER_COLUMN and name not in self.has:
+            raise StorageError(f"{self.run / PAIRS}: has no responses to compare with; restore it from a copy")
+        return _texts([self.run], name)
+
+    @property
+    def systems(self) -> list[Value | None]:
+        """Which system each pair's response is of. StorageError where one names none."""
+        found = self.column(SYSTEM_COLUMN)
+        if missing := found.count(None):
+            raise StorageError(
+                f"{self.run}: {missing:,} of {len(found):,} pairs have no {SYSTEM_COLUMN}, and the run was made to compare "
+                f"systems; restore {COLUMNS} from a copy"
+            )
+        return found
+
+    def column(self, name: str) -> list[Value | None]:
+        """What each pair has in a further column; None where it has nothing."""
+        found = _read_columns(self.run, lambda known: {name} & set(known))[0]
+        return found[name].to_pylist() if found.num_columns else [None] * len(self)
 
 
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
@@ -93,48 +123,17 @@ def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
     return numbered_texts(lambda: _texts(paths, "prompt"), str)
 
 
-def read_systems(path: Path, manifest: Manifest, space: ArmSpace) -> Systems:
-    """The systems that the run at ``path`` compares. StorageError where they cannot be read."""
-    try:
-        found = read_columns(path, [SYSTEM_COLUMN])[SYSTEM_COLUMN].to_pylist()
-        if missing := found.count(None):
-            raise InputError(f"{path}: {missing:,} of {len(found):,} pairs have no {SYSTEM_COLUMN}")
-    except InputError as error:
-        raise StorageError(f"{error}; the run was made to compare systems: restore {COLUMNS} from a copy") from None
-    system, names = numbered(map(as_text, found))
-    return systems_of(space, system, names, *numbered_texts(lambda: _texts([path], "prompt"), name_of), manifest.seed)
-
-
-def read_matches(path: Path, manifest: Manifest, space: ArmSpace) -> Matches:
-    """What the comparisons of the pairwise run at ``path`` are of. StorageError where they cannot be read."""
-    if OTHER_COLUMN not in read_pair_names(path):
-        raise StorageError(f"{path / PAIRS}: has no responses to compare with; restore it from a copy")
-    both = numbers_of(part for name in ("response", OTHER_COLUMN) for part in _texts([path], name))
-    known = read_column_names(path)
-    columns = read_columns(path, [name for name in SYSTEM_COLUMNS if name in known])
-    lacking = [None] * len(space.pair_ids)
-    systems = [columns[name].to_pylist() if name in columns.column_names else lacking for name in SYSTEM_COLUMNS]
-    found = matches_by(
-        space,
-        read_numbers([path], "prompt"),
-        both.reshape(2, -1).T,
-        list(zip(*systems, strict=True)),
-        manifest.seed,
-        wants_best=manifest.wants_best,
-    )
-    if (there := manifest.data.get("systems", len(found.names))) != len(found.names):
-        raise StorageError(
-            f"{path / COLUMNS}: names {len(found.names)} systems, and the run compares {there}; restore it from a copy"
-        )
-    return found
-
-
 def read_pairs(path: Path) -> PairTable:
-    """The pairs of the run at ``path``, with their texts. StorageError where they cannot be read."""
+    """The pairs of the run at ``path``, with their texts, which are read now. StorageError where they cannot be read."""
+    spool = _spooled(path)
+    return PairTable(lambda: spool, lambda: read_columns(path))
+
+
+def _spooled(path: Path) -> Spool:
     spool = Spool()
-    spool.extend(read_pair_batches(path, lambda _name: True))
+    spool.extend(read_pair_batches(path))
     give_back()
-    return PairTable(spool, lambda: read_columns(path))
+    return spool
 
 
 def read_column_names(path: Path) -> list[str]:
@@ -332,9 +331,3 @@ def write_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears whole or not at all, for its owner only."""
     with whole_file(path) as file, written_table(file, table.schema) as writer:
         writer.write_table(table)
-
-
-def read_group_names(path: Path, groups: IntArray) -> Texts:
-    """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
-    by = _grouped_by(path)
-    return names_of(_texts([path], by), groups, str if by == GROUP_COLUMN else name_of)

@@ -16,7 +16,7 @@ from robin_cli.datasets.votes import VotePool
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.pair_files import read_groups, read_pair_batches, read_pair_names
+from robin_cli.storage.pair_files import StoredPairs, read_pair_batches, read_pair_names
 from robin_cli.storage.reader import distinct_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 
@@ -41,7 +41,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     if not grouped:
         return found
     ids = pa.concat_arrays([batch["pair_id"] for batch in read_pair_batches(run, lambda each: each == "pair_id")])
-    return with_groups(found, dict(zip(ids.to_pylist(), read_groups(run).tolist(), strict=True)))
+    return with_groups(found, dict(zip(ids.to_pylist(), StoredPairs(run).groups.tolist(), strict=True)))
 
 
 def holds_votes(name: str) -> bool:

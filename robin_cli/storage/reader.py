@@ -27,25 +27,18 @@ from robin_cli.model.records import (
     as_text,
 )
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
-from robin_cli.model.task import Task, task_of
+from robin_cli.model.task import Task
+from robin_cli.questions.inquiry import Inquiry, asks_all
 from robin_cli.storage.fold import COUNTED, RATED, Fold
-from robin_cli.storage.layout import (
-    COLUMNS,
-    PAIRS,
-)
+from robin_cli.storage.layout import PAIRS
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.pair_files import (
+    StoredPairs,
     read_column_names,
     read_columns,
-    read_group_names,
-    read_groups,
-    read_matches,
     read_numbers,
     read_pair_batches,
     read_pair_ids,
-    read_pairs,
-    read_systems,
     read_table_of_pairs,
 )
 from robin_cli.storage.schema import JUDGMENTS
@@ -81,26 +74,24 @@ class RunData:
         return self.space.pair_ids
 
     @cached_property
+    def pairs(self) -> StoredPairs:
+        """Its pairs, which are read as far as they are asked for."""
+        return StoredPairs(self.path)
+
+    @cached_property
+    def inquiry(self) -> Inquiry:
+        """What it finds out about its pairs."""
+        return inquiry_of(self.manifest, self.space, self.pairs)
+
+    @property
     def task(self) -> Task | None:
         """What is to be decided of its pairs; None where nothing is, and in a pairwise run."""
-        if self.manifest.is_pairwise:
-            return None
-        return task_of(self.manifest.decision, self.space, lambda: self.groups)
+        return self.inquiry.task
 
-    @cached_property
-    def systems(self) -> Systems | None:
-        """The systems that it compares; None where it compares none. StorageError where they cannot be read."""
-        return read_systems(self.path, self.manifest, self.space) if self.manifest.compares else None
-
-    @cached_property
-    def matches(self) -> Matches | None:
-        """What its comparisons are of; None where it is no pairwise run. StorageError where they cannot be read."""
-        return read_matches(self.path, self.manifest, self.space) if self.manifest.is_pairwise else None
-
-    @cached_property
-    def pairs(self) -> PairTable:
-        """The pairs with their texts, which are read now."""
-        return read_pairs(self.path)
+    @property
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of. StorageError where they cannot be read."""
+        return self.inquiry.matches
 
     def pairs_at(self, places: NDArray[np.integer[Any]]) -> PairTable:
         """The pairs at these places of the data, which rise, with their texts and without further columns."""
@@ -111,7 +102,7 @@ class RunData:
             if len(mine):
                 spool.add(batch.take(pa.array(mine)))
         give_back()
-        return PairTable(spool)
+        return PairTable(lambda: spool)
 
     @cached_property
     def prompts(self) -> IntArray:
@@ -126,7 +117,7 @@ class RunData:
     @cached_property
     def columns(self) -> pa.Table:
         """All further columns of the data, a row a pair, which are read now. StorageError where they cannot be."""
-        return self._whole(read_columns(self.path))
+        return self.pairs.columns
 
     @cached_property
     def column_names(self) -> Sequence[str]:
@@ -139,29 +130,19 @@ class RunData:
         Raises:
             InputError: there is no such column. StorageError: it cannot be read.
         """
-        values = self._whole(read_columns(self.path, [name]))[name].to_pylist()
+        values = read_columns(self.path, [name])[name].to_pylist()
         return [None if value is None else as_text(value) for value in values]
 
-    def _whole(self, columns: pa.Table) -> pa.Table:
-        if columns.num_columns and len(columns) != len(self.pair_ids):
-            raise StorageError(f"{self.path}: {COLUMNS} and {PAIRS} do not go together; restore them from a copy")
-        return columns
 
-    @cached_property
-    def groups(self) -> IntArray:
-        """Which group each pair is of, as :attr:`~robin_cli.datasets.pair_table.PairTable.groups` has them."""
-        return read_groups(self.path)
-
-    @cached_property
-    def group_names(self) -> Texts:
-        """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
-        return read_group_names(self.path, self.groups)
+def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry:
+    """What a run with these pairs finds out about them."""
+    return Inquiry(manifest.own_settings, space, pairs, manifest.seed, manifest.data.get("systems"))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
     space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants)
-    if len(space) > (_MOST_ARMS if manifest.compares or manifest.is_pairwise else min(manifest.budget, _MOST_ARMS)):
+    if len(space) > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"

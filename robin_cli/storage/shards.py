@@ -186,7 +186,7 @@ def _differing_files(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
         "second responses": [OTHER_COLUMN in shard.names for shard in shards],
         "variances to begin with": [(shard.path / VARIANCES).exists() for shard in shards],
     }
-    if shards[0].manifest.is_pairwise:
+    if len(shards[0].manifest.kind.variants) > 1:
         wanted["names of systems"] = [set(SYSTEM_COLUMNS) <= set(read_column_names(shard.path)) for shard in shards]
     return {name: [("none", "some")[each] for each in has] for name, has in wanted.items() if _differ(has)}
 

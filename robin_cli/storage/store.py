@@ -24,14 +24,11 @@ import pyarrow.compute as pc
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.model.groups import numbered
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import Judgment, Pair, as_text
+from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, systems_of
-from robin_cli.model.task import Task, task_of
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.fold import Fold
@@ -55,16 +52,12 @@ from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.pair_files import (
     GROUP_BYTES,
-    read_groups,
-    read_matches,
-    read_pair_ids,
-    read_pairs,
-    read_systems,
+    StoredPairs,
     write_columns,
     write_pairs,
     write_table,
 )
-from robin_cli.storage.reader import read_run, space_of
+from robin_cli.storage.reader import inquiry_of, read_run, space_of
 from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
 from robin_cli.storage.schema import FIELDS, JUDGMENTS, NUMBER, judgments_table
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
@@ -92,7 +85,7 @@ class RunStore:
         self.notes = _exposure(path)
         self.manifest = manifest
         self._lock = lock
-        self._pairs = pairs  # of a run just made: a million are not read back from the disk
+        self._made_of = pairs  # of a run just made: a million are not read back from the disk
         self._is_announced = False
         self._characters = 0  # of the answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
@@ -233,45 +226,19 @@ class RunStore:
         return variances
 
     @cached_property
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> PairTable:
         """The pairs, with their texts. StorageError where they cannot be read."""
-        return read_pairs(self.path) if self._pairs is None else self._pairs
+        return StoredPairs(self.path) if self._made_of is None else self._made_of
 
     @cached_property
     def space(self) -> ArmSpace:
         """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
-        ids = read_pair_ids(self.path) if self._pairs is None else self._pairs.ids
-        return space_of(self.manifest, ids)
+        return space_of(self.manifest, self.pairs.ids)
 
     @cached_property
-    def task(self) -> Task | None:
-        """What is to be decided of the pairs; None where nothing is, and in a pairwise run."""
-        if self.manifest.is_pairwise:
-            return None
-
-        def group() -> IntArray:
-            return read_groups(self.path) if self._pairs is None else self._pairs.groups
-
-        return task_of(self.manifest.decision, self.space, group)
-
-    @cached_property
-    def systems(self) -> Systems | None:
-        """The systems that are to be compared; None where none are. StorageError where they cannot be read."""
-        if not self.manifest.compares:
-            return None
-        if self._pairs is None:
-            return read_systems(self.path, self.manifest, self.space)
-        system, names = numbered(as_text(value) for value in self._pairs.systems if value is not None)
-        return systems_of(self.space, system, names, *self._pairs.prompts, self.manifest.seed)
-
-    @cached_property
-    def matches(self) -> Matches | None:
-        """What the comparisons of a pairwise run are of; None for another. StorageError where they cannot be read."""
-        if not self.manifest.is_pairwise:
-            return None
-        if self._pairs is None:
-            return read_matches(self.path, self.manifest, self.space)
-        return matches_of(self.space, self._pairs, self.manifest.seed, wants_best=self.manifest.wants_best)
+    def inquiry(self) -> Inquiry:
+        """What the run finds out about its pairs."""
+        return inquiry_of(self.manifest, self.space, self.pairs)
 
     def fold(self) -> Fold:
         """The numbers after all judgments that were synced. StorageError where they cannot be read."""

@@ -178,18 +178,12 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    why = ", for later ones were asked because of these" if _by_first(verdict) else ""
+    why = ", for later ones were asked because of these" if verdict.first else ""
     return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{why})"
 
 
-def _by_first(verdict: Verdict) -> int | None:
-    """How many ratings of each pair the estimate is made of, where that is not all."""
-    return verdict.first if verdict.requirement.kind in {"mean", "compare"} else None
-
-
 def _there(verdict: Verdict) -> str:
-    first = _by_first(verdict)
-    of_first = f", the first {first} ratings of each" if first else ""
+    of_first = f", the first {verdict.first} ratings of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}"
@@ -279,7 +273,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_pairs": verdict.pairs,
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
-        "first_ratings": _by_first(verdict),
+        "first_ratings": verdict.first,
         "margin": None if requirement.kind in {"mean", "compare"} else requirement.margin,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],

@@ -14,7 +14,6 @@ import pyarrow as pa
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.pairwise import (
     Ranked,
-    matches_of_run,
     pairwise_scores,
     ranked_systems,
 )
@@ -114,7 +113,7 @@ def comparison_table(run: RunData, *, with_text: bool, by_judge: bool) -> Table:
         by_judge: a row a comparison and judge.
     """
     scores = pairwise_scores(run, by_judge=by_judge)
-    best = run_best(run) if matches_of_run(run).wants_best else None
+    best = run_best(run) if run.matches.wants_best else None
     table = comparisons_of(run, scores, best, by_judge=by_judge)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
@@ -127,8 +126,8 @@ def comparisons_of(run: RunData, scores: Scores, best: Best | None, *, by_judge:
     values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, scores)
     if best is not None:
-        values |= _best_columns(matches_of_run(run), run.space.pair[scores.arm], best)
-    is_named = bool(matches_of_run(run).names)
+        values |= _best_columns(run.matches, run.space.pair[scores.arm], best)
+    is_named = bool(run.matches.names)
     return COMPARISONS.of(
         values,
         terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
@@ -153,7 +152,7 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
 
 def _named_in_part(run: RunData, scores: Scores) -> dict[str, Any]:
     """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
-    if matches_of_run(run).names:
+    if run.matches.names:
         return {}
     known = set(run.column_names)
     nobody: list[str | None] = [None] * len(run.space.pair_ids)

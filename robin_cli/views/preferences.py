@@ -24,7 +24,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
-from robin_cli.analysis.pairwise import matches_of_run, pairwise_scores
+from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.scores import rated_parts
 from robin_cli.datasets.chats import turns_in
@@ -72,9 +72,9 @@ def preferences(run: RunData) -> Preferences:
     score = space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
-    sizes = np.bincount(run.groups)
-    contest = run.groups[pair] * len(space.attributes) + attribute
-    of_several = sizes[run.groups][pair] > 1
+    sizes = np.bincount(run.pairs.groups)
+    contest = run.pairs.groups[pair] * len(space.attributes) + attribute
+    of_several = sizes[run.pairs.groups][pair] > 1
     rated = np.flatnonzero(of_several & ~np.isnan(score))
 
     order = rated[np.lexsort((rated, -score[rated], contest[rated]))]
@@ -201,7 +201,7 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
 
 def _is_by_the_best(run: RunData, preference: FloatArray) -> NDArray[np.bool_]:
     """Which comparisons a response leads that is certified to be the best of its prompt, where that is looked for."""
-    matches = matches_of_run(run)
+    matches = run.matches
     if not matches.wants_best:
         return np.zeros(len(matches), dtype=np.bool_)
     best = run_best(run)

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import numpy as np
 
 from robin_cli.analysis.agreement import CORRELATIONS
 from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.policies.registry import BASELINE
-from robin_cli.render.charts import SAME_EACH_TIME, log_axis, title_of
+from robin_cli.render.charts import LIGHT, address, drawn
+from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, Subject, conduct
 from robin_cli.simulation.pools import subjects_of
 from robin_cli.simulation.runs import Ratings
 from robin_cli.simulation.savings import Saving, saved
 from robin_cli.views.parsing import read_scale
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 _CURVE_POINTS = 14
 _REFERENCE = 4
@@ -118,7 +113,6 @@ def _said(saving: Saving, runs: int) -> str:
 
 
 SUFFIXES = (".png", ".svg", ".html")
-_COLOURS = ("#6e7781", "#1f6feb", "#d1570a", "#2da44e", "#8250df")
 _MARKS = ("o", "s", "^", "D", "v")
 
 
@@ -133,10 +127,10 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     """
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
-    figure = _figure([row for row in rows if row.budget <= last], subjects)
+    chart = _chart([row for row in rows if row.budget <= last], subjects)
     try:
         with output_file(path) as file:
-            file.write(_drawn(figure, path.suffix.lower()))
+            file.write(_file(chart, path.suffix.lower()))
     except OSError as error:
         raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with --plot") from error
 
@@ -151,100 +145,68 @@ def check_picture(path: Path) -> None:
         raise InputError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
 
 
-def _drawn(figure: Figure, suffix: str) -> bytes:
-    if suffix == ".html":
-        return _html(_drawn(figure, ".svg"))
-    import matplotlib as mpl
-
-    picture = io.BytesIO()
-    metadata = {"Date": None} if suffix == ".svg" else None
-    with mpl.rc_context(SAME_EACH_TIME):
-        figure.savefig(picture, format=suffix.removeprefix("."), dpi=130, metadata=metadata)
-    return picture.getvalue()
-
-
-def _figure(rows: Sequence[Row], subjects: Sequence[Subject]) -> Figure:
-    from matplotlib.figure import Figure
-
-    decides, runs = "wrong" in rows[0].measured, rows[0].runs
-    agreeing = not decides and any(subject.human is not None for subject in subjects)
-    figure = Figure(figsize=(4.4 * (3 + agreeing), 3.3 * len(subjects)), layout="constrained")
-    axes = figure.subplots(len(subjects), 3 + agreeing, squeeze=False)
-    for subject, line in zip(subjects, axes, strict=True):
-        ratings = Ratings.of(subject.ratings)
-        mine = [row for row in rows if row.attribute == subject.attribute]
-        if decides:
-            what, over = "decisions {}, %", f"\n(mean of {runs} simulated runs)"
-            _curves(line[0], mine, "wrong", what.format("wrong by the mean ratings") + over, times=100, bottom=0)
-            _curves(line[1], mine, "certified", what.format("certified") + over, times=100, bottom=0, top=103)
-        else:
-            _curves(line[0], mine, "wce", f"worst-case error\n(mean of {runs} simulated runs ± s.e.)")
-            _histogram(line[1], ratings.variances, "variance of a pair's ratings")
-        line[0].set_title(title_of(subject.attribute), loc="left", fontweight="bold")
-        _histogram(line[2], ratings.means, "mean rating of a pair")
-        if agreeing:
-            _agreement(line[3], mine)
-    return figure
-
-
-def _curves(
-    axes: Axes,
-    rows: Sequence[Row],
-    measure: str,
-    label: str,
-    *,
-    times: float = 1,
-    bottom: float | None = None,
-    top: float | None = None,
-) -> None:
-    """Draw a curve of each scheduler against budget; logarithmic, but from ``bottom`` on where there is one."""
-    for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
-        mine = [row for row in rows if row.scheduler == name]
-        mean, error = ([times * row.figure(f"{measure}_{part}") for row in mine] for part in ("mean", "sem"))
-        axes.errorbar(
-            [row.budget for row in mine],
-            mean,
-            error,
-            label=name,
-            color=_COLOURS[number % len(_COLOURS)],
-            marker=_MARKS[number % len(_MARKS)],
-            markersize=3,
-            linewidth=1.2,
-            capsize=2,
-        )
-    axes.set(xscale="log", xlabel="judge calls", ylabel=label)
-    log_axis(axes.xaxis)
-    if bottom is None:
-        axes.set(yscale="log")
-        log_axis(axes.yaxis)
-    else:
-        axes.set_ylim(bottom, top)
-    axes.grid(visible=True, which="both", alpha=0.25)
-    axes.legend(frameon=False, fontsize=8)
-
-
-def _histogram(axes: Axes, values: np.ndarray[tuple[int], np.dtype[np.float64]], label: str) -> None:
-    axes.hist(values, bins=40, color=_COLOURS[1], alpha=0.8)
-    axes.set(xlabel=label, ylabel=f"pairs (of {len(values):,})")
-
-
-def _agreement(axes: Axes, rows: Sequence[Row]) -> None:
-    name = rows[-1].scheduler
-    mine = [row for row in rows if row.scheduler == name]
-    budgets = [row.budget for row in mine]
-    for coefficient, colour, mark in zip(CORRELATIONS, _COLOURS, _MARKS, strict=False):
-        values = [(row.correlations or {})[coefficient] for row in mine]
-        axes.plot(budgets, values, label=coefficient, color=colour, marker=mark)
-    axes.set(xlabel="judge calls", ylabel=f"correlation with human ratings\n({name})")
-    axes.legend(frameon=False, fontsize=8)
-
-
-def _html(svg: bytes) -> bytes:
-    data = base64.b64encode(svg).decode("ascii")
+def _file(chart: Chart, suffix: str) -> bytes:
+    if suffix != ".html":
+        return drawn(chart, LIGHT, suffix.removeprefix("."), "white")
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        '<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="Simulated runs against their budgets" '
-        f'src="data:image/svg+xml;base64,{data}"></body></html>\n'
+        f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="{chart.says}" '
+        f'src="{address(drawn(chart, LIGHT, "svg", "white").decode())}"></body></html>\n'
     )
     return page.encode()
+
+
+def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
+    decides, runs = "wrong" in rows[0].measured, rows[0].runs
+    agreeing = not decides and any(subject.human is not None for subject in subjects)
+    panels: dict[str, Panel] = {}
+    for subject in subjects:
+        name, ratings = subject.attribute, Ratings.of(subject.ratings)
+        mine = [row for row in rows if row.attribute == name]
+        if decides:
+            panels[name] = _curves(mine, "wrong", f"wrong by the mean ratings, %, {runs} runs", (0.0, None))
+            panels[f"{name}: certified"] = _curves(mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0))
+        else:
+            panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")
+            panels[f"{name}: variances"] = _spread(ratings.variances, "variance of a pair's ratings")
+        panels[f"{name}: means"] = _spread(ratings.means, "mean rating of a pair")
+        if agreeing:
+            panels[f"{name}: people"] = _agreement(mine)
+    a_line = 3 + agreeing
+    size = (4.4 * a_line, 3.3 * len(subjects))
+    return Chart("robin simulate", "Simulated runs against their budgets", panels, a_line=a_line, size=size)
+
+
+def _curves(
+    rows: Sequence[Row], measure: str, label: str, limits: tuple[float | None, float | None] | None = None
+) -> Panel:
+    """Return a curve of each scheduler against budget: of a share in percent with ``limits``, else of an error, logarithmic."""
+    lines = []
+    for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
+        mine = [row for row in rows if row.scheduler == name]
+        mean, error = (
+            np.array([row.figure(f"{measure}_{part}") for row in mine]) * (100.0 if limits else 1.0)
+            for part in ("mean", "sem")
+        )
+        lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
+    return Panel(lines, Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None))
+
+
+def _spread(values: FloatArray, label: str) -> Panel:
+    return histogram(values, label, (float(values.min()), float(values.max())), f"pairs (of {len(values):,})", bins=40)
+
+
+def _agreement(rows: Sequence[Row]) -> Panel:
+    name = rows[-1].scheduler
+    mine = [row for row in rows if row.scheduler == name]
+    lines = [
+        _line(each, mine, np.array([(row.correlations or {})[each] for row in mine]), number)
+        for number, each in enumerate(CORRELATIONS)
+    ]
+    return Panel(lines, Axis("judge calls"), Axis(f"correlation with people, {name}"))
+
+
+def _line(name: str, rows: Sequence[Row], values: FloatArray, number: int) -> Series:
+    calls, place = np.array([row.budget for row in rows]), number % len(_MARKS)
+    return Series("line", calls, values, name, f"{_MARKS[place]}-", place)

@@ -10,7 +10,7 @@ import pytest
 
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
-from robin_cli.analysis.side_by_side import SideBySide, side_by_side
+from robin_cli.analysis.side_by_side import side_by_side
 from tests.analysis.test_scores import rated, reach, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]
@@ -31,36 +31,23 @@ B: Rated = {
 
 
 def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_path: Path) -> None:
-    found = side_by_side(run_of(tmp_path / "a", A), run_of(tmp_path / "b", B))
-    assert found.alone == (2, 0)
+    found = side_by_side(run_of(tmp_path / "a", A), run_of(tmp_path / "b", B)).to_pylist()
     keys = [key for key in A if key in B]
     ends = {"style": (1, 5), "stars": (1, 10)}
-    for row, key in enumerate(keys):
+    for row, key in zip(found, keys, strict=True):
         low, high = ends[key[1]]
         parts = [
             Part(np.array([[list(rated(each[key])).count(level) for level in range(low, high + 1)]]), low, high, weight)
             for each, weight in ((A, 1.0), (B, -1.0))
         ]
         (lower,), (upper,) = sum_intervals(parts, alpha=0.05)
-        assert (found.low[row], found.high[row]) == pytest.approx((lower, upper))
-        assert found.difference[row] == pytest.approx(rated(A[key]).mean() - rated(B[key]).mean())
-        assert (found.n_a[row], found.n_b[row]) == (len(A[key]), len(B[key]))
-    assert found.apart.tolist() == [
-        True,
-        False,
-        True,
-        False,
-    ]  # p0's style rose, p1's fell; of the stars little is known
-    (_, style), (_, stars) = found.by_attribute()
-    assert style.difference.tolist() == [found.difference[0], found.difference[2]]
-    assert stars.difference.tolist() == [found.difference[1], found.difference[3]]
-
-
-def test_scores_are_apart_where_the_interval_leaves_0_out() -> None:
-    low, high = np.array([-1.0, 0.0, 0.1, -2.0, -2.0]), np.array([1.0, 2.0, 2.0, 0.0, -0.1])
-    nothing, rows = np.zeros(5), np.arange(5)
-    told = SideBySide(rows, rows, nothing, nothing, rows, rows, low, high)
-    assert told.apart.tolist() == [False, False, True, False, True]
+        assert (f"p{row['what']}", row["attribute"]) == key[:2]
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((lower, upper))
+        assert row["difference"] == pytest.approx(rated(A[key]).mean() - rated(B[key]).mean())
+        assert (row["n_a"], row["n_b"]) == (len(A[key]), len(B[key]))
+        assert row["differ"] == (lower > 0 or upper < 0)
+    # p0's style rose, p1's fell; of the stars little is known
+    assert [row["differ"] for row in found] == [True, False, True, False]
 
 
 def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.model.space import ArmSpace
@@ -71,7 +71,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
 def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
     space = ArmSpace(["ab", "bc"], (PREFERENCE,), ["j"], (VOTES,), ORDERS)
     text = np.array([[0, 1], [1, 2]])
-    matches = matches_by(space, np.zeros(2, np.int64), text, [(None, None)] * 2, 0, wants_best=True)
+    matches = matches_of(space, np.zeros(2, np.int64), text, [(None, None)] * 2, 0, wants_best=True)
     arms, verdicts = WritableArms(len(space)), verdicts_of(matches)
     for _ in range(200):
         for arm in range(4):

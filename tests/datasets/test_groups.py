@@ -149,8 +149,8 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
     run = robin_cli.judge(file, group=group, run=tmp_path / "r", **ASKED)
     data = read_run(run.path)
     numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
-    assert data.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
-    assert data.group_names == ([sha("p"), sha("q")] if group is None else ["x", "y"])
+    assert data.pairs.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
+    assert data.pairs.group_names == ([sha("p"), sha("q")] if group is None else ["x", "y"])
     assert data.pairs == load_pairs(file, group=group).pairs
     assert data.human == {}
     assert ("group" in data.manifest.settings) == (group is not None)
@@ -170,7 +170,7 @@ def test_goes_on_with_the_groups_a_run_was_made_with(tmp_path: Path, replay_url:
     robin("resume", "r", "--budget", "8", "-q", cwd=tmp_path, exits=0)
     other = robin(*asked, "--group", "id", cwd=tmp_path, exits=2)
     assert "group: the run has set, now id" in other.stderr
-    assert read_run(tmp_path / "r").group_names == ["x", "y"]
+    assert read_run(tmp_path / "r").pairs.group_names == ["x", "y"]
     empty = robin(*asked, "--group", "", cwd=tmp_path)
     has(empty.stderr, "--group", "the name of a column")
 
@@ -181,7 +181,7 @@ def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
     assert groups(pairs) == ["x", "y", "y", "x"]
     for name, data, group in (("pairs", pairs, None), ("frame", frame, "set")):
         run = robin_cli.judge(data, group=group, run=tmp_path / name, **ASKED)
-        assert read_run(run.path).group_names == ["x", "y"], name
+        assert read_run(run.path).pairs.group_names == ["x", "y"], name
     refuses(
         RobinError, "group: pairs have their own", robin_cli.judge, pairs, group="set", run=tmp_path / "no", **ASKED
     )

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.matches import Compared, Matches, matches_of
+from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.questions.inquiry import matches_among
 
 POINTS = Scale(0, 2)
 
@@ -35,7 +36,7 @@ def tournament(systems: int, prompts: int) -> list[Pair]:
 def matches(pairs: list[Pair], seed: int | None = 1, judges: int = 1, *, wants_best: bool = False) -> Matches:
     names = [f"j{number}" for number in range(judges)]
     space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), names, [POINTS], ORDERS)
-    return matches_of(space, pairs, seed, wants_best=wants_best)
+    return matches_among(space, pairs, seed, wants_best=wants_best)
 
 
 def asked_in_turn(found: Matches) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.matches import Matches, matches_by
+from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
@@ -31,7 +31,7 @@ def comparisons(
     space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)
     names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
     prompt, text = (np.array(each) for each in zip(*rows, strict=True))
-    return matches_by(space, prompt, text, names, 0, wants_best=wants_best)
+    return matches_of(space, prompt, text, names, 0, wants_best=wants_best)
 
 
 def policy_for(matches: Matches, name: str, budget: int = 1000, objective: str = "worst-case") -> Policy:

@@ -519,7 +519,7 @@ def test_decides_anew_which_is_best_of_a_group_that_two_shards_have(tmp_path: Pa
     made = merge_runs(runs, tmp_path / "all")
 
     assert any(note.startswith("1 group has responses in more than one of the runs") for note in made.notes)
-    assert len(set(read_run(tmp_path / "all").groups.tolist())) == 4
+    assert len(set(read_run(tmp_path / "all").pairs.groups.tolist())) == 4
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

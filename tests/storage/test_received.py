@@ -77,7 +77,7 @@ def reported(run: Path) -> object:
 
 
 def merged(run: Path) -> object:
-    return merge([run], run.parent / "all", lambda *_: "uniform")
+    return merge([run], run.parent / "all", lambda _, manifest, *__: manifest)
 
 
 USES: list[Callable[[Path], object]] = [resumed, status_of, reported]
@@ -642,7 +642,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
-    whole_run = merge([run], tmp_path / "all", lambda *_: "uniform")
+    whole_run = merge([run], tmp_path / "all", lambda _, manifest, *__: manifest)
     assert whole_run.judgments == 4
     assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
     assert (status_of(whole_run.path)["spent"], facts["spent"]) == (4, 3)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Source, Watch, Words
+from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
 from robin_cli.planning.costs import Per
+from robin_cli.questions.inquiry import Inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Compare(Goal):
     systems: Systems
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where systems are to be compared by ratings."""
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import Aimed, ErrorWatch, aim_of
-from robin_cli.goals.base import Counts, Goal, Source, Watch
+from robin_cli.goals.base import Counts, Goal, Watch
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
 from robin_cli.policies.registry import BASELINE
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 
@@ -29,7 +30,7 @@ class Estimate(Goal):
     objective: str
 
     @classmethod
-    def of(cls, source: Source) -> Self:
+    def of(cls, source: Inquiry) -> Self:
         """Return the goal of a run that asks for no other."""
         return cls(source.space, str(source.own["objective"]))
 

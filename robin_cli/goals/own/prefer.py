@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from robin_cli.goals.base import Source
 from robin_cli.goals.preferring import Preferring
+from robin_cli.questions.inquiry import Inquiry
 
 
 class Prefer(Preferring):
     """The preference of each comparison, asked in both orders."""
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where comparisons are not of three systems or more."""
         if not source.is_pairwise or source.own["decide"] is not None or source.matches.ranks_systems:
             return None

@@ -11,13 +11,14 @@ import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
-from robin_cli.goals.base import Counts, Fact, Source, Watch
+from robin_cli.goals.base import Counts, Fact, Watch
 from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
 
@@ -50,7 +51,7 @@ class Preferred(Preferring):
     asks_each: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where the run looks for the best response to each prompt."""
         return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
 

@@ -6,10 +6,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from robin_cli.goals.base import Source
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
+from robin_cli.questions.inquiry import Inquiry
 
 
 class Rank(Preferring):
@@ -19,7 +19,7 @@ class Rank(Preferring):
     asks_each: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where three systems or more are compared."""
         if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
             return None

@@ -103,7 +103,7 @@ def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Ma
             if name in shown
         ]
         marks = f"{charts.marks_of(panels)} Pairs are spread sideways a little; on the dashed line both agree."
-        yield Chart("Scores against human ratings", f"{'; '.join(lines)}. {marks}", panels, is_square=True)
+        yield Chart("Scores against human ratings", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
     for attribute, levels in facts["calibration"].items():
         if levels and attribute in by_attribute:
             scale = by_attribute[attribute].scale

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.side_by_side import shared_pairs
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
@@ -132,19 +133,6 @@ class Judged:
         return found
 
 
-def texts_of_pairs(
-    run: RunData, pair: NDArray[np.integer[Any]], tell: Callable[[list[Any]], list[Any]] = lambda answer: answer
-) -> tuple[IntArray, Texts]:
-    """Return of each row its pair's place among the texts, and these; ``tell``: from an answer to what is shown of it."""
-    pairs, place = np.unique(pair, return_inverse=True)
-    judged = Judged(run, pairs)
-
-    def answers(k: int, longest: int | None, most: int | None) -> list[Any]:
-        return [tell(each) for each in judged.of(int(pairs[k]), longest, most)]
-
-    return place, texts_of(len(pairs), run.pairs_at(pairs).__getitem__, answers)
-
-
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """What was said in those judgments that are ``mine``, shape (rows,); others may have come since."""
     start = 0
@@ -171,62 +159,44 @@ def _cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-_LETTERS = ("A", "B")
-_Rows = Callable[[IntArray], tuple[IntArray, Texts]]
-_Places = Sequence[tuple[Sequence[int], Sequence[int]]]
-"""The pairs of A and of B that each text of the page is of."""
+_Answer = Callable[[list[Any]], list[Any]]
+"""From an answer to what is shown of it."""
 
 
-def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> _Rows:
-    """Return what reads the texts of pairs of both, by their place in A, with the answers of both."""
-
-    def texts(rows: IntArray) -> tuple[IntArray, Texts]:
-        pairs, place = np.unique(pair[rows], return_inverse=True)
-        at_a, at_b = shared_pairs(a, b)
-        others = at_b[np.searchsorted(at_a, pairs)].tolist()
-        places = [([mine], [other]) for mine, other in zip(pairs.tolist(), others, strict=True)]
-        return place, _texts_of_both(a, b, a.pairs_at(pairs).__getitem__, places)
-
-    return texts
+def texts_of_pairs(
+    run: RunData, pair: NDArray[np.integer[Any]], tell: _Answer = lambda answer: answer
+) -> tuple[IntArray, Texts]:
+    """Return of each row its ``pair``'s place among the texts, and these."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    return place, _texts([run], run.pairs_at(pairs).__getitem__, [[[each]] for each in pairs.tolist()], tell)
 
 
-def texts_of_prompts(a: RunData, b: RunData, prompt: Sequence[IntArray], names: Sequence[str], what: IntArray) -> _Rows:
-    """Return what reads the texts of prompts, each with the responses of both runs to it, and their answers.
-
-    Args:
-        prompt: which one each pair answers, of A and of B.
-        names: of the prompts.
-        what: the prompt of each row.
-    """
-
-    def texts(rows: IntArray) -> tuple[IntArray, Texts]:
-        prompts, place = np.unique(what[rows], return_inverse=True)
-        places = list(zip(*(_answering(each, prompts) for each in prompt), strict=True))
-
-        def both(at: int) -> Pair:
-            responses = [
-                f"{letter}: {run.pairs[pair].response}"
-                for letter, run, mine in zip(_LETTERS, (a, b), places[at], strict=True)
-                for pair in mine
-            ]
-            return Pair("", names[prompts[at]], "\n\n".join(responses))
-
-        return place, _texts_of_both(a, b, both, places)
-
-    return texts
+def texts_of_shared(
+    a: RunData, b: RunData, pair: IntArray, tell: _Answer = lambda answer: answer
+) -> tuple[IntArray, Texts]:
+    """Return the same of pairs of both, by their places in A, with the answers of both."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    at_a, at_b = shared_pairs(a, b)
+    others = at_b[np.searchsorted(at_a, pairs)].tolist()
+    places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
+    return place, _texts([a, b], a.pairs_at(pairs).__getitem__, places, tell)
 
 
-def _texts_of_both(a: RunData, b: RunData, pair: Callable[[int], Pair], places: _Places) -> Texts:
-    """Texts with the answers of both runs, each with the letter of its run."""
-    judged = [Judged(run, [pair for each in places for pair in each[side]]) for side, run in enumerate((a, b))]
+def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
+    """Return the same of prompts, by their numbers, each with the responses of both runs to it and the answers to these."""
+    prompts, place = np.unique(what, return_inverse=True)
+    of_each = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
+    places = list(zip(*(_answering(each, prompts) for each in of_each), strict=True))
 
-    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
-        runs = zip(_LETTERS, judged, places[number], strict=True)
-        return [
-            [*answer, letter] for letter, run, pairs in runs for pair in pairs for answer in run.of(pair, longest, most)
+    def pair(at: int) -> Pair:
+        responses = [
+            f"{letter}: {run.pairs[one].response}"
+            for letter, run, mine in zip(_LETTERS, found.runs, places[at], strict=True)
+            for one in mine
         ]
+        return Pair("", found.who.prompts[prompts[at]], "\n\n".join(responses))
 
-    return texts_of(len(places), pair, answers)
+    return place, _texts(found.runs, pair, places, lambda answer: answer)
 
 
 def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
@@ -234,3 +204,24 @@ def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
     pairs = np.argsort(prompt, kind="stable")
     first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
     return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
+
+
+_LETTERS = ("A", "B")
+
+
+def _texts(
+    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]], tell: _Answer
+) -> Texts:
+    """Texts with the answers of ``runs``, of two each with its run's letter; ``places``: of each text its pairs in each."""
+    judged = [Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)]
+    letters = [[letter] for letter in _LETTERS] if len(runs) > 1 else [[]]
+
+    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
+        return [
+            [*tell(answer), *letter]
+            for letter, run, mine in zip(letters, judged, places[number], strict=True)
+            for one in mine
+            for answer in run.of(one, longest, most)
+        ]
+
+    return texts_of(len(places), pair, answers)

@@ -1,0 +1,102 @@
+"""What a run finds out about its pairs beside their scores: decisions, a comparison of systems, or preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from robin_cli.datasets.pair_table import PairTable
+from robin_cli.datasets.texts import numbers_of
+from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import Decision, decision_of
+from robin_cli.model.errors import StorageError
+from robin_cli.model.groups import numbered
+from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.records import COMPARE, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, systems_of
+from robin_cli.model.task import Task
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """The settings of a run and what its pairs say of them, which is read where a goal asks for it.
+
+    StorageError where the pairs cannot be read.
+
+    Attributes:
+        own: the run's own settings, by name.
+        seed: of the run; the random order of prompts and comparisons is made of it.
+        named: how many systems comparisons are of, where a manifest says it.
+    """
+
+    own: Mapping[str, Any]
+    space: ArmSpace
+    pairs: Iterable[Pair]
+    seed: int | None
+    named: int | None = None
+
+    @cached_property
+    def table(self) -> PairTable:
+        """The pairs in columns."""
+        return PairTable.of(self.pairs)
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether calls compare two responses."""
+        return bool(self.own["pairwise"])
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """What is to be decided; None where nothing is."""
+        own, space = self.own, self.space
+        if own["decide"] is None:
+            return None
+        return decision_of(
+            own["decide"], space.attributes, space.scales, margin=own["margin"], error_rate=own["error_rate"]
+        )
+
+    @property
+    def groups(self) -> IntArray:
+        """Which group each pair is of, shape (pairs,)."""
+        return self.table.groups
+
+    @cached_property
+    def task(self) -> Task | None:
+        """What is to be decided by ratings; None where nothing is."""
+        if self.is_pairwise or self.decision is None:
+            return None
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
+
+    @cached_property
+    def systems(self) -> Systems:
+        """Which system answered each pair, of which every one must say it."""
+        system, names = numbered(as_text(value) for value in self.table.systems if value is not None)
+        return systems_of(self.space, system, names, *self.table.prompts, self.seed)
+
+    @cached_property
+    def matches(self) -> Matches:
+        """What the comparisons of a pairwise run are of."""
+        found = matches_among(self.space, self.table, self.seed, wants_best=self.own["decide"] is not None)
+        if self.named not in {None, len(found.names)}:
+            raise StorageError(
+                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
+            )
+        return found
+
+
+def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool) -> Matches:
+    """Return the comparisons that ``pairs`` are."""
+    table = PairTable.of(pairs)
+    prompt = numbers_of(table.texts("prompt"))
+    text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
+    named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
+    return matches_of(space, prompt, text, named, seed, wants_best=wants_best)
+
+
+def asks_all(own: Mapping[str, Any]) -> bool:
+    """Return whether a run with these settings asks about every pair; where it compares, it may leave some out."""
+    return own["objective"] != COMPARE and not own["pairwise"]
