@@ -35,7 +35,7 @@ ALLOWED = {
     "dispatch": {"judges"},
     "storage": {"datasets", "questions", "settings"},
     "analysis": {"policies", "planning", "storage"},
-    "goals": {"analysis", "datasets", "policies", "questions", "results", "planning", "settings", "storage"},
+    "goals": {"analysis", "datasets", "policies", "questions", "render", "results", "planning", "settings", "storage"},
     "simulation": {"analysis", "datasets", "goals", "planning", "policies", "questions", "settings", "storage"},
     "results": set(),
     "render": {"datasets", "results", "settings", "storage"},
@@ -84,7 +84,7 @@ ALLOWED = {
         "storage",
         "views",
     },
-    "api": {"analysis", "datasets", "judges", "results", "runner", "settings", "storage", "views"},
+    "api": {"analysis", "goals", "datasets", "judges", "results", "runner", "settings", "storage", "views"},
     "__init__": {"api"},
     "__main__": {"cli"},
 }

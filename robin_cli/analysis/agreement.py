@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import WEIGHT
@@ -190,9 +191,9 @@ def _tail(prompts: int) -> float:
     The plain percentiles are too narrow where there are few prompts, as z in place of t would be (Hesterberg, "What teachers
     should know about the bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
     """
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import ndtr
 
-    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * stdtrit(prompts - 1, 1.0 - 0.5 * ALPHA)))
+    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
 
 
 def coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:

@@ -128,17 +128,17 @@ class Verdict:
     first: int | None = None
 
 
-def judged(requirement: Requirement, measured: Measured, *, error_rate: float) -> Verdict:
-    """The verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``."""
-    return _DECIDING[requirement.kind](requirement, measured, error_rate)
+def judged(requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False) -> Verdict:
+    """The verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
 
-
-def with_settling(verdict: Verdict, measured: Measured, *, error_rate: float) -> Verdict:
-    """The same with what would settle it, if it is inconclusive."""
-    if verdict.state != "inconclusive" or (not verdict.pairs and verdict.requirement.kind != "all"):
+    Args:
+        settle: if it is inconclusive, find out what would settle it.
+    """
+    decide, what_settles = _OF_KIND[requirement.kind]
+    verdict = decide(requirement, measured, error_rate)
+    if not settle or verdict.state != "inconclusive" or (not verdict.pairs and requirement.kind != "all"):
         return verdict
-    settle = _SETTLING[verdict.requirement.kind]
-    return replace(verdict, settling=settle(verdict, measured, error_rate))
+    return replace(verdict, settling=what_settles(verdict, measured, error_rate))
 
 
 def together(states: Sequence[State]) -> State:
@@ -268,29 +268,29 @@ class _Sides:
 
 def _projected(requirement: Requirement, measured: Measured) -> _Sides:
     """The evidence, if ratings go on as each pair's have been, drawn toward all pairs' by one rating of theirs."""
-    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
     more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
-    asked = np.flatnonzero(measured.is_asked)
-    grown: list[list[FloatArray]] = [[now[0]], [now[1]]]
-    for count in more[1:]:
-        parts = [_with_more(each, asked, float(count)) for each in measured.parts]
-        for side, then, before in zip(
-            grown, log_evidence_for(parts, requirement.criterion, requirement.margin), now, strict=True
-        ):
-            all_pairs = before.copy()
-            all_pairs[asked] = then
-            side.append(all_pairs)
-    of, against = (np.stack(side) for side in grown)
+    growth = [_frequencies(each) * measured.is_asked[:, None] for each in measured.parts]
+    logs = [
+        log_evidence_for(
+            [
+                replace(each, counts=each.counts + count * grown)
+                for each, grown in zip(measured.parts, growth, strict=True)
+            ],
+            requirement.criterion,
+            requirement.margin,
+        )
+        for count in more
+    ]
+    of, against = (np.stack(side) for side in zip(*logs, strict=True))
     return _Sides(more, (of, against))
 
 
-def _with_more(part: Part, asked: IntArray, more: float) -> Part:
+def _frequencies(part: Part) -> FloatArray:
+    """How often each pair's next ratings are each level, shape (K, levels)."""
     counts = np.asarray(part.counts, dtype=np.float64)
     pooled = counts.sum(axis=0)
     pooled = pooled / pooled.sum() if pooled.any() else np.full(len(pooled), 1 / len(pooled))
-    own = counts[asked]
-    frequencies = (own + pooled) / (own.sum(axis=1, keepdims=True) + 1.0)
-    return replace(part, counts=own + more * frequencies)
+    return np.asarray((counts + pooled) / (counts.sum(axis=1, keepdims=True) + 1.0))
 
 
 def _share(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
@@ -372,8 +372,12 @@ def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Se
     return Settling(calls=least) if math.isfinite(least) else Settling()
 
 
-_DECIDING = {"mean": _mean, "compare": _mean, "share": _share, "all": _all}
-_SETTLING = {"mean": _settling_mean, "compare": _settling_mean, "share": _settling_share, "all": _settling_all}
+_OF_KIND = {
+    "mean": (_mean, _settling_mean),
+    "compare": (_mean, _settling_mean),
+    "share": (_share, _settling_share),
+    "all": (_all, _settling_all),
+}
 
 
 def measured(run: RunData, scores: Scores, attribute: str) -> Measured:

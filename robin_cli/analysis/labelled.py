@@ -25,9 +25,9 @@ from math import nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robin_cli.analysis.clustered import student_factor
 from robin_cli.analysis.counting import renumbered
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.moderated import likely_half_widths
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 
@@ -137,8 +137,8 @@ def corrected(
     if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
-    half = float(likely_half_widths(np.array([variance]), np.array([freedom]), alpha=alpha)[0])
     error = float(np.sqrt(variance))
+    half = student_factor(freedom + 1.0, alpha) * error
     return Corrected(estimate, estimate - half, estimate + half, error, lam * unlabelled, n_labels, n_prompts)
 
 

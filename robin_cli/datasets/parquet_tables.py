@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
 from contextlib import contextmanager
-from itertools import groupby
+from pathlib import Path
+from threading import Lock
 from typing import IO, TYPE_CHECKING
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.columns import DAMAGED
-from robin_cli.datasets.parquet_pages import group_sizes, most_unpacked, places_of, with_further
-from robin_cli.model.errors import Damaged, shown
+from robin_cli.model.errors import Damaged, InputError, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from robin_cli.datasets.columns import FurtherColumns
 
+MOST_BYTES = 2**28
+"""What may be taken to decode a batch: the open pages of its columns, which Arrow decodes whole, and its rows."""
+
+BATCH_ROWS = 1024
+_FEWER = 32
+"""How many times fewer rows are tried where a batch takes more."""
+
 _BUFFER_BYTES = 2**20
-_AT_ONCE_BYTES = 2**28
-_GROUPS_AT_ONCE = 64
+_ONE_AT_A_TIME = Lock()
 
 _MARK = b"robin: SHA-256 of the footer\n"
 """What stands between the last page and the footer of a run's own file, where nobody else looks, with the digest behind it."""
@@ -79,8 +85,8 @@ def _check_footer(stream: IO[bytes]) -> None:
         raise ValueError("its footer is not the one that was written")
 
 
-def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Table:
-    """The columns of a Parquet file, of those that it has.
+def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS) -> pa.Table:
+    """The columns of a Parquet file, of those that it has, with the file's metadata; ``rows`` as for :func:`batches`.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
     """
@@ -89,8 +95,10 @@ def read_table(stream: IO[bytes], source: str, columns: Sequence[str]) -> pa.Tab
     file, schema = opened_file(stream, source)
     names = [name for name in schema.names if name in columns]
     with readable(source):
-        plain = pa.schema([field.with_type(_plain_type(field.type)) for field in map(schema.field, names)])
-    return pa.Table.from_batches(list(batches(file, stream, source, names)), plain)
+        plain = pa.schema(
+            [field.with_type(_plain_type(field.type)) for field in map(schema.field, names)], schema.metadata
+        )
+    return pa.Table.from_batches(list(batches(file, stream, source, names, rows=rows)), plain)
 
 
 def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
@@ -99,24 +107,15 @@ def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool])
     yield from batches(file, stream, source, list(filter(wanted, schema.names)))
 
 
-def checked_file(stream: IO[bytes], source: str, columns: Collection[str]) -> pq.ParquetFile:
-    """Open a Parquet file whose columns can be read at once. InputError as :func:`read_table`."""
-    file, schema = opened_file(stream, source)
-    names = [name for name in schema.names if name in columns]
-    with readable(source):
-        if most_unpacked(file, stream, places_of(stream, source), _leaves(file, names), source) > _AT_ONCE_BYTES:
-            for _ in batches(file, stream, source, names):
-                pass  # they are counted, one at a time
-    return file
-
-
 def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
     """Open a Parquet file whose row groups are not held whole: it, and its schema. InputError for a damaged one.
 
     Pages are held to their checksums as they are read, where they have some.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    pa.set_memory_pool(pa.system_memory_pool())  # others hold gigabytes of address space, which would be no limit then
     with readable(source):
         # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
         file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
@@ -132,42 +131,128 @@ def batches(
     further: FurtherColumns | None = None,
     names: Sequence[str] = (),
     beside: int = 0,
+    rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """The columns' batches, each of so few rows that it fits into memory; InputError as :func:`read_table`.
 
-    With them come the leaf columns ``names``, as long as ``further`` wants them, and they fit beside the others. ``beside``:
-    the bytes of other files that this one belongs to.
+    A megabyte of Parquet can hold hundreds of gigabytes: pages compress a thousandfold, one entry of a dictionary may be the
+    value of every row, and no size that the file states can be trusted. So each batch is decoded in a memory of
+    MOST_BYTES, and again with fewer rows where that is too little.
+
+    With them come the leaf columns ``names``, as long as ``further`` wants them, and they can be decoded beside the others.
+    ``beside``: the bytes of other files that this one belongs to. ``rows``: how many a batch has at most.
     """
     leaves = _leaves(file, columns)
     packed = beside + stream.seek(0, io.SEEK_END)
-    total = rows_read = 0
+    total, first, at_once, kept = 0, 0, rows, [*leaves, *names]
     with readable(source):
-        pages = places_of(stream, source)
-        sizes = group_sizes(file, stream, pages, leaves, source)
-        places = {file.schema.column(at).path: at for at in range(len(file.schema))} if names else {}
+        decoded = _decoded(file, kept, first, at_once)
+        while True:
+            try:
+                batch = next(decoded, None)
+            except Exception as error:  # noqa: BLE001  # raised, where nothing is to be left out
+                if isinstance(error, MemoryError) and at_once > 1:
+                    at_once = max(1, at_once // _FEWER)
+                else:
+                    _leave_out(error, file, source, first, at_once, further, leaves, kept[len(leaves) :])
+                    at_once = rows
+                kept = [*leaves, *(name for name in names if further and further.wants(name))]
+                decoded = _decoded(file, kept, first, at_once)
+                continue
+            if batch is None:
+                break
+            first += len(batch)
+            total += part_of(batch, columns).nbytes if names else batch.nbytes
+            lines.check_unpacked(total, packed, source)
+            if total > lines.MAX_FILE_BYTES:
+                raise lines.file_too_long(source)
+            yield batch
+            del batch  # or it would be held while the next one is decoded
+            if further and not all(map(further.wants, kept[len(leaves) :])):
+                kept, at_once = [*leaves, *filter(further.wants, names)], rows
+                decoded = _decoded(file, kept, first, at_once)
+        if leaves and first != file.metadata.num_rows:
+            raise ValueError(f"{first:,} of its {file.metadata.num_rows:,} rows are there")
 
-        def reading(group: int) -> tuple[int | None, Sequence[str], int]:
-            """How many rows at a time, and which columns; together with few others, for what is wanted may change."""
-            size, kept = sizes[group], leaves
-            if further and (wanted := {name: places[name] for name in names if further.wants(name)}):
-                size, more = with_further(file, stream, pages, group, size, wanted)
-                for name in wanted.keys() - set(more):
-                    further.leave_out(name, DAMAGED)
-                kept = [*leaves, *more]
-            return size.batch_rows, kept, group // _GROUPS_AT_ONCE * bool(names)
 
-        for (rows, kept, _), groups in groupby(range(len(sizes)), key=reading):
-            # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
-            for packed_batch in file.iter_batches(rows, row_groups=list(groups), columns=kept, use_threads=False):
-                batch = _expanded(packed_batch)
-                rows_read += len(batch)
-                total += part_of(batch, columns).nbytes if names else batch.nbytes
-                lines.check_unpacked(total, packed, source)
-                if total > lines.MAX_FILE_BYTES:
-                    raise lines.file_too_long(source)
-                yield batch
-        if leaves and rows_read != file.metadata.num_rows:
-            raise ValueError(f"{rows_read:,} of its {file.metadata.num_rows:,} rows are there")
+def _decoded(file: pq.ParquetFile, leaves: Sequence[str], first: int, rows: int) -> Iterator[pa.RecordBatch]:
+    """The leaf columns from the row ``first`` on, so many rows at a time. MemoryError where these take too much."""
+    at, groups = 0, list(range(file.metadata.num_row_groups))
+    while groups and at + (count := file.metadata.row_group(groups[0]).num_rows) <= first:
+        at += count
+        del groups[0]
+    # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
+    found = file.iter_batches(rows, row_groups=groups, columns=list(leaves), use_threads=False)
+    while True:
+        with _little_memory():
+            packed = next(found, None)
+            if packed is None:
+                return
+            batch = _expanded(packed)
+        before = min(max(0, first - at), len(batch))
+        at += len(batch)
+        del packed
+        if before < len(batch) or not leaves:
+            yield batch.slice(before)
+        del batch
+
+
+def _is_sound(file: pq.ParquetFile, leaf: str, first: int, rows: int) -> bool:
+    """Whether a leaf column can be decoded by itself from the row ``first`` on: the next rows, or fewer of them."""
+    import pyarrow as pa
+
+    try:
+        next(_decoded(file, [leaf], first, rows), None)
+    except MemoryError:
+        return rows > 1
+    except (*_UNREADABLE, pa.ArrowException):
+        return False
+    return True
+
+
+@contextmanager
+def _little_memory() -> Iterator[None]:
+    """Let this process take MOST_BYTES more than it has, where the system can hold it to that: MemoryError beyond."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    with _ONE_AT_A_TIME:  # the limit is one of the whole process
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        taken = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        most = taken + lines.at_most(MOST_BYTES)
+        resource.setrlimit(resource.RLIMIT_AS, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _leave_out(
+    error: Exception,
+    file: pq.ParquetFile,
+    source: str,
+    first: int,
+    rows: int,
+    further: FurtherColumns | None,
+    leaves: Sequence[str],
+    more: Sequence[str],
+) -> None:
+    """Leave out those of the further leaf columns ``more`` that cannot be decoded; raise what is wrong if there are none."""
+    if further and more:
+        for name in [name for name in more if not _is_sound(file, name, first, rows)] or more:
+            further.leave_out(name, DAMAGED)
+        return
+    if not isinstance(error, MemoryError):
+        raise error
+    name = next((name for name in leaves if not _is_sound(file, name, first, rows)), leaves[0])
+    raise InputError(
+        f'{source}: row {first + 1:,}, column "{name[:80]}": takes more than {size(lines.at_most(MOST_BYTES))} to decode. '
+        "Write it with smaller pages and row groups, pyarrow.parquet.write_table(table, FILE, write_batch_size=1, "
+        "row_group_size=100), or as JSON lines; or, if you trust it, allow more: "
+        f"{lines.LIMIT_ENV}=4 (GiB) in the environment"
+    ) from None
 
 
 def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from robin_cli.dispatch.limited import Dispatched
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import UNTIL_ONE_ENDS, Line, Permit
 from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
 from robin_cli.model.errors import EndpointError

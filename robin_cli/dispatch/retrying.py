@@ -11,9 +11,9 @@ from dataclasses import replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 from tenacity.stop import stop_base
 
-from robin_cli.dispatch.limited import Dispatched, Limited
-from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Line, Permit
-from robin_cli.judges.judge import Notices
+from robin_cli.dispatch.dispatched import Dispatched
+from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Limiter, Line, Permit
+from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
@@ -33,11 +33,15 @@ _ANSWERS_ENOUGH = 0.25
 """Where one in four of the latest requests was answered, the endpoint is there, and no call stays away for long."""
 
 
-class Retrying(Dispatched):
-    """Asks ``judge`` again after transient failures: exponential back-off with full jitter.
+_SHOWN_HOLD_S = 30.0
 
-    A call in back-off has no permit: another is made meanwhile. As many may be in back-off, or wait to be made again after it,
-    as may be under way. They wait in the limiter's own line, which is served first.
+
+class Retrying(Dispatched):
+    """Asks ``judge``, each time by a permit of ``limiter``, and again after transient failures: back-off with full jitter.
+
+    The limiter learns from what comes of every request. A call in back-off has no permit: another is made meanwhile. As many
+    may be in back-off, or wait to be made again after it, as may be under way. They wait in the limiter's own line, which is
+    served first.
 
     Args:
         max_retries: retries after errors; "too many requests" is no error, and waited out; nor is a lack of room.
@@ -48,17 +52,18 @@ class Retrying(Dispatched):
 
     def __init__(
         self,
-        judge: Limited,
-        *,
-        max_retries: int,
+        judge: Judge,
+        limiter: Limiter,
         notices: Notices,
+        *,
+        max_retries: int = 0,
         patience_s: float = PATIENCE_S,
         no_room_s: float = NO_ROOM_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.judges = (judge,)
-        self.limiter = judge.limiter
+        self.limiter = limiter
         self._judge = judge
         self._max_retries = max_retries
         self._notices = notices
@@ -69,19 +74,19 @@ class Retrying(Dispatched):
         self._answered_part = 0.0  # of the latest requests; an average that forgets
         self._away = 0  # calls in back-off, or in line after it
         self.line = Line(self.take, sleep)
-        self.limiter.watch(self.line.look_again)
+        limiter.watch(self.line.look_again)
 
     @property
     def bears(self) -> int:
-        return self._judge.bears
+        return self.limiter.limit
 
     @property
     def under_way(self) -> int:
-        return self._judge.under_way
+        return self.limiter.under_way
 
     @property
     def ceiling(self) -> int:
-        return self._judge.ceiling
+        return self.limiter.ceiling
 
     @property
     def no_room_at(self) -> float:
@@ -97,18 +102,65 @@ class Retrying(Dispatched):
         return await self._again(question, await self._attempt(question, permit), started)
 
     def answered(self, permit: Permit, tokens: int) -> None:
-        self._judge.answered(permit, tokens)
+        permit.release()
+        self.limiter.succeeded(permit, tokens)
         self._answered_part += _NEWEST * (1.0 - self._answered_part)
 
     def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
-        self._judge.failed(permit, outcome)
+        permit.release()
+        if isinstance(outcome, Failure) and outcome.overloaded:
+            self.limiter.refused(permit, retry_after_s=outcome.retry_after_s)
+            if outcome.throttled:
+                self._tell(outcome.retry_after_s)
 
     async def after(
-        self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
+        self,
+        question: Question,
+        permit: Permit,  # noqa: ARG002  # it was taken back
+        outcome: Failure | EndpointError,
+        started: float,
     ) -> Reply | Failure:
-        came = await self._judge.after(question, permit, outcome, started)
-        self._saw(came)
-        return await self._again(question, came, started)
+        if isinstance(outcome, EndpointError):
+            raise outcome
+        return await self._again(question, await self._adapted(question, outcome), started)
+
+    async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
+        """Make one request, and another, with a permit of its own, where what came of it says what not to send."""
+        permit = permit or await self.limiter.acquire()
+        return await self._adapted(question, await self._request(question, permit))
+
+    async def _adapted(self, question: Question, outcome: Reply | Failure) -> Reply | Failure:
+        while isinstance(outcome, Failure) and (outcome.adapted or outcome.falls_back):
+            if outcome.falls_back:
+                question = replace(question, at_normal_tier=True)
+            outcome = await self._request(question, await self.limiter.acquire())
+        if isinstance(outcome, Failure):
+            self._answered_part -= _NEWEST * self._answered_part
+            if outcome.lacks_room:
+                self._no_room_at = self._clock()
+            elif outcome.transient and not outcome.throttled:
+                self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
+        return outcome
+
+    async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
+        try:
+            self.limiter.charge(permit, self._judge.tokens(question))
+            outcome = await self._judge.ask(question)
+        except BaseException:
+            permit.release()
+            raise
+        if isinstance(outcome, Reply):
+            usage = outcome.usage
+            self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        else:
+            self.failed(permit, outcome)
+        return outcome
+
+    def _tell(self, wait_s: float | None) -> None:
+        self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")
+        if wait_s is not None and wait_s > _SHOWN_HOLD_S:
+            capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
+            self._notices.once(f"the endpoint asks to wait {wait_s:g} s before the next request{capped}")
 
     async def _again(self, question: Question, outcome: Reply | Failure, started: float) -> Reply | Failure:
         """Make a call again as long as what came of it may pass."""
@@ -132,7 +184,7 @@ class Retrying(Dispatched):
             self._away += 1
             try:
                 await (self._sleep(seconds) if told else self._back_off(seconds))
-                permit = await self._judge.acquire()
+                permit = await self.limiter.acquire()
             finally:
                 self._away -= 1
                 self.limiter.look_again()  # a call may be begun in its place
@@ -146,18 +198,6 @@ class Retrying(Dispatched):
         )
         outcome = await retrying(attempt)
         return replace(outcome, latency_s=self._clock() - started) if isinstance(outcome, Failure) else outcome
-
-    async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
-        outcome = await self._judge.ask(question, permit)
-        self._saw(outcome)
-        return outcome
-
-    def _saw(self, outcome: Reply | Failure) -> None:
-        self._answered_part += _NEWEST * (isinstance(outcome, Reply) - self._answered_part)
-        if isinstance(outcome, Failure) and outcome.lacks_room:
-            self._no_room_at = self._clock()
-        elif isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
-            self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
 
     def _wait(self, state: RetryCallState) -> float:
         failure, backoff_s = _failure_of(state), _EXPONENTIAL(state)

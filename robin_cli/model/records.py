@@ -140,6 +140,11 @@ class Scale:
         """How many ratings there are on the scale; at least 2."""
         return self.high - self.low + 1
 
+    @property
+    def even_variance(self) -> float:
+        """The variance of a rating drawn evenly from the scale."""
+        return (self.levels**2 - 1) / 12
+
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
 

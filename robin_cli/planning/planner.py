@@ -157,15 +157,16 @@ class Planner:
         self._rated_before = -1  # ratings there were when the last round was begun
         self._looks_at = np.inf if verdicts is None else next_look(0, len(arms))
         self._has_news = False  # whether there are answers that the decisions were not looked at with
-        if self.budget.spent >= self._looks_at:
-            self._look()
+        self._is_looking = False
+        self._is_unseen = self.budget.spent >= self._looks_at  # whether nothing was decided by answers from before
 
     # ── leave is given ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_over(self) -> bool:
         """Whether the run is over: its budget is spent, or nothing could be planned and nothing is under way to change that."""
-        return self.budget.exhausted or (self._is_idle and not self.budget.reserved and not self._is_choosing)
+        is_thinking = self._is_choosing or self._is_looking
+        return self.budget.exhausted or (self._is_idle and not self.budget.reserved and not is_thinking)
 
     def plan(self, tickets: int = 1, samples: int = 1) -> list[Ticket]:
         """Plan up to so many ``tickets``, of 1 to ``samples`` calls each, the most urgent first; their calls are reserved.
@@ -173,6 +174,10 @@ class Planner:
         Returns:
             None at all if every arm must wait for calls under way, for a block to be chosen, or if the run :attr:`is_over`.
         """
+        if self._is_unseen:
+            self._look()
+            if self._is_unseen:
+                return []
         if self._in_rounds and not self.budget.reserved:
             self._begin_round()
         found = self._taken(tickets, samples)
@@ -499,12 +504,21 @@ class Planner:
             self._look()
 
     def _look(self) -> None:
-        """Decide by all ratings so far; arms may be settled by it, or opened again."""
-        assert self._verdicts is not None  # noqa: S101  # there is news of them
-        self._has_news = False
+        """Begin to decide by all ratings so far; arms may be settled by it, or opened again."""
+        verdicts = self._verdicts
+        if self._is_looking or verdicts is None:
+            return
+        self._has_news, self._is_looking = False, True
         self._looks_at = next_look(self.budget.spent, len(self._arms))
-        for arm in self._verdicts.look(self.arms).tolist():
-            self._changed(arm)
+        where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
+        where(lambda: verdicts.look(self.arms), self._take_look)
+
+    def _take_look(self, changed: IntArray) -> None:
+        self._is_looking = self._is_unseen = False
+        if len(changed) > _FEW_ARMS:
+            self._stale = None
+        elif self._stale is not None:
+            self._stale.update(changed.tolist())
         self._ahead.clear()
 
     def _refit(self) -> None:

@@ -56,10 +56,14 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     least = np.partition(urgency, -count, axis=-1)[..., -count, None]
     is_found = urgency >= least
     surplus = is_found.sum(axis=-1) - count
-    for place in map(tuple, np.argwhere(surplus)):  # more are as urgent as the last: of these the lowest
+    for place in (
+        map(tuple, np.argwhere(surplus)) if surplus.any() else ()
+    ):  # as urgent as the last: of these the lowest
         ties = np.flatnonzero(urgency[place] == least[place])
         is_found[place][ties[len(ties) - surplus[place] :]] = False
     found = np.nonzero(is_found)[-1].reshape(*urgency.shape[:-1], count)
+    if urgency.ndim == 1:
+        return found[np.argsort(-urgency[found], kind="stable")]
     order = np.argsort(-np.take_along_axis(urgency, found, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(found, order, axis=-1)
 

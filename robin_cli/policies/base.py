@@ -194,11 +194,8 @@ class Policy:
 
 def exited(policy: Policy, error: SystemExit) -> InputError:
     """The error for a policy that ends the program: loose in the loop of a run, it would do so without a word."""
-    while (inside := getattr(policy, "inner", None) or next(iter(getattr(policy, "policies", ())), None)) is not None:
-        policy = inside  # of one kind, all of them
-    named = f"{type(policy).__module__}.{type(policy).__qualname__}"
     return InputError(
-        f"--scheduler: the policy {named} failed: SystemExit: {shown(error)}. Mend it, or take another --scheduler"
+        f"--scheduler: the policy {policy.said} failed: SystemExit: {shown(error)}. Mend it, or take another --scheduler"
     )
 
 
@@ -216,12 +213,7 @@ class Estimating(Policy):
         raise NotImplementedError
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,  # noqa: ARG002
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, _arm: IntArray
     ) -> FloatArray:
         """The estimate over n + pending, see :func:`urgency`."""
         return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
@@ -254,7 +246,7 @@ def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -
 
 
 def flat_variance(
-    n: FloatArray, total: FloatArray, total_sq: FloatArray, low: int | FloatArray, high: int | FloatArray
+    n: FloatArray, total: FloatArray, total_sq: FloatArray, low: float | FloatArray, high: float | FloatArray
 ) -> FloatArray:
     """The posterior mean of the variance, under a flat Dirichlet prior; the ends of the scale may be those of each arm."""
     levels = high - low + 1
@@ -263,6 +255,17 @@ def flat_variance(
     weight = n + _FLAT_MASS
     center = (total + _FLAT_MASS * first) / weight
     return ((total_sq + _FLAT_MASS * second) / weight - center * center) * (weight / (weight + 1.0))
+
+
+def squares_within(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+    """SS of each arm: the sum of the squares of its ratings about their mean; 0 where it has one, or none."""
+    return np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
+
+
+def pooled_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray, even: float) -> FloatArray:
+    """g = (Σ SS + v) / (Σ (n − 1) + 1) over the last axis, v being ``even``: the variance within arms, as one of all."""
+    squares, freedom = squares_within(n, total, total_sq), np.maximum(n - 1.0, 0.0)
+    return np.asarray((squares.sum(axis=-1) + even) / (freedom.sum(axis=-1) + 1.0))
 
 
 def per_arm(value: float | FloatArray, like: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, root
+from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, per_arm, root, squares_within
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
@@ -58,15 +58,21 @@ class Deciding(Policy):
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
-        own = arm % len(self.low)
-        pooled = of_arms(self.pooled, self.task.kind[own])
+        low, high, pooled = self._known(n, arm)
         moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n - 1.0 + PRIOR_WEIGHT)
-        return root(flat_variance(n, total, total_sq, self.low[own], self.high[own]) * moderated)
+        return root(flat_variance(n, total, total_sq, low, high) * moderated)
+
+    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, FloatArray]:
+        """The ends of the scale and g of these arms: numbers where all arms of a run have the same, for that is far cheaper."""
+        if self.pooled.shape[-1] == 1:
+            return self.low.item(0), self.high.item(0), per_arm(self.pooled[..., 0], n)
+        own = arm % len(self.low)
+        return self.low[own], self.high[own], of_arms(self.pooled, self.task.kind[own])
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """The same with g from these ratings."""
         freedom = np.maximum(n - 1.0, 0.0)
-        squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
+        squares = squares_within(n, total, total_sq)
         of_kind = [self.task.kind == each for each in range(self.pooled.shape[-1])]
         within, seen = (
             # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
@@ -84,15 +90,18 @@ class Deciding(Policy):
             arm: shape (…, responses, judges), any arm where there is none; ``n`` is 0 there, as where there is no rating yet.
         """
         there = n > 0
-        count = np.where(there, n, 1.0)
+        count = np.maximum(n, 1.0)
         variance = np.where(there, self.variance(count, total, total_sq, arm), 0.0)
         made = count + pending
+        mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
+        if n.shape[-1] == 1:  # one judge, as in nearly all runs
+            return Responses(there[..., 0], mean[..., 0], error[..., 0], gain)
         judges = np.maximum(there.sum(axis=-1), 1)
         return Responses(
             there=np.asarray(there.any(axis=-1)),
-            mean=np.where(there, total / count, 0.0).sum(axis=-1) / judges,
-            error=(variance / made).sum(axis=-1) / judges**2,
-            gain=variance / (made * (made + 1.0)) / (judges**2)[..., None],
+            mean=np.where(there, mean, 0.0).sum(axis=-1) / judges,
+            error=error.sum(axis=-1) / judges**2,
+            gain=gain / (judges**2)[..., None],
         )
 
 
@@ -114,5 +123,4 @@ class Responses(NamedTuple):
 
 def _even(task: Task) -> FloatArray:
     """The variance of a rating drawn evenly from the scale, by ``task.kind``."""
-    even = np.array([((scale.high - scale.low + 1) ** 2 - 1) / 12 for scale in task.space.scales])
-    return np.repeat(even, task.space.raters)
+    return np.repeat([scale.even_variance for scale in task.space.scales], task.space.raters)

@@ -124,8 +124,7 @@ def warm_policy(name: str, setup: Setup, prior: FloatArray | None, *, weight: fl
     weight = inner.prior_weight() if weight is None else weight
     level = float(prior.mean())
     relative = np.maximum(prior / level, _SMALLEST_RELATIVE) if level > 0 else np.ones_like(prior)
-    even = ((setup.scale.high - setup.scale.low + 1) ** 2 - 1) / 12
-    level = max(level, _SMALLEST_RELATIVE * even)
+    level = max(level, _SMALLEST_RELATIVE * setup.scale.even_variance)
     return Warm(inner, relative, weight, max(1, inner.warm_up - math.floor(weight)), level, level)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from robin_cli.dispatch.limited import Dispatched
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem

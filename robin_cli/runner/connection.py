@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import Failover
-from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
 from robin_cli.files.descriptors import most_connections
@@ -130,13 +130,7 @@ def _retrying(
 ) -> Retrying:
     # A call that timed out may be made again, however long that took.
     patience_s = max(PATIENCE_S, 2 * settings.longest_request_s)
-    return Retrying(
-        Limited(judge, limiter, notices),
-        max_retries=max_retries,
-        notices=notices,
-        patience_s=patience_s,
-        no_room_s=no_room_s,
-    )
+    return Retrying(judge, limiter, notices, max_retries=max_retries, patience_s=patience_s, no_room_s=no_room_s)
 
 
 def endpoint_alone(
@@ -150,9 +144,8 @@ def endpoint_alone(
         meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
         notify=notify,
     )
-    notices = Notices(base_url, notify)
-    limited = Limited(asked, Limiter(1, ceiling=1, clock=time.monotonic), notices)
-    return asked, Retrying(limited, max_retries=2, notices=notices, no_room_s=60.0), price
+    limiter = Limiter(1, ceiling=1, clock=time.monotonic)
+    return asked, Retrying(asked, limiter, Notices(base_url, notify), max_retries=2, no_room_s=60.0), price
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:

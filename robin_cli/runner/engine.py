@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.datasets.texts import give_back
-from robin_cli.dispatch.limited import Dispatched
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply

@@ -15,12 +15,10 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_target, check_together
 from robin_cli.goals.making import wanted_goal
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Choice, Policy
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, policy_named, traits_of
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.inputs import check_human, pairs_of, prompts_of
@@ -75,7 +73,7 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(wanted, goal, variances)  # refuses settings that cannot work, before anything is written
+    goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
         wanted = wanted.with_data(scheduler_asked=asked)  # by which shards with different ones are of one kind
@@ -172,13 +170,6 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         },
         seed=settings.seed,
     )
-
-
-def policy_of(manifest: Manifest, goal: Goal, variances: FloatArray | None) -> Policy:
-    """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
-    own = manifest.own_settings
-    setup = goal.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
-    return policy_by_scale(own["scheduler"], setup, variances, goal.space.by_scale())
 
 
 def cautions(

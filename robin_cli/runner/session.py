@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.goals.base import Ending
+from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.watching import Ending
 from robin_cli.model.errors import RunError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.planner import Planner
@@ -19,7 +20,6 @@ from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun_costs, money_of, spent_before
-from robin_cli.runner.opening import policy_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
 from robin_cli.storage.fold import Fold, Spending
@@ -40,7 +40,7 @@ class Outcome:
         interrupted: it was asked to stop before the run was finished.
         stats: of this session.
         ending: how the run stands to its goal.
-        noun: what an answer holds.
+        goal: what the run is for.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
         to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
@@ -53,7 +53,7 @@ class Outcome:
     interrupted: bool
     stats: Stats
     ending: Ending
-    noun: str
+    goal: Goal
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
@@ -101,7 +101,7 @@ class Session:
             settings.target_error,
             guaranteed=settings.guaranteed,
         )
-        policy = _fitted(policy_of(manifest, self.goal, store.variances), fold)
+        policy = _fitted(self.goal.policy(manifest, store.variances), fold)
         first = 1 if policy.evenly and self.watch.may_end_early else policy.warm_up  # which goes out at once
         depth = None
         if carrying.rounds is not None:
@@ -170,7 +170,7 @@ class Session:
             interrupted=False,
             stats=self.stats,
             ending=self.watch.ending(self.arms),
-            noun=self.noun,
+            goal=self.goal,
             tier=self._tier,
             worked=worked,
             to_run=self._carrier.to_run,

@@ -12,7 +12,7 @@ from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted
 from robin_cli.runner.carrying import Closing, carrying_of
 from robin_cli.runner.in_rounds import as_submitted
-from robin_cli.runner.opening import cautions, policy_of
+from robin_cli.runner.opening import cautions
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
 from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
@@ -104,7 +104,7 @@ def _cautions(store: RunStore, session: Session, settings: Settings, keys: Mappi
     for name in keyless(judges, keys, settings.api_key_env):
         yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
     keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-    policy = policy_of(store.manifest, session.goal, store.variances)
+    policy = session.goal.policy(store.manifest, store.variances)
     yield from cautions(store.manifest, session.goal, policy, settings, keyed)
 
 
@@ -143,7 +143,7 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 def check_rated(outcome: Outcome, run: Path) -> None:
     """EndpointError if a session ended before its run was finished, without a single rating."""
     if not outcome.finished and not outcome.stats.ratings:
-        noun, stats = outcome.noun, outcome.stats
+        noun, stats = outcome.goal.noun, outcome.stats
         reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.datasets.lines import check_unpacked
-from robin_cli.datasets.parquet_tables import checked_file, readable
+from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import (
@@ -43,6 +43,7 @@ from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.schema import JUDGMENTS, NUMBER, judgments_table
 
 _ROWS_AT_ONCE = 500_000
+_SEGMENT_ROWS = 2**14
 _MOST = {
     "draw": 2**31 - 1,
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 2**62),
@@ -234,18 +235,13 @@ def _left_out(path: Path, lost: Collection[int]) -> str:
 def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
     """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
     # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
-    parquet = checked_file(stream, name, columns)
-    own = (parquet.schema_arrow.metadata or {}).get(NUMBER, b"%d" % number)  # earlier robins did not say
+    table = read_table(stream, name, columns, rows=_SEGMENT_ROWS)
+    own = (table.schema.metadata or {}).get(NUMBER, b"%d" % number)  # earlier robins did not say
     if own != b"%d" % number:
         raise ValueError(f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one")
-    known = [name for name in columns if name in parquet.schema_arrow.names]
-    with readable(name):
-        table = parquet.read(columns=known, use_threads=False)
-        if len(table) != (rows := parquet.metadata.num_rows):
-            raise ValueError(f"{len(table):,} of its {rows:,} rows are there")
     fields = [JUDGMENTS.field(name) for name in columns]
     values = [
-        table[field.name].cast(field.type) if field.name in known else pa.nulls(len(table), field.type)
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in fields
     ]
     return pa.table(values, schema=pa.schema(fields))

@@ -22,7 +22,6 @@ from robin_cli.analysis.gate import (
     measured_difference,
     measured_for_mean,
     together,
-    with_settling,
 )
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
@@ -104,7 +103,7 @@ def gated(
             known = measured_difference(_two_systems(run, each, by, notes.append), each.attribute)
         else:
             known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
-        verdicts.append(with_settling(judged(each, known, error_rate=error_rate), known, error_rate=error_rate))
+        verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
     return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
 

@@ -11,11 +11,12 @@ from typing import TextIO
 import numpy as np
 
 from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.files.outputs import check_output_file, output_file
+from robin_cli.files.outputs import output_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, writing
 from robin_cli.policies.registry import BASELINE
 from robin_cli.render.charts import LIGHT, address, drawn
+from robin_cli.render.files import check_writable
 from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, Subject, conduct
@@ -128,21 +129,15 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    try:
-        with output_file(path) as file:
-            file.write(_file(chart, path.suffix.lower()))
-    except OSError as error:
-        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with --plot") from error
+    with writing(path, "; name another file with --plot"), output_file(path) as file:
+        file.write(_file(chart, path.suffix.lower()))
 
 
 def check_picture(path: Path) -> None:
     """InputError unless ``path`` ends in one of SUFFIXES and can be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
-    try:
-        check_output_file(path)
-    except OSError as error:
-        raise InputError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+    check_writable("--plot", str(path))
 
 
 def _file(chart: Chart, suffix: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.gate import Measured, Settling, Verdict, judged, measured, together, with_settling
+from robin_cli.analysis.gate import Measured, Settling, Verdict, judged, measured, together
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
@@ -44,7 +44,7 @@ def of(
 
 
 def verdict(requirement: Requirement, known: Measured, error_rate: float = 0.05) -> Verdict:
-    return with_settling(judged(requirement, known, error_rate=error_rate), known, error_rate=error_rate)
+    return judged(requirement, known, error_rate=error_rate, settle=True)
 
 
 def test_passes_and_fails_a_mean_by_its_interval_over_prompts() -> None:

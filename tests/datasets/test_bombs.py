@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from robin_cli.datasets import lines, parquet_pages
+from robin_cli.datasets import lines, parquet_tables
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, StorageError
@@ -68,12 +69,12 @@ def test_refuses_a_parquet_bomb_before_it_takes_a_gigabyte(tmp_path: Path) -> No
 
 
 def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
-    count, offsets = 2**21, pa.array([0, 2**21], pa.int32())
+    monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
+    count, offsets, ones = 2**24, pa.array([0, 2**24], pa.int32()), np.ones(2**24, np.int64)
     tables = {
-        "page": pa.table({"prompt": ["a" * 2**24], "response": ["r"]}),
-        "entry": pa.table({"prompt": ["a" * 2**20 + str(n) for n in range(9)], "response": IDS[:9]}),
-        "list": pa.table({"prompt": ["p"], "response": ["r"], "verbosity": pa.ListArray.from_arrays(offsets, [1] * count)}),
+        "page": pa.table({"prompt": ["a" * 2**27], "response": ["r"]}),
+        "entry": pa.table({"prompt": ["a" * 2**20 + str(n) for n in range(99)], "response": IDS[:99]}),
+        "list": pa.table({"prompt": ["p"], "response": ["r"], "verbosity": pa.ListArray.from_arrays(offsets, ones)}),
         "texts": pa.table({"prompt": pa.ListArray.from_arrays(offsets, repeated("long" * 999, count)), "response": ["r"]}),
     }  # fmt: skip
     for name, table in tables.items():
@@ -83,21 +84,21 @@ def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monk
         pq.write_table(table, tmp_path / f"{name}.parquet", compression="zstd", **prefixes)
 
     assert complaint(tmp_path / "page.parquet").startswith(
-        'page.parquet: row group 1, column "prompt": a page of 16 MiB when it is unpacked; 8 MiB is the most. Write it'
+        'page.parquet: row 1, column "prompt": takes more than 32 MiB to decode. Write it with smaller pages'
     )
-    assert 'column "verbosity.list.element": lists that may take' in complaint(tmp_path / "list.parquet")
-    assert 'column "prompt.list.element": lists that may take 7' in complaint(tmp_path / "texts.parquet")
-    assert len(load_pairs(tmp_path / "entry.parquet").pairs) == 9  # a few rows at a time
+    assert 'column "verbosity.list.element": takes more than 32 MiB' in complaint(tmp_path / "list.parquet")
+    assert 'column "prompt.list.element": takes more than 32 MiB' in complaint(tmp_path / "texts.parquet")
+    assert len(load_pairs(tmp_path / "entry.parquet").pairs) == 99  # a few rows at a time
     monkeypatch.setenv(lines.LIMIT_ENV, "1")
-    assert len(load_pairs(tmp_path / "page.parquet").pairs) == 1
+    assert "page.parquet:row 1: the row is longer than 32 MiB" in complaint(tmp_path / "page.parquet")
     monkeypatch.setenv(lines.LIMIT_ENV, "much")
     assert "ROBIN_MAX_UNPACKED_GB=much: must be a number of GiB" in complaint(tmp_path / "page.parquet")
 
 
 def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
+    monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
     pq.write_table(
-        pa.table({"prompt": ["a" * 2**24], "response": ["r"]}), tmp_path / "pairs.parquet", compression="zstd"
+        pa.table({"prompt": ["a" * 2**27], "response": ["r"]}), tmp_path / "pairs.parquet", compression="zstd"
     )
     data = (tmp_path / "pairs.parquet").read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -115,7 +116,7 @@ def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: py
     small = bytes([0x81] + [0x80] * (len(true) - 2) + [0])  # as long, and next to nothing
     path = written(tmp_path, "pairs.parquet", data[:footer] + data[footer:].replace(true, small))
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).total_uncompressed_size <= 1
-    assert "a page of 16 MiB when it is unpacked" in complaint(path)
+    assert "takes more than 32 MiB to decode" in complaint(path)
 
 
 @pytest.mark.parametrize("packing", PACKERS)
@@ -231,15 +232,15 @@ def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
 
 
 def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**23)
-    table = pa.table({"prompt": ["p"] * 9, "response": [f"{n}" * 2**20 for n in range(9)]})
+    monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
+    table = pa.table({"prompt": ["p"] * 33, "response": [f"{n:02}" * 2**21 for n in range(33)]})
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
     said = complaint(tmp_path / "a.parquet")
-    assert "a page of 9 MiB" in said
+    assert "takes more than 32 MiB to decode" in said
     (call,) = re.findall(r"pyarrow\.parquet\.write_table\(table, FILE, (.*)\), or", said)
     options = {name: int(value) for name, value in (each.split("=") for each in call.split(", "))}
     pq.write_table(table, tmp_path / "b.parquet", **options)
-    assert len(load_pairs(tmp_path / "b.parquet").pairs) == 9
+    assert len(load_pairs(tmp_path / "b.parquet").pairs) == 33
 
 
 def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +253,7 @@ def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, mon
 
 
 def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_pages, "MOST_BYTES", 2**26)  # a page of all prompts is 96 MiB
+    monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**26)  # a page of all prompts is 96 MiB
     pairs = [Pair(f"p{n}", f"{n}" * (12 * 2**20), "r") for n in range(8)]
     RunStore.create(tmp_path / "r", manifest(budget=8), pairs).close()
     assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]

@@ -9,10 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from robin_cli.datasets.parquet_pages import places_of
-from robin_cli.datasets.parquet_tables import opened_file, table_batches
+from robin_cli.datasets.parquet_tables import table_batches
 from robin_cli.model.errors import InputError
 
 
@@ -44,22 +42,3 @@ def test_survives_any_wrong_byte_in_a_footer() -> None:
     done = subprocess.run([sys.executable, "-c", here], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 1000
-
-
-@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
-@pytest.mark.parametrize("use_dictionary", [True, False])
-def test_finds_the_pages_where_arrow_does(compression: str, *, use_dictionary: bool) -> None:
-    stream = io.BytesIO(parquet(compression=compression, use_dictionary=use_dictionary, write_page_index=True))
-    file, _ = opened_file(stream, "pairs.parquet")
-    groups = places_of(stream, "pairs.parquet")
-    assert len(groups) == file.metadata.num_row_groups == 3
-    for number, group in enumerate(groups):
-        assert len(group) == len(file.schema) == 3
-        for at, place in enumerate(group):
-            meta = file.metadata.row_group(number).column(at)
-            assert (place[5], place[7], place[9]) == (
-                meta.num_values,
-                meta.total_compressed_size,
-                meta.data_page_offset,
-            )
-            assert place.get(11) == (meta.dictionary_page_offset if meta.has_dictionary_page else None)

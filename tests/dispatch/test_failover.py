@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import CircuitBreaker, Failover
-from robin_cli.dispatch.limited import Dispatched, Limited
 from robin_cli.dispatch.limiter import Limiter, Permit
 from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
 from robin_cli.judges.judge import Judge, Notices
@@ -51,9 +51,9 @@ def endpoints(
     """One judge at these addresses, each with room for so many calls (4), none of them retried there."""
     clock = asyncio.get_running_loop().time
     notices = Notices("", lambda _: None)
-    how: dict[str, Any] = {"max_retries": 0, "notices": notices, "no_room_s": no_room_s, "clock": clock}
+    how: dict[str, Any] = {"max_retries": 0, "no_room_s": no_room_s, "clock": clock}
     chains = [
-        Retrying(Limited(judge, Limiter(room, ceiling=room, clock=clock), notices), **how)
+        Retrying(judge, Limiter(room, ceiling=room, clock=clock), notices, **how)
         for judge, room in zip(judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False)
     ]
     if len(chains) == 1:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from robin_cli.dispatch.limited import Limited
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges import openai_http
@@ -42,7 +41,7 @@ class Away(Judge):
 def retrying(judge: Judge, at_a_time: int, *, caps: Caps | None = None) -> Retrying:
     notices = Notices("m", lambda _: None)
     limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, caps=caps)
-    return Retrying(Limited(judge, limiter, notices), max_retries=6, notices=notices)
+    return Retrying(judge, limiter, notices, max_retries=6)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from robin_cli.dispatch.limited import Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
 from robin_cli.judges.judge import Judge, Notices
@@ -145,8 +144,8 @@ class Full(Judge):
 def test_waits_a_night_for_room_but_no_more_than_a_day(hours: int, answered: bool) -> None:
     async def scene() -> tuple[Reply | Failure, int]:
         judge, now = Full(hours * 3600.0), asyncio.get_running_loop().time
-        limited = Limited(judge, Limiter(4, ceiling=4, clock=now), Notices("m", lambda _: None))
-        waiting = Retrying(limited, max_retries=2, notices=Notices("m", lambda _: None), clock=now)
+        limiter, notices = Limiter(4, ceiling=4, clock=now), Notices("m", lambda _: None)
+        waiting = Retrying(judge, limiter, notices, max_retries=2, clock=now)
         return await waiting.ask(QUESTION), judge.asked
 
     outcome, asked = virtual.run(scene())

@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from robin_cli.dispatch.limited import Limited
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Notices
@@ -97,8 +96,8 @@ async def judge_at(
     talk = Talk(slept=clock.slept)
     settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
     notices = Notices(url, talk.notices.append)
-    limited = Limited(OpenAIJudge(Endpoint(**settings), notify=talk.notices.append), clock.limiter, notices)
-    judge = Retrying(limited, max_retries=max_retries, notices=notices, sleep=clock.sleep)
+    asked = OpenAIJudge(Endpoint(**settings), notify=talk.notices.append)
+    judge = Retrying(asked, clock.limiter, notices, max_retries=max_retries, sleep=clock.sleep)
     try:
         yield judge, talk
     finally:

@@ -91,7 +91,7 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
 
     freedom = sum(len(each) - 1 for each in ratings if each)
     pooled = (sum(squares(each) for each in ratings if each) / WIDTH**2 + EVEN / WIDTH**2) / (freedom + 1)
-    assert policy.pooled == pytest.approx(pooled)
+    assert policy.pooled == pytest.approx(pooled * WIDTH**2)
     for prompt, members in enumerate(contests):
         comparisons = [arms for arms in members if arms[0] >= 0]
         mean, error, whole = [], [], []
@@ -105,7 +105,7 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
             mean.append(np.mean([np.mean(each) / WIDTH for each in of_arms]) - 0.5 if whole[-1] else 0.0)
             each_error = [variance / max(len(each), 1) for each in of_arms]
             error.append(sum(each_error) / len(arms) ** 2 if rated else variance)
-        sides = [policy._rivals.side[prompt][place].tolist() for place in range(len(comparisons))]
+        sides = [policy.rivals.side[prompt][place].tolist() for place in range(len(comparisons))]
         chance = {response: 0.0 for side in sides for response in side}
         for (a, b), m, e in zip(sides, mean, error, strict=True):
             z = 1.702 * m / np.sqrt(e)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from robin_cli.dispatch.limited import Dispatched, Limited
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
@@ -70,7 +71,7 @@ class MemoryJudge(Judge):
 
 def limited(judge: Judge, at_a_time: int) -> Dispatched:
     """A judge that is asked so many questions at a time, and each once."""
-    return Limited(judge, Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0), Notices("m", lambda _: None))
+    return Retrying(judge, Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0), Notices("m", lambda _: None))
 
 
 class Desk(RunDesk):
@@ -324,7 +325,7 @@ def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
 def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one() -> None:
     async def scene() -> tuple[int, int, int]:
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
-        judge = Limited(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
+        judge = Retrying(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
         desk.stop = Stop()
         books = Books(desk, desk.planner, desk.money, desk.stop)
         working = asyncio.create_task(Engine(books, [judge]).run())

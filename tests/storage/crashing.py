@@ -39,8 +39,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from robin_cli.cli.app import main as robin
-from robin_cli.dispatch.limited import Dispatched, Limited
+from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
@@ -211,7 +212,7 @@ def _endpoints(
 ) -> tuple[list[Dispatched], list[None]]:
     limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in settings.model]
     notices = Notices("memory", lambda _: None)
-    return [Limited(MemoryJudge(told), limiter, notices) for limiter in limiters], [None] * len(limiters)
+    return [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters], [None] * len(limiters)
 
 
 def forked(

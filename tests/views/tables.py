@@ -11,12 +11,12 @@ import pyarrow as pa
 from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
+from robin_cli.goals.tables.scores import score_table
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.render.terminal import View, print_table
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.scores import score_table
 from robin_cli.views.status import READ
 from tests.storage.test_store import SETTINGS, judgment, manifest
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.pairwise import pairwise_results
 from robin_cli.render.charts import DARK, LIGHT, svg
 from robin_cli.render.html import PageColumn
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import html
 from robin_cli.views.report.pairwise import page_of
 from robin_cli.views.report.standings import MOST_SYSTEMS, labels_of
+from tests.analysis.test_pairwise import found_in
 from tests.conftest import robin
 from tests.views.comparing_runs import compared_run
 from tests.views.conftest import Open
@@ -40,7 +40,7 @@ def headline(page: Report) -> dict[str, tuple[str, str]]:
 
 def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path) -> None:
     run = compared_run(tmp_path / "r", FOUR, [-1.5, -0.5, 0.5, 1.5], prompts=30, first=0.2, judges=("x", "y"))
-    page, found = page_of(run, working=False), pairwise_results(run)
+    page, found = page_of(run, working=False), found_in(run)
     ranking = found.ranked.ranking
     assert ranking is not None
     order = np.argsort(-ranking.strength)
@@ -88,7 +88,7 @@ def test_tells_which_of_two_systems_is_better_or_that_it_is_open(tmp_path: Path)
 def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opened: Open) -> None:
     run = compared_run(tmp_path / "r", ("wren", "crow"), [0.0, 1.0], prompts=12, first=0.25)
     seen = opened(html(page_of(run, working=False)))
-    columns = pairwise_results(run).scores.columns
+    columns = found_in(run).scores.columns
     seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
     assert seen.column("A preferred") == [f"{value:.2f}" for value in np.asarray(columns["preference"], float)]

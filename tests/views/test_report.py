@@ -24,7 +24,7 @@ from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
 from robin_cli.views.report.single import page_of
-from robin_cli.views.status import facts_of
+from robin_cli.views.status import standing
 from tests.conftest import ROOT, robin
 from tests.storage.test_store import SETTINGS
 from tests.views.conftest import Open, Seen
@@ -107,7 +107,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
     headline = seen.page.locator(".headline").inner_text()
     assert "98" in headline
-    told = facts_of(run, score(run), working=False)["worst_error_estimate"]
+    told = standing(run, working=False).facts["worst_error_estimate"]
     assert f"worst error, likely\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
     assert "2 missing" not in headline

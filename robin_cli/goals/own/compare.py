@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words
+from robin_cli.goals.base import Words
+from robin_cli.goals.rating import Rating
+from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
@@ -53,7 +55,7 @@ class PromptsWatch(Watch):
 
 
 @dataclass(frozen=True)
-class Compare(Goal):
+class Compare(Rating):
     """How far systems are apart, over the prompts that they answered."""
 
     asks_all: ClassVar[bool] = False

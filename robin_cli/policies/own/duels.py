@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
-from robin_cli.policies.base import Policy, Setup, flat_variance, per_arm
+from robin_cli.policies.base import Setup
+from robin_cli.policies.comparing import Comparing
 
-_PRIOR_WEIGHT = 4.0
 _LOGISTIC = 1.702
 """Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""
 
@@ -34,14 +32,14 @@ class _Seen(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Duels(Policy):
+@dataclass(frozen=True, slots=True)
+class Duels(Comparing):
     """Of each prompt, the response likeliest the best against that other of which this is least certain.
 
-    A comparison has the preference m − ½ of A over B and the variance V/n of it, calls under way counted as made: V as lucb has
-    it, over all arms of the comparison. One that was not asked has 0 and the variance of a single verdict. The leader is the
-    response with the largest product of the chances Φ(z) that it is the better of each comparison; the rival the one with the
-    largest error / (m − ½ + ε)², over all prompts. A comparison that was begun is asked in all orders and by all judges first.
+    A comparison has the preference m − ½ of A over B and the variance V/n of it, calls under way counted as made. One that was
+    not asked has 0 and the variance of a single verdict. The leader is the response with the largest product of the chances
+    Φ(z) that it is the better of each comparison; the rival the one with the largest error / (m − ½ + ε)², over all prompts.
+    A comparison that was begun is asked in all orders and by all judges first.
 
     So a prompt's responses meet one after another, each the best so far, until one has met all others: r − 1 comparisons of
     r (r − 1)/2. Then calls go where it is least clear.
@@ -50,16 +48,14 @@ class Duels(Policy):
     and de Rijke, "Relative upper confidence bound for the k-armed dueling bandit problem", ICML 2014, have them.
 
     Attributes:
+        rivals: the comparisons of each prompt.
         margin: ε, a probability.
-        pooled: g, in shares of the scale, in simulation one a run.
     """
 
-    whole: ClassVar[bool] = True
-    pairwise: ClassVar[bool] = True
+    prior_weight: ClassVar[float] = 4.0
 
-    matches: Matches
+    rivals: Rivals
     margin: float
-    pooled: float | FloatArray
     warm_up: int = 0
 
     @classmethod
@@ -68,24 +64,20 @@ class Duels(Policy):
         matches = setup.matches
         if matches is None or not matches.wants_best:
             raise InputError("--scheduler duels: finds the best response to each prompt; take it with --decide best")
-        return cls(matches, setup.margin, _even(matches))
-
-    @cached_property
-    def _rivals(self) -> Rivals:
-        return Rivals(self.matches)
+        return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
 
     @property
     def contests(self) -> IntArray:
         """The comparisons of each prompt, and the arms of each of these."""
-        return self._rivals.members
+        return self.rivals.members
 
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """error / ahead² of the leader's comparisons, in the share by which a call of each arm lowers the error."""
         made = n + pending
-        prompt = self._rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
-        side = self._rivals.side[prompt]
+        prompt = self.rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
+        side = self.rivals.side[prompt]
         there = side[..., 0] >= 0
         seen = self._seen(n, made, total, total_sq)
         lead = self._leader(prompt, side, seen)[..., None]
@@ -98,15 +90,10 @@ class Duels(Policy):
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
     def _seen(self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray) -> _Seen:
-        scale = self.matches.space.scales[0]
-        width, calls = float(scale.high - scale.low), n.shape[-1]
-        rated, count = n > 0, np.maximum(n, 1.0)
-        points = np.where(rated, (total / count - scale.low) / width, 0.5)
-        squares = np.where(rated, np.maximum(total_sq - total * total / count, 0.0), 0.0).sum(axis=-1) / width**2
-        flat = np.where(rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0).sum(axis=-1)
-        flat = np.where(rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1) / width**2, _even(self.matches))
-        freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
-        variance = np.sqrt(flat * (squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat)) / (freedom + _PRIOR_WEIGHT))
+        scale, calls = self.matches.space.scales[0], n.shape[-1]
+        width, rated = float(scale.high - scale.low), n > 0
+        points = np.where(rated, (total / np.maximum(n, 1.0) - scale.low) / width, 0.5)
+        variance = self.variance(n, total, total_sq) / width**2
         whole = np.asarray(rated.all(axis=-1))
         mean = np.where(whole, points.mean(axis=-1) - 0.5, 0.0)
         error = (variance[..., None] / np.maximum(made, 1.0)).sum(axis=-1) / calls**2
@@ -117,24 +104,8 @@ class Duels(Policy):
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
         there = side[..., 0] >= 0
         chances = (np.where(there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
-        responses = np.arange(self._rivals.missing.shape[-1])
-        found = -np.log(2.0) * self._rivals.missing[prompt]
+        responses = np.arange(self.rivals.missing.shape[-1])
+        found = -np.log(2.0) * self.rivals.missing[prompt]
         for which, chance in enumerate(chances):
             found = found + np.where(side[..., which, None] == responses, chance[..., None], 0.0).sum(axis=-2)
         return np.asarray(found.argmax(axis=-1))
-
-    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Duels:
-        """The same with g from these ratings."""
-        scale = self.matches.space.scales[0]
-        freedom = np.maximum(n - 1.0, 0.0).sum(axis=-1)
-        squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0).sum(axis=-1)
-        pooled = (squares / (scale.high - scale.low) ** 2 + _even(self.matches)) / (freedom + 1.0)
-        fitted = replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
-        fitted.__dict__["_rivals"] = self._rivals
-        return fitted
-
-
-def _even(matches: Matches) -> float:
-    """The variance of a verdict drawn evenly from the scale, in shares of it."""
-    scale = matches.space.scales[0]
-    return float((scale.levels**2 - 1) / 12 / (scale.high - scale.low) ** 2)

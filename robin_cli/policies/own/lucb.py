@@ -49,12 +49,11 @@ class Lucb(Deciding):
         found = self.responses(n, pending, total, total_sq, arm)
         mean = np.where(found.there, found.mean, -np.inf)
         is_lead = np.arange(mean.shape[-1]) == mean.argmax(axis=-1, keepdims=True)
-        most = found.gain.max(axis=-1)
-        error_of_lead, most_of_lead = (
-            np.where(is_lead, each, 0.0).sum(axis=-1, keepdims=True) for each in (found.error, most)
-        )
+        most = found.gain[..., 0] if n.shape[-1] == 1 else found.gain.max(axis=-1)
+        # What is the leader's is the largest of what is 0 for all others.
+        error_of_lead, most_of_lead = ((is_lead * each).max(axis=-1, keepdims=True) for each in (found.error, most))
         ahead = mean.max(axis=-1, keepdims=True) - found.mean + self.task.margin[own[..., :1, 0]]
-        urgency = np.where(found.there & ~is_lead, (error_of_lead + found.error) / (ahead * ahead), 0.0)
-        each = urgency / np.maximum(np.maximum(most_of_lead, most), _TINY)
+        urgency = found.there * (error_of_lead + found.error) / (ahead * ahead)
+        each = np.where(is_lead, 0.0, urgency / np.maximum(np.maximum(most_of_lead, most), _TINY))
         share = np.where(is_lead, each.max(axis=-1, keepdims=True), each)
         return np.asarray(share[..., None] * found.gain)

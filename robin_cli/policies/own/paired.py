@@ -12,7 +12,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.policies.base import Policy, Setup, of_arms
+from robin_cli.policies.base import Policy, Setup, of_arms, squares_within
 
 _PRIOR_FREEDOM = 8.0
 _ASIDE = 0.25
@@ -65,12 +65,7 @@ class Paired(Policy):
         return self.systems.turn
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,  # noqa: ARG002
-        total_sq: FloatArray,  # noqa: ARG002
-        arm: IntArray,
+        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """w² V / ((n + pending) (n + pending + 1)), whatever the arm's own ratings are."""
         made = n + pending
@@ -104,9 +99,9 @@ def _variances(systems: Systems, n: FloatArray, total: FloatArray, total_sq: Flo
     judged = space.attribute.astype(np.int64) * len(space.judges) + space.judge
     kind = judged * count + systems.system[space.pair]
     kinds = len(space.attributes) * len(space.judges)
-    squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
     within, freedom = (
-        np.bincount(kind, each, kinds * count).reshape(kinds, count) for each in (squares, np.maximum(n - 1.0, 0.0))
+        np.bincount(kind, each, kinds * count).reshape(kinds, count)
+        for each in (squares_within(n, total, total_sq), np.maximum(n - 1.0, 0.0))
     )
     even = np.bincount(judged, _even(systems), kinds) / np.maximum(np.bincount(judged, minlength=kinds), 1)
     pooled = (within.sum(axis=1) + even) / (freedom.sum(axis=1) + 1.0)

@@ -40,12 +40,7 @@ class Robin(Policy):
         return 1
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,  # noqa: ARG002
-        total_sq: FloatArray,  # noqa: ARG002
-        arm: IntArray,
+        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """σ² / (n + pending), whatever the ratings were."""
         return urgency(self.variances[arm], n + pending, self.objective)

@@ -11,7 +11,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, information, of_differences, win_chances, wins_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
-from robin_cli.policies.base import Policy, Setup, of_arms
+from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
 
 _DISPERSION = 0.6
 """φ of a verdict in each order, that are a little alike."""
@@ -77,12 +77,7 @@ class Tournament(Policy):
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,  # noqa: ARG002
-        total_sq: FloatArray,  # noqa: ARG002
-        arm: IntArray,
+        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """What was found at the last fit, falling with the calls of the arm."""
         made = n + pending
@@ -109,7 +104,7 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
-    within = _within(n, total, total_sq, scale.levels, width) / each
+    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each  # V/2 of a preference
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
@@ -150,10 +145,3 @@ def _of_couples(
     spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
     weight = chance * chance.T
     return dispersion * weight * of_differences(spread), weight * variance / dispersion, chance, dispersion
-
-
-def _within(n: FloatArray, total: FloatArray, total_sq: FloatArray, levels: int, width: float) -> float:
-    """V: the variance of a verdict about the same in the same order, in shares of the scale."""
-    squares = np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0).sum() / width**2
-    even = (levels**2 - 1) / 12 / width**2
-    return float((squares + even) / (np.maximum(n - 1.0, 0.0).sum() + 1.0))

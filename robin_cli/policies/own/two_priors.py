@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.records import Scale
 from robin_cli.policies.base import Estimating, Setup, flat_variance, per_arm, root
 
 _PRIOR_WEIGHT = 8.0
@@ -53,7 +54,7 @@ class TwoPriors(Estimating):
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """(1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
-        even = ((self.high - self.low + 1) ** 2 - 1) / 12
+        even = Scale(self.low, self.high).even_variance
         pooled = per_arm(even if self.pooled is None else self.pooled, n)
         alike = per_arm(self.alike, n)
         freedom = n - 1.0 + _PRIOR_WEIGHT
@@ -69,7 +70,7 @@ class TwoPriors(Estimating):
         freedom = np.maximum(n - 1.0, 0.0)
         squares = total_sq - total * total / np.maximum(n, 1.0)
         known = freedom.sum(axis=-1) > 0
-        even = ((self.high - self.low + 1) ** 2 - 1) / 12
+        even = Scale(self.low, self.high).even_variance
         seen, e = freedom.sum(axis=-1), self.evidence
         pooled = np.where(known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even)
         pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # constant so far is not constant for ever

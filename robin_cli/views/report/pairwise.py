@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from robin_cli.analysis.order_effect import MOST
-from robin_cli.analysis.pairwise import PairwiseResults, order_means, pairwise_results
+from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.decided import OPEN
+from robin_cli.goals.preferences import Preferences, best_text
+from robin_cli.goals.tables.comparisons import comparisons_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.errors import shown as cut
@@ -18,13 +20,11 @@ from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, Scale, number_of
 from robin_cli.results.charts import Chart, chart, histogram, under_one_another
 from robin_cli.storage.reader import RunData
-from robin_cli.views.pairwise import comparisons_of
-from robin_cli.views.pairwise_facts import best_text
 from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View, Words
 from robin_cli.views.report.parts import about, answered, spending, warnings_of
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
-from robin_cli.views.status import facts_of_comparisons, lines_of
+from robin_cli.views.status import standing
 
 _EVEN = 0.5
 _LARGE = 0.25
@@ -40,15 +40,16 @@ _ROWS = Words(
 
 def page_of(run: RunData, *, working: bool) -> Page:
     """Return what the report of the pairwise ``run`` shows; ``working``: a process is at work on it."""
-    found = pairwise_results(run)
-    facts = facts_of_comparisons(run, found, working=working)
+    status = standing(run, working=working)
+    found, facts = status.found, status.facts
+    assert isinstance(found, Preferences)  # noqa: S101  # of a pairwise run
     return Page(
         title=_title(run, found),
         subtitle=about(run, facts),
         headline=_headline(run, found, facts),
         warnings=[*warnings_of(facts), *warnings_on(found.ranked)],
         charts=[*_charts(run, found), *answered(facts, "verdict")],
-        facts={"About this run": lines_of(facts)},
+        facts={"About this run": status.lines},
         listing=_listing(run, found),
     )
 
@@ -65,7 +66,7 @@ def refuse_two(runs: Iterable[RunData]) -> None:
             )
 
 
-def _title(run: RunData, found: PairwiseResults) -> str:
+def _title(run: RunData, found: Preferences) -> str:
     by = f" by {run.manifest.criteria[0]}" if run.manifest.criteria else ""
     names = found.ranked.names
     prompts = number_of(int(np.unique(found.matches.prompt).size), "prompt")
@@ -76,7 +77,7 @@ def _title(run: RunData, found: PairwiseResults) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> list[Tile]:
+def _headline(run: RunData, found: Preferences, facts: dict[str, Any]) -> list[Tile]:
     asked = found.compared
     best, certain = facts["best"], []
     if best is not None:
@@ -96,7 +97,7 @@ def _compared(asked: Compared) -> str:
     return f"asked in both orders{partly}"
 
 
-def _order_lines(run: RunData, found: PairwiseResults) -> list[Tile]:
+def _order_lines(run: RunData, found: Preferences) -> list[Tile]:
     lines = []
     for judge, each in zip(run.manifest.judges, found.order_effects, strict=True):
         name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
@@ -113,12 +114,12 @@ def _order_lines(run: RunData, found: PairwiseResults) -> list[Tile]:
     return lines
 
 
-def _tie_line(found: PairwiseResults) -> list[Tile]:
+def _tie_line(found: Preferences) -> list[Tile]:
     ties, n = (int(np.sum(found.scores.columns[name])) for name in ("n_ties", "n"))
     return [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")] if ties else []
 
 
-def _charts(run: RunData, found: PairwiseResults) -> Iterator[Chart]:
+def _charts(run: RunData, found: Preferences) -> Iterator[Chart]:
     ranked = found.ranked
     if ranked.ranking is not None:
         yield from charts_of(ranked.names, ranked.ranking, ranked.order)
@@ -141,7 +142,7 @@ def _charts(run: RunData, found: PairwiseResults) -> Iterator[Chart]:
         yield _clearness(found, preference)
 
 
-def _clearness(found: PairwiseResults, preference: FloatArray) -> Chart:
+def _clearness(found: Preferences, preference: FloatArray) -> Chart:
     """The preferences: of two systems for the one that leads, else for the response that is preferred."""
     if len(found.ranked.order) == 2:
         best = found.ranked.order[0]
@@ -159,8 +160,8 @@ def _clearness(found: PairwiseResults, preference: FloatArray) -> Chart:
     return chart("Preferences", says, histogram(values, "preference", (start, 1.0), "comparisons"))
 
 
-def _listing(run: RunData, found: PairwiseResults) -> Listing:
-    table, by_order = comparisons_of(run, found.scores, found.best), order_means(run).mean(axis=2)
+def _listing(run: RunData, found: Preferences) -> Listing:
+    table, by_order = comparisons_of(found, found.scores), order_means(run).mean(axis=2)
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     names = {name: [cut(each, NAME) for each in of[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names} | names

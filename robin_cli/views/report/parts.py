@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from robin_cli.goals.judges import cost_of, judged_by
 from robin_cli.model.records import MODEL_PREFIX, counted, in_words, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Chart, chart
 from robin_cli.results.words import dollars
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import Tile
-from robin_cli.views.scores import judged_by
-from robin_cli.views.status import cost_of, spent_of_budget, tokens_of
+from robin_cli.views.status import spent_of_budget, tokens_of
 
 
 def about(run: RunData, facts: dict[str, Any]) -> str:

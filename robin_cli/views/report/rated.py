@@ -12,13 +12,13 @@ from robin_cli.analysis.curve import curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED, Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.analysis.scores import Scores
+from robin_cli.goals import rated_words
 from robin_cli.goals.decided import things, wrong_text
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
 
 _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
 
@@ -98,7 +98,7 @@ def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Ma
             for name, each in shown.items()
         }
         lines = [
-            f"{name}: " * (len(shown) > 1) + status.agreement_line(agreement[name])
+            f"{name}: " * (len(shown) > 1) + rated_words.agreement_line(agreement[name])
             for name in by_attribute
             if name in shown
         ]
@@ -111,7 +111,7 @@ def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Ma
                 f"Human {attribute} by score",
                 f"Mean human rating of the pairs whose scores are nearest to one {_step(scale)}, at their mean score, with "
                 "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
-                f"average. By levels: {status.levels_line(agreement[attribute])}.",
+                f"average. By levels: {rated_words.levels_line(agreement[attribute])}.",
                 _calibration(levels, attribute, scale),
             )
 
@@ -138,7 +138,7 @@ def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
     single = " of single judges" if len(facts["judges"]) > 1 else ""
 
     def at_end(own: FloatArray, even: FloatArray) -> str:
-        ends = [status.error_of(facts, float(each[-1])) for each in (own, even)]
+        ends = [rated_words.error_of(facts, float(each[-1])) for each in (own, even)]
         return f"{_EVEN} At the end {ends[0]} against {ends[1]}."
 
     yield chart(

@@ -9,18 +9,19 @@ import numpy as np
 
 from robin_cli.analysis.run_agreement import Subject, all_scores, subjects
 from robin_cli.analysis.scores import Scores, likely_widths
+from robin_cli.goals import rated_words as words
 from robin_cli.goals.decided import OPEN, decided_text
+from robin_cli.goals.tables.scores import score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
 from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.parts import about, answered, spending, warnings_of
 from robin_cli.views.report.rated import rated_charts
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.systems import charts_of, headline_of, systems_in
-from robin_cli.views.scores import score_table
+from robin_cli.views.status import standing
 
 _MOST_UNRATED = 0.5
 """Rows without a rating come first, as the least certain, unless so many are that of the others none would be seen."""
@@ -30,9 +31,9 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 def page_of(run: RunData, *, working: bool) -> Page:
     """Return what the report of ``run`` shows; ``working``: a process is at work on it."""
-    tables = all_scores(run)
-    scores = tables[0]
-    facts = status.facts_of(run, scores, working=working)
+    status = standing(run, working=working)
+    scores = status.found.scores
+    tables, facts = all_scores(run, scores), status.facts
     systems, left_out = systems_in(run)
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     return Page(
@@ -45,7 +46,7 @@ def page_of(run: RunData, *, working: bool) -> Page:
             *rated_charts(run, facts, *tables),
             *answered(facts, "rating"),
         ],
-        facts={"About this run": {**status.lines_of(facts), "paper's bound": status.paper_line(facts)}},
+        facts={"About this run": {**status.lines, "paper's bound": words.paper_line(facts)}},
         listing=_listing(run, scores),
     )
 
@@ -58,20 +59,20 @@ def _headline(facts: dict[str, Any], by_attribute: Mapping[str, Subject]) -> Ite
         yield "decided", f"{found['certified']:,} of {found['of']:,}", decided_text(found)
     calls, *rest = spending(facts, "rating")
     yield calls
-    yield WORST, *status.worst_of(facts)
+    yield WORST, *words.worst_of(facts)
     yield (
         "error bound",
-        f"± {status.error_of(facts, facts['error_bound'])}",
-        f"no score{single} is further from {status.whose(facts)} mean, with 95 % confidence for all at once",
+        f"± {words.error_of(facts, facts['error_bound'])}",
+        f"no score{single} is further from {words.whose(facts)} mean, with 95 % confidence for all at once",
     )
     yield from rest
     if facts["judge_spread"] is not None:
-        apart = f"standard deviation of the judges' means of one pair, noise taken out; {status.spread_over(facts)}"
-        yield "between judges", status.error_of(facts, facts["judge_spread"]), apart
+        apart = f"standard deviation of the judges' means of one pair, noise taken out; {words.spread_over(facts)}"
+        yield "between judges", words.error_of(facts, facts["judge_spread"]), apart
     for attribute, each in facts["agreement"].items():
         rho = each["spearman"]
         value = "–" if rho["value"] is None else f"{rho['value']:z.2f}"
-        over = f"95 % interval {status.range_of(rho)}, bootstrap over {number_of(rho['n_prompts'], 'prompt')}"
+        over = f"95 % interval {words.range_of(rho)}, bootstrap over {number_of(rho['n_prompts'], 'prompt')}"
         yield f"Spearman ρ with human {attribute}", value, rho["why"] or over
 
 

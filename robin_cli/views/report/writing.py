@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.model.errors import InputError, StorageError, typed
+from robin_cli.model.errors import InputError, StorageError, typed, writing
 from robin_cli.render.files import check_not_read
 from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.locking import is_locked
@@ -41,11 +41,9 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     if output == "-":
         sys.stdout.buffer.write(text)
         return None
-    try:
-        with whole_file(Path(path)) if own else output_file(path, mode=0o600) as file:  # it holds prompts
-            file.write(text)
-    except OSError as error:
-        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
+    opened = whole_file(Path(path)) if own else output_file(path, mode=0o600)  # it holds prompts
+    with writing(path, "; name another file with -o"), opened as file:
+        file.write(text)
     return Path(path)
 
 
