@@ -32,8 +32,8 @@ def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Set
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
-    given = dict(ctx.obj)
-    for name in ctx.obj if by_flags_alone else ():
+    given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | {"with_text", "wide"}}
+    for name in list(given) if by_flags_alone else ():
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]

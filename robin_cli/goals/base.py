@@ -41,6 +41,8 @@ class Goal(ABC):
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
             _sem, and ``what``.
+        figures: of a forecast, by the name that ``robin plan --json`` has: measures with _mean or _sem; ``worst`` is the wce
+            of a run of all arms.
         what: may be wrong, in words, where ``columns`` have it.
         simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
     """
@@ -54,6 +56,11 @@ class Goal(ABC):
     tables: ClassVar[Mapping[str, Builder]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
+    figures: ClassVar[Mapping[str, str]] = {
+        "worst_error": "worst_mean",
+        "worst_error_sem": "worst_sem",
+        "mean_error": "mean_mean",
+    }
     what: ClassVar[str] = ""
     simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
@@ -69,6 +76,11 @@ class Goal(ABC):
     def per(self) -> Per:
         """What the gain of a call is divided by, where a budget is of money."""
         return Per.ROOT_OF_JUDGE
+
+    def without_systems(self, why: str) -> list[str]:
+        """Return what a report says where no systems can be compared, and ``why``; nothing where nobody asked for it."""
+        del why
+        return []
 
     @property
     def recorded(self) -> Mapping[str, Any]:

@@ -32,6 +32,14 @@ class Deciding(Rating):
         "certified_wrong_mean",
         "calls_mean",
     )
+    figures: ClassVar[Mapping[str, str]] = {
+        "calls": "calls_mean",
+        "calls_sem": "calls_sem",
+        "wrong": "wrong_mean",
+        "wrong_sem": "wrong_sem",
+        "certified": "certified_mean",
+        "certified_sem": "certified_sem",
+    }
 
     space: ArmSpace
     task: Task

@@ -47,9 +47,12 @@ class Preferring(Goal):
         "any_mean",
         "order_effect_mean",
     )
+    figures: ClassVar[Mapping[str, str]] = {"wrong": "wrong_mean", "wrong_sem": "wrong_sem"}
     what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether a comparison that is not asked is missed."""
+    aside: ClassVar[str] = ""
+    """What a plan says besides."""
 
     space: ArmSpace
     matches: Matches
@@ -144,6 +147,11 @@ class Preferring(Goal):
         if not known:
             known.append(f"one preference is known to ± {100 * row['preference_half_width']:.0f} %")
         return ", and ".join(known)
+
+    @property
+    def has_win_rates(self) -> bool:
+        """Whether it is told how often each system is preferred."""
+        return len(self.matches.names) > 1
 
     @property
     def wrongs(self) -> str:

@@ -28,12 +28,11 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
-from robin_cli.views.report.single import page_of
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import READ, status_of
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
-from tests.views.tables import make_run, print_scores, score_rows
+from tests.views.tables import make_run, page_of, print_scores, score_rows
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from robin_cli.simulation import forecast as module
 from robin_cli.simulation.forecast import (
     RUNS,
     Expected,
-    Found,
     Known,
     Needed,
     Outlook,
@@ -96,11 +95,11 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
     assert policy is not None
     for snapshot in simulate(truth, policy, budgets, 20, rng):
         told = foreseen[snapshot.budget]
-        assert 0.7 < told.mean("worst") / snapshot.wce.mean() < 1.4
-        assert 0.7 < told.mean("mean") / snapshot.mean_error.mean() < 1.4
+        assert 0.7 < told.figure("worst_mean") / snapshot.wce.mean() < 1.4
+        assert 0.7 < told.figure("mean_mean") / snapshot.mean_error.mean() < 1.4
 
 
-def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Found:
+def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Needed:
     rng = np.random.default_rng(3)
     return budget_for(error, believing(counts), by(scheduler), rng, least=max(least, len(counts)), **how)
 
@@ -114,37 +113,41 @@ def test_finds_the_budget_for_an_error(scheduler: str, measure: str, error: floa
     rng = np.random.default_rng(5)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/correctness"].ratings[:100])
     found = searched(scheduler, rated(truth, 6, rng), error, measure=measure)
-    policy = by(scheduler)(found.needed.calls, truth.variances, goal_of(space_of(100)))
+    policy = by(scheduler)(found.calls, truth.variances, goal_of(space_of(100)))
     assert policy is not None
-    (seen,) = simulate(truth, policy, [found.needed.calls], 20, rng)
+    (seen,) = simulate(truth, policy, [found.calls], 20, rng)
     reached = seen.wce if measure == "worst" else seen.mean_error
-    assert found.needed.relation == "about"
+    assert found.relation == "about"
     assert 0.75 < reached.mean() / error < 1.3
-    assert found.low.calls <= found.needed.calls <= found.high.calls
-    assert found.low.calls < found.high.calls < 2 * found.low.calls
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.calls <= found.high
+    assert found.low < found.high < 2 * found.low
 
 
 def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None:
     counts = np.tile([[5, 0, 0, 0, 5]], (100, 1))
     found = searched("uniform", counts, 0.3)
-    (there,) = forecast(believing(counts), by("uniform"), [found.needed.calls], np.random.default_rng(4)).values()
+    (there,) = forecast(believing(counts), by("uniform"), [found.calls], np.random.default_rng(4)).values()
     # The error falls as the root of the calls: ± 1.96 standard errors of it are twice as much of them.
-    open_to_noise = np.log(found.high.calls / found.low.calls)
-    assert open_to_noise == pytest.approx(2 * 2 * 1.96 * there.sem("worst") / there.mean("worst"), rel=0.4)
+    open_to_noise = np.log((found.high or 0) / (found.low or 1))
+    assert open_to_noise == pytest.approx(
+        2 * 2 * 1.96 * there.figure("worst_sem") / there.figure("worst_mean"), rel=0.4
+    )
 
 
 def test_says_where_the_search_for_a_budget_ends() -> None:
     varied = np.tile([[5, 0, 0, 0, 5]], (20, 1))
-    assert searched("uniform", varied, 3.9).needed == Needed(20, "at most")
-    assert searched("uniform", varied, 3.0, least=700).needed == Needed(700, "at most")  # of a pilot
-    more = Needed(calls_of_a_search(20), "more than")
-    assert searched("uniform", varied, 0.01).needed == more
-    assert budget_for(0.1, believing(varied), refused, np.random.default_rng(0), least=20) == Found(*[more] * 3)
+    assert searched("uniform", varied, 3.9) == Needed(20, "at most", 20, 20)
+    assert searched("uniform", varied, 3.0, least=700) == Needed(700, "at most", 700, 700)  # of a pilot
+    more = Needed.beyond(calls_of_a_search(20))
+    assert searched("uniform", varied, 0.01) == more
+    assert budget_for(0.1, believing(varied), refused, np.random.default_rng(0), least=20) == more
     assert (calls_of_a_search(300), calls_of_a_search(3)) == (600_000, 100_000)  # at least as for fifty pairs
 
 
 def expected(errors: dict[int, float]) -> dict[int, Expected]:
-    return {budget: Expected({"worst": np.full(16, worst)}, 0, False, 5) for budget, worst in errors.items()}
+    return {budget: Expected(0, False, 5, measured={"worst": np.full(16, worst)}) for budget, worst in errors.items()}
 
 
 def test_reads_off_the_calls_for_an_error() -> None:
@@ -211,8 +214,8 @@ def test_foresees_what_an_even_spread_reaches(calls: int) -> None:
     errors = errors_of([(drawn[0], 30), (drawn[1], 30)], calls)
     told = evenly(belief, 60 * calls)
     for measure, true in (("worst", errors.max(axis=1)), ("mean", errors.mean(axis=1))):
-        assert abs(told.mean(measure) - true.mean()) < 4 * told.sem(measure)
-        assert told.sem(measure) == pytest.approx(true.std() / np.sqrt(30), rel=0.4)
+        assert abs(told.figure(f"{measure}_mean") - true.mean()) < 4 * told.figure(f"{measure}_sem")
+        assert told.figure(f"{measure}_sem") == pytest.approx(true.std() / np.sqrt(30), rel=0.4)
 
 
 def test_foresees_the_worst_of_more_pairs_than_it_simulates() -> None:
@@ -223,8 +226,8 @@ def test_foresees_the_worst_of_more_pairs_than_it_simulates() -> None:
         [errors_of([(drawn, 1)], 50).reshape(-1)[np.random.default_rng(k).integers(4000, size=4000)] for k in range(50)]
     )
     told = evenly(belief, 200_000)
-    assert told.mean("worst") == pytest.approx(errors.max(axis=1).mean(), rel=0.06)
-    assert told.mean("mean") == pytest.approx(errors.mean(), rel=0.03)
+    assert told.figure("worst_mean") == pytest.approx(errors.max(axis=1).mean(), rel=0.06)
+    assert told.figure("mean_mean") == pytest.approx(errors.mean(), rel=0.03)
 
 
 def test_foresees_shares_of_the_scale_where_there_are_several() -> None:
@@ -233,8 +236,8 @@ def test_foresees_shares_of_the_scale_where_there_are_several() -> None:
     for other, scale in ((coins, Scale(10, 14)), (wide, Scale(1, 10))):
         # not the same scale, so errors are shares; the mean of forty arms is that of twenty
         told = evenly(believing(coins, other, scales=(SCALE, scale)), 400)
-        assert told.mean("mean") == pytest.approx(alone.mean("mean") / 4, rel=0.1)
-        assert told.mean("worst") <= 1
+        assert told.figure("mean_mean") == pytest.approx(alone.figure("mean_mean") / 4, rel=0.1)
+        assert told.figure("worst_mean") <= 1
 
 
 def test_foresees_no_error_wider_than_the_scale() -> None:
@@ -243,8 +246,8 @@ def test_foresees_no_error_wider_than_the_scale() -> None:
     one = often((np.array([0.6, 0.2, 0.1, 0.06, 0.04]), 30_000))
     for scales, widest in (((SCALE, Scale(10, 14)), 1), ((SCALE,), 4), ((Scale(1, 5),), 4)):
         told = evenly(believing(*[one] * len(scales), scales=scales), 30_000 * len(scales))
-        assert told.mean("worst") == pytest.approx(widest), scales
-        assert told.mean("mean") < widest / 2, scales
+        assert told.figure("worst_mean") == pytest.approx(widest), scales
+        assert told.figure("mean_mean") < widest / 2, scales
 
 
 def test_divides_pairs_among_sizes_as_evenly_as_whole_numbers_go() -> None:
@@ -302,16 +305,18 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
         verdict, foreseen = snapshot.verdict, told.expected[snapshot.budget]
         assert verdict is not None
         wrong = verdict.wrong.mean()
-        slack = 4 * np.hypot(foreseen.sem("wrong"), verdict.wrong.std() / np.sqrt(runs))
-        assert abs(foreseen.mean("wrong") - wrong) <= max(slack, 0.6 * wrong)
-        assert abs(foreseen.mean("certified") - verdict.certified.mean()) < 0.15
-        assert foreseen.mean("calls") == pytest.approx(verdict.calls.mean(), rel=0.3)
+        slack = 4 * np.hypot(foreseen.figure("wrong_sem"), verdict.wrong.std() / np.sqrt(runs))
+        assert abs(foreseen.figure("wrong_mean") - wrong) <= max(slack, 0.6 * wrong)
+        assert abs(foreseen.figure("certified_mean") - verdict.certified.mean()) < 0.15
+        assert foreseen.figure("calls_mean") == pytest.approx(verdict.calls.mean(), rel=0.3)
     assert verdict is not None
     assert told.end is not None
     if scheduler != "uniform":
-        assert told.end.needed.relation == "about"
-        assert told.end.low.calls < told.end.needed.calls < told.end.high.calls
-        assert told.end.needed.calls == pytest.approx(verdict.calls.mean(), rel=0.3)
+        assert told.end.relation == "about"
+        assert told.end.low is not None
+        assert told.end.high is not None
+        assert told.end.low < told.end.calls < told.end.high
+        assert told.end.calls == pytest.approx(verdict.calls.mean(), rel=0.3)
 
 
 def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,34 +332,34 @@ def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.Monk
     told = decided("uniform", counts, to_decide("a>=2", pairs, margin=0.1), [9 * pairs]).expected[9 * pairs]
     assert 0.2 < wrong < 0.4
     assert told.decisions == 300 * 30
-    assert told.mean("wrong") == pytest.approx(wrong, abs=4 * told.sem("wrong"))
-    assert told.sem("wrong") == pytest.approx(np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5)
+    assert told.figure("wrong_mean") == pytest.approx(wrong, abs=4 * told.figure("wrong_sem"))
+    assert told.figure("wrong_sem") == pytest.approx(np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5)
 
 
 def test_says_when_everything_is_decided_or_that_it_looks_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     clear = decided("apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000])
     assert clear.end is not None
     whole = clear.expected[60_000]
-    assert (whole.mean("wrong"), whole.mean("certified"), clear.end.needed.relation) == (0, 1, "about")
-    assert whole.mean("calls") < 20 * 60
-    assert clear.end.needed.calls == pytest.approx(whole.mean("calls"), rel=0.01)
+    assert (whole.figure("wrong_mean"), whole.figure("certified_mean"), clear.end.relation) == (0, 1, "about")
+    assert whole.figure("calls_mean") < 20 * 60
+    assert clear.end.calls == pytest.approx(whole.figure("calls_mean"), rel=0.01)
 
     skewed = np.tile([[0, 1, 2, 9, 28]], (2000, 1))  # an even spread goes on until the last, and more pairs take longer
     ends = [decided("uniform", skewed[:n], to_decide("a>=2", n), [5 * n]).end for n in (200, 2000)]
-    assert [each and each.needed.relation for each in ends] == ["about", "more than"]
+    assert [each and each.relation for each in ends] == ["about", "more than"]
 
     monkeypatch.setattr(module, "_CALLS_TO_THE_END", 300)
     coins = np.tile([[20, 0, 0, 0, 20]], (40, 1))  # the costliest ratings, at the threshold, and hardly any margin
     open_ = decided("apt", coins, to_decide("a>=2", 40, margin=0.01), [400])
     assert open_.end is not None
-    assert open_.end.needed.relation == "more than"
-    assert open_.end.needed.calls >= 300 * 40 * 0.5
-    assert open_.expected[400].mean("calls") == 400
+    assert open_.end.relation == "more than"
+    assert open_.end.calls >= 300 * 40 * 0.5
+    assert open_.expected[400].figure("calls_mean") == 400
 
     none = foresee(believing(coins, task=to_decide("a>=2", 40)), refused, [400], np.random.default_rng(0))
     assert not none.expected
     assert none.end is not None
-    assert none.end.needed.relation == "more than"
+    assert none.end.relation == "more than"
 
 
 def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
@@ -387,6 +392,9 @@ def test_foresees_panels_of_several_attributes() -> None:
     budgets = [2 * 4 * pairs, 40 * 4 * pairs]
     told = foresee(believing(high, high, low, low, task=task), by("apt"), budgets, np.random.default_rng(3))
     whole = told.expected[budgets[1]]
-    assert (whole.mean("certified"), whole.mean("wrong")) == (1, 0)  # kept by both: each judge's arms as they are
+    assert (whole.figure("certified_mean"), whole.figure("wrong_mean")) == (
+        1,
+        0,
+    )  # kept by both: each judge's arms as they are
     assert told.end is not None
-    assert told.end.needed.calls < budgets[1]
+    assert told.end.calls < budgets[1]

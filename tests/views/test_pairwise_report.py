@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.render.charts import DARK, LIGHT, svg
 from robin_cli.render.html import PageColumn
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import html
-from robin_cli.views.report.pairwise import page_of
 from robin_cli.views.report.standings import MOST_SYSTEMS, labels_of
 from tests.analysis.test_pairwise import found_in
 from tests.conftest import robin
 from tests.views.comparing_runs import compared_run
 from tests.views.conftest import Open
+from tests.views.tables import page_of
 from tests.views.test_report import EXTRA, HOSTILE, twenty
 
 FOUR = ("wren", "robin", "jay", "crow")
@@ -52,9 +53,8 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
     assert told["compared"] == ("180 of 180", "asked in both orders")
     for judge, effect in zip(("x", "y"), found.order_effects, strict=True):
         value, note = told[f"the order's effect · {judge}"]
-        assert value == f"{effect.effect:+.3f}"
-        assert "the first place helps" in note
-        assert f"on average the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
+        assert value == f"{effect.effect:+.2f}"
+        assert f"the first response is preferred in {50 + 100 * effect.effect:.0f} %" in note
 
     written = words_in(page, "Who beats whom")
     rates = ranking.rates(order.tolist()).rate
@@ -182,15 +182,21 @@ def test_tells_apart_systems_whose_names_begin_and_end_alike() -> None:
     assert labels_of([*names, "short"]) == ["gpt-4.1-nano-20…-preview (1)", "gpt-4.1-nano-20…-preview (2)", "short"]
 
 
-def test_shows_no_pairwise_run_beside_another(tmp_path: Path) -> None:
-    compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0])
+def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(tmp_path: Path, opened: Open) -> None:
+    first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], draws=3)
+    second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], draws=3)
     twenty(tmp_path / "b")
     for two in (("a", "b"), ("b", "a")):
-        done = robin("report", *two, cwd=tmp_path)
-        assert done.returncode == 2
-        assert f"make a report of each (robin report {two[0]}, robin report {two[1]})" in " ".join(done.stderr.split())
-    done = robin("report", "a", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        assert "have no pair and attribute in common" in robin("report", *two, cwd=tmp_path, exits=2).stderr
+    seen = opened(robin("report", "a", "c", "-o", "-", cwd=tmp_path, exits=0).stdout)
+    mine, theirs = (np.asarray(pairwise_scores(run).columns["preference"]) for run in (first, second))
+    assert seen.column("A − B") == [f"{value:+.2f}" if value > 0 else f"{value:.2f}" for value in mine - theirs]
+    seen.page.locator("tr.row button").first.click()
+    seen.page.wait_for_selector(".texts li")
+    texts = seen.page.locator(".texts").inner_text()
+    assert all(words in texts for words in ("Response A", "Response B", "A · A first: ", "B · B first: "))
+    assert seen.complaints == []
+    robin("report", "a", cwd=tmp_path, exits=0)
     file = tmp_path / "a" / "report.html"
     assert "preferred to wren" in file.read_text(encoding="utf-8")
     assert file.stat().st_mode & 0o777 == 0o600

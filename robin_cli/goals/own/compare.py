@@ -69,6 +69,10 @@ class Compare(Rating):
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None
 
+    def without_systems(self, why: str) -> list[str]:
+        """Return why they cannot be."""
+        return [f"{why}."]
+
     def check_reach(self, budget: int) -> None:
         """InputError if ``budget`` calls do not ask about prompts enough to compare on."""
         if budget < (least := self.systems.calls_for(FEWEST_PROMPTS)):

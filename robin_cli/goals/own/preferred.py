@@ -49,6 +49,7 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = "The run ends when the best response to each prompt is certain."
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
@@ -64,6 +65,11 @@ class Preferred(Preferring):
         """Watch the best responses."""
         del target, guaranteed
         return DuelsWatch(self.matches, counts(), own)
+
+    @property
+    def has_win_rates(self) -> bool:
+        """Systems are not ranked."""
+        return False
 
     @property
     def wrongs(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,59 +10,33 @@ import numpy as np
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.preferences import Preferences, best_text
+from robin_cli.goals.preferences import Preferences, best_text, order_effect_text
 from robin_cli.goals.tables.comparisons import comparisons_of
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, typed
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
-from robin_cli.model.records import SYSTEM_COLUMNS, Scale, number_of
+from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram, under_one_another
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View, Words
-from robin_cli.views.report.parts import about, answered, spending, warnings_of
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
+from robin_cli.views.report.parts import spending
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
-from robin_cli.views.status import standing
 
 _EVEN = 0.5
 _LARGE = 0.25
 """An order's effect by which a response that would be preferred in half of all cases is so in three quarters."""
 
-_ROWS = Words(
-    "Comparisons",
-    "a comparison’s id, a system",
-    "its prompt, both responses and the feedbacks; where B came first the judge calls it response A",
-    ("Prompt", "Response A", "Response B"),
-)
 
-
-def page_of(run: RunData, *, working: bool) -> Page:
-    """Return what the report of the pairwise ``run`` shows; ``working``: a process is at work on it."""
-    status = standing(run, working=working)
-    found, facts = status.found, status.facts
-    assert isinstance(found, Preferences)  # noqa: S101  # of a pairwise run
-    return Page(
-        title=_title(run, found),
-        subtitle=about(run, facts),
-        headline=_headline(run, found, facts),
-        warnings=[*warnings_of(facts), *warnings_on(found.ranked)],
-        charts=[*_charts(run, found), *answered(facts, "verdict")],
-        facts={"About this run": status.lines},
-        listing=_listing(run, found),
+@sections_of.register
+def _sections(found: Preferences, facts: Mapping[str, Any]) -> Sections:
+    return Sections(
+        title=_title(found.run, found),
+        headline=_headline(found, facts),
+        warnings=warnings_on(found.ranked),
+        charts=list(_charts(found.run, found)),
+        listing=_listing(found.run, found),
     )
-
-
-def refuse_two(runs: Iterable[RunData]) -> None:
-    """InputError if one of several runs is pairwise: a table of two runs shows differences of ratings."""
-    listed = list(runs)
-    for run in listed:
-        if run.manifest.is_pairwise:
-            each = ", ".join(f"robin report {typed(other.path)}" for other in listed)
-            raise InputError(
-                f"{run.path}: holds comparisons, and two runs are shown side by side by their ratings; make a report of each "
-                f"({each}), or judge the systems of both in one run"
-            )
 
 
 def _title(run: RunData, found: Preferences) -> str:
@@ -77,7 +50,7 @@ def _title(run: RunData, found: Preferences) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(run: RunData, found: Preferences, facts: dict[str, Any]) -> list[Tile]:
+def _headline(found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
     asked = found.compared
     best, certain = facts["best"], []
     if best is not None:
@@ -85,7 +58,7 @@ def _headline(run: RunData, found: Preferences, facts: dict[str, Any]) -> list[T
     return [
         *certain,
         *leaders(found.ranked),
-        *_order_lines(run, found),
+        *_order_lines(facts["order_effects"]),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
         *spending(facts, "verdict"),
@@ -97,21 +70,11 @@ def _compared(asked: Compared) -> str:
     return f"asked in both orders{partly}"
 
 
-def _order_lines(run: RunData, found: Preferences) -> list[Tile]:
-    lines = []
-    for judge, each in zip(run.manifest.judges, found.order_effects, strict=True):
-        name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
-        if not each.n:
-            lines.append((name, "–", "no comparison has verdicts in both orders"))
-            continue
-        place = "the first place helps" if each.effect > 0 else "the second place helps"
-        if each.ci_low <= 0 <= each.ci_high:
-            place = "it cannot be told from 0"
-        between = 100 * (_EVEN + each.effect)
-        interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        told = f"{place}; {interval}; on average the first is preferred in {between:.0f} %"
-        lines.append((name, f"{each.effect:+.3f}", told))
-    return lines
+def _order_lines(effects: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
+    for each in effects:
+        name = f"the order's effect · {cut(each['judge'], NAME)}" if len(effects) > 1 else "the order's effect"
+        value = "–" if each["effect"] is None else f"{each['effect']:+.2f}"
+        yield name, value, order_effect_text(each).removeprefix(f"{value} ")
 
 
 def _tie_line(found: Preferences) -> list[Tile]:
@@ -192,16 +155,6 @@ def _listing(run: RunData, found: Preferences) -> Listing:
             View("without a verdict", "verdicts", "is", 0),
             View("given up", "given up", "isnt", ""),
         ],
-        lambda rows: texts_of_pairs(run, rows, partial(_verdict, run.space.scales[0])),
-        _ROWS,
+        lambda rows: texts_of_pairs(run, rows),
+        WORDS["prefer"],
     )
-
-
-def _verdict(scale: Scale, answer: list[Any]) -> list[Any]:
-    """An answer as it is shown: which order (and judge, if several), the verdict or its reason, the feedback."""
-    label, rating, reason, feedback = answer
-    said = {None: reason, scale.high: "A is better", scale.low: "B is better"}
-    if rating not in said:
-        share = 100 * (rating - scale.low) / (scale.high - scale.low)
-        said[rating] = "tie" if isinstance(rating, int) else f"A is better: {share:.0f} %"
-    return ["", None, said[rating], feedback, label[:1].upper() + label[1:].replace("-", " ", 1)]

@@ -24,7 +24,7 @@ _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ra
 
 
 def rated_charts(
-    run: RunData, facts: dict[str, Any], scores: Scores, of_judges: Scores | None = None
+    run: RunData, facts: Mapping[str, Any], scores: Scores, of_judges: Scores | None = None
 ) -> Iterator[Chart]:
     """Yield the charts of a run with these scores; ``of_judges``: those of each judge, if several."""
     by_attribute = dict(subjects(run, [scores]))
@@ -51,7 +51,7 @@ def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
     return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
 
-def _allocation(facts: dict[str, Any], by_label: Mapping[str, Subject]) -> Chart:
+def _allocation(facts: Mapping[str, Any], by_label: Mapping[str, Subject]) -> Chart:
     evenly = facts["ratings"] / max(1, facts["arms"])
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
@@ -88,7 +88,9 @@ def _variances(by_label: Mapping[str, Subject]) -> Chart:
     return Chart("Variances", says, panels)
 
 
-def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]) -> Iterator[Chart]:
+def _human(
+    facts: Mapping[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]
+) -> Iterator[Chart]:
     """Scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
     agreement = facts["agreement"]
     shown = {name: each for name, each in split.items() if name in agreement}
@@ -131,7 +133,7 @@ def _step(scale: Scale) -> str:
     return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
 
 
-def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
+def _courses(run: RunData, facts: Mapping[str, Any]) -> Iterator[Chart]:
     curve = curve_of(run)
     if len(curve.calls) < 2:
         return
@@ -155,7 +157,7 @@ def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
     )
 
 
-def _decisions_over_calls(run: RunData, decided: Decided, facts: dict[str, Any]) -> Iterator[Chart]:
+def _decisions_over_calls(run: RunData, decided: Decided, facts: Mapping[str, Any]) -> Iterator[Chart]:
     curve = decision_curve_of(run, decided.task)
     if len(curve.calls) < 2:
         return
