@@ -275,10 +275,7 @@ STILL_IMPORTS: dict[str, int] = {
     "runner/connection.py": 16,
     "runner/opening.py": 23,
     "runner/session.py": 20,
-    "storage/merge.py": 22,
-    "storage/pair_files.py": 17,
-    "storage/reader.py": 16,
-    "storage/store.py": 21,
+    "storage/store.py": 20,
 }
 
 
