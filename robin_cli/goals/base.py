@@ -112,6 +112,7 @@ class Goal(ABC):
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         asks_all: whether every arm must be asked once.
+        is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
             _sem, and ``what``.
@@ -123,6 +124,7 @@ class Goal(ABC):
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     asks_all: ClassVar[bool] = True
+    is_of_scores: ClassVar[bool] = True
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
     what: ClassVar[str] = ""

@@ -89,6 +89,8 @@ class Deciding(Goal):
         "calls_mean",
     )
 
+    is_of_scores: ClassVar[bool] = False
+
     space: ArmSpace
     task: Task
 

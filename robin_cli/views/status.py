@@ -35,7 +35,7 @@ from robin_cli.policies.registry import traits_of
 from robin_cli.render.terminal import print_facts
 from robin_cli.results.words import WORST, cost, dollars, error_text, finite, target_text, tiers_text, tokens_text
 from robin_cli.runner.in_files import command
-from robin_cli.runner.opening import policy_of
+from robin_cli.runner.scheduling import policy_of
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import NO_KEY, Source, doubts, place_of_folder
