@@ -13,14 +13,13 @@ import numpy as np
 
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
-from robin_cli.analysis.order_effect import OrderEffect, effects_of, order_effects
-from robin_cli.analysis.pairwise_decisions import Best, run_best
+from robin_cli.analysis.order_effect import effects_of
 from robin_cli.analysis.ranking import Ranking, ranking
 from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.errors import shown
-from robin_cli.model.matches import MOST_SYSTEMS, Compared, Matches
+from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
@@ -139,40 +138,6 @@ class Ranked:
     def order(self) -> list[int]:
         """The systems by number, the best first, equal ones in the order of the data; none without a ranking."""
         return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class PairwiseResults:
-    """What a pairwise run says.
-
-    Attributes:
-        scores: of each comparison.
-        matches: what the comparisons are of.
-        compared: how many comparisons were asked.
-        order_effects: of each judge, in the order of the run's judges.
-        ranked: the systems.
-        best: the best response to each prompt, where the run looks for it; else None.
-    """
-
-    scores: Scores
-    matches: Matches
-    compared: Compared
-    order_effects: Sequence[OrderEffect]
-    ranked: Ranked
-    best: Best | None = None
-
-
-def pairwise_results(run: RunData) -> PairwiseResults:
-    """All results of the pairwise run ``run`` as it stands; intervals hold with 95 %, each for itself."""
-    matches = run.matches
-    return PairwiseResults(
-        pairwise_scores(run),
-        matches,
-        matches.compared(run.fold.arms),
-        order_effects(order_means(run), matches.prompt),
-        ranked_systems(run),
-        run_best(run) if matches.wants_best else None,
-    )
 
 
 def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:

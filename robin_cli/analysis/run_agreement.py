@@ -63,9 +63,9 @@ class Subject:
         return n, sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
-def all_scores(run: RunData) -> list[Scores]:
-    """The scores of ``run``; of a panel also those of each judge."""
-    return [score(run)] if len(run.space.judges) == 1 else [score(run), score(run, by_judge=True)]
+def all_scores(run: RunData, scores: Scores) -> list[Scores]:
+    """The ``scores`` of ``run``; of a panel also those of each judge."""
+    return [scores] if len(run.space.judges) == 1 else [scores, score(run, by_judge=True)]
 
 
 def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:

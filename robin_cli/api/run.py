@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.scores import score
 from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
+from robin_cli.goals.found import View
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.tables.judgments import judgment_table
+from robin_cli.goals.tables.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.runner.checking import check_judges
@@ -15,15 +18,9 @@ from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.agreement import agreement_table, calibration_table
-from robin_cli.views.judgments import judgment_table
+from robin_cli.storage.reader import read_run
 from robin_cli.views.messages import messages_for
-from robin_cli.views.pairwise import check_of_ratings, ranking_table, table_of_scores
-from robin_cli.views.preferences import preference_table
-from robin_cli.views.scores import decision_table
 from robin_cli.views.status import status_of
-from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,11 +51,11 @@ class Run:
         Raises:
             InputError: ``wide`` of a pairwise run.
         """
-        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide))
+        return self._table("scores", with_text=with_text, wide=wide)
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
-        return frame_of(table_of_scores(read_run(self.path), with_text=with_text, wide=wide, by_judge=True))
+        return self._table("judge-scores", with_text=with_text, wide=wide)
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
         """The systems of a pairwise run, a row each, the best first.
@@ -71,7 +68,7 @@ class Run:
         Raises:
             InputError: the run is not pairwise, or its systems cannot be ranked, and why.
         """
-        return frame_of(ranking_table(read_run(self.path), by_length=length_control, in_python=True))
+        return self._table("ranking", by_length=length_control)
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
@@ -81,8 +78,7 @@ class Run:
         Raises:
             InputError: the run decides nothing.
         """
-        data = self._rated("Run.decisions()")
-        return frame_of(decision_table(score(data), data, with_text=with_text))
+        return self._table("decisions", with_text=with_text)
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
@@ -96,7 +92,7 @@ class Run:
         Raises:
             InputError: the data has no human ratings, or none on the scale.
         """
-        return frame_of(agreement_table(self._rated("Run.agreement()")))
+        return self._table("agreement")
 
     def calibration(self) -> pd.DataFrame:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
@@ -107,7 +103,7 @@ class Run:
         Raises:
             InputError: as :meth:`agreement`.
         """
-        return frame_of(calibration_table(self._rated("Run.calibration()")))
+        return self._table("calibration")
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
@@ -118,7 +114,7 @@ class Run:
         Raises:
             InputError: no group has two responses, or no two can be told apart.
         """
-        return frame_of(preference_table(read_run(self.path), messages=messages))
+        return self._table("preferences", messages=messages)
 
     def summary(
         self,
@@ -138,9 +134,8 @@ class Run:
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
-        data, said = read_run(self.path), messages_for(notebook=True)
-        given = given_labels(labels_from(labels), data)
-        return frame_of(summary_table(data, said.note, by=by, threshold=threshold, given=given))
+        said = messages_for(notebook=True).note
+        return self._table("summary", by=by, threshold=threshold, labels=labels_from(labels), notify=said)
 
     def labels_wanted(
         self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
@@ -156,12 +151,11 @@ class Run:
         Raises:
             InputError: nothing is left to label, or the labels cannot be used.
         """
-        data = read_run(self.path)
-        return frame_of(labels_wanted_table(data, n=n, by=by, given=given_labels(labels_from(labels), data)))
+        return self._table("labels-wanted", n=n, by=by, labels=labels_from(labels))
 
     def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
-        return status_of(self.path, labels=labels_from(labels))
+        return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML report to ``output``, or into the run; where it is."""
@@ -172,11 +166,9 @@ class Run:
             raise InputError("report: name a file, not standard output")
         return written
 
-    def _rated(self, what: str) -> RunData:
-        """The run, where it holds ratings. InputError where ``what`` is asked of a pairwise one."""
+    def _table(self, what: str, **view: Any) -> pd.DataFrame:
         data = read_run(self.path)
-        check_of_ratings(data, what, in_python=True)
-        return data
+        return frame_of(goal_of_run(data).found(data).table(what, View(**view, in_python=True)))
 
     def resume(
         self,

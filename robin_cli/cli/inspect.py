@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from itertools import product
@@ -18,7 +19,6 @@ from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 if TYPE_CHECKING:
     from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
-    from robin_cli.storage.reader import RunData
 
 
 class What(StrEnum):
@@ -48,9 +48,6 @@ _FOR = {
 _RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
-_OF_RATINGS = {What.AGREEMENT, What.CALIBRATION}
-"""What a pairwise run has nothing of: its data holds no verdicts of people."""
-
 
 app = typer.Typer()
 
@@ -62,11 +59,14 @@ def status(
     json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from robin_cli.render.json import print_json
-    from robin_cli.views.status import print_status, status_of
+    from rich.console import Console
 
-    facts = status_of(run, labels=labels)
-    print_json(facts, indent=True) if json else print_status(facts)
+    from robin_cli.render.json import print_json
+    from robin_cli.render.terminal import print_facts
+    from robin_cli.views.status import status_of
+
+    found = status_of(run, labels=labels)
+    print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")
@@ -149,10 +149,7 @@ def export(
     from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.storage.manifest import settings_of
-    from robin_cli.storage.reader import read_run
-    from robin_cli.views.judgments import judgment_table
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import check_of_ratings
 
     given = settings_of_rows(ctx)
     check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
@@ -163,56 +160,31 @@ def export(
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
     notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
-    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
-        table = judgment_table(run)
-    else:
-        data = read_run(run)
-        if what in _OF_RATINGS:
-            check_of_ratings(data, f"--what {what}")
-        table = _table_of(data, what, given, options, notify)
+    table = _table_of(run, what, given, options, notify)
     if push is not None:
         push(table)
     else:
         show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
 
 
-def _table_of(
-    run: RunData, what: What, given: Settings, options: Mapping[str, Any], notify: Callable[[str], None]
-) -> Table:
-    """What is asked for, of all but judgments, by the ``options`` that are for some of it."""
-    from robin_cli.views.agreement import agreement_table, calibration_table
-    from robin_cli.views.pairwise import ranking_table, table_of_scores
-    from robin_cli.views.preferences import preference_table
-    from robin_cli.views.summary import WANTED, given_labels, labels_wanted_table, summary_table
+def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
+    """What is asked for, by the ``options`` that are for some of it."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
+    from robin_cli.goals.tables.judgments import judgment_table
+    from robin_cli.storage.reader import read_run
 
-    by, labels = options["by"], given_labels(options["labels"], run)
-
-    def scores() -> Table:
-        sort, by_judge = given.sort if given.format == "table" else None, what is What.JUDGE_SCORES
-        return table_of_scores(run, sort=sort, with_text=given.with_text, wide=given.wide, by_judge=by_judge)
-
-    def ranking() -> Table:
-        said = (lambda _line: None) if given.format == "table" else notify  # it stands under the table
-        return ranking_table(run, said, by_length=options["length-control"])
-
-    def labels_wanted() -> Table:
-        n = options["n"]
-        table = labels_wanted_table(run, notify, n=WANTED if n is None else n, by=by, given=labels)
-        if "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
-            notify("--labels reads no .xlsx: save it as .csv once it is filled in")
-        return table
-
-    made: dict[What, Callable[[], Table]] = {
-        What.SCORES: scores,
-        What.JUDGE_SCORES: scores,
-        What.RANKING: ranking,
-        What.AGREEMENT: lambda: agreement_table(run, notify),
-        What.CALIBRATION: lambda: calibration_table(run, notify),
-        What.PREFERENCES: lambda: preference_table(run, notify, messages=options["messages"]),
-        What.SUMMARY: lambda: summary_table(run, notify, by=by, threshold=options["threshold"], given=labels),
-        What.LABELS_WANTED: labels_wanted,
-    }
-    return made[what]()
+    if what is What.JUDGMENTS:  # a million of them are not read into memory at once
+        return judgment_table(run)
+    for_people, by_length = given.format == "table", options.pop("length-control")
+    view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
+    if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
+        view = replace(view, notify=notify)
+    data = read_run(run)
+    table = goal_of_run(data).found(data).table(what, view)
+    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
+        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
+    return table
 
 
 def _pushing(

@@ -73,14 +73,13 @@ def _work(
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.showing import deliver
     from robin_cli.cli.work import ready, spend
+    from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import check_view
 
     settings = ready(settings)
-    if settings.pairwise:
-        check_view(sort=settings.sort, wide=settings.wide)
+    check_pairwise(settings)
     check_output(settings.format, settings.output, list(inputs()))
     messages = messages_for(quiet=settings.quiet)
     with opened(settings, messages) as store:

@@ -74,7 +74,11 @@ Config = Annotated[
 
 
 def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> type[TyperCommand]:
-    """The class of a command that takes the settings ``which`` chooses, and finds those that were given in ``ctx.obj``."""
+    """The class of a command that takes the settings ``which`` chooses, and finds those that were given in ``ctx.obj``.
+
+    Args:
+        simulation: it also takes all of a simulation.
+    """
 
     class Command(TyperCommand):
         @cached_property
@@ -82,7 +86,8 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             """The options, made when they are needed: robin --version needs none."""
             from robin_cli.settings.table import SIMULATION, TABLE
 
-            return _options([each for each in (SIMULATION if simulation else TABLE).values() if which(each)])
+            own = SIMULATION.values() if simulation else ()
+            return _options([*own, *(each for each in TABLE.values() if which(each))])
 
         def get_params(self, ctx: Any) -> list[Any]:
             """The settings, then what the command itself declares."""

@@ -93,7 +93,7 @@ def plan(
         run = _pilot(settings, dataset, calls, messages)
     with messages.busy("simulating the run"):
         found = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare)
-    print_json(found.facts, indent=True) if json else found.page.show(details=details)
+    print_json(found.facts, indent=True) if json else found.show(details=details)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

@@ -32,8 +32,8 @@ def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Set
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
-    given = dict(ctx.obj)
-    for name in ctx.obj if by_flags_alone else ():
+    given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | {"with_text", "wide"}}
+    for name in list(given) if by_flags_alone else ():
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]
@@ -85,18 +85,20 @@ def show(
 
 def deliver(run: Path, settings: Settings) -> None:
     """Print or write the scores of a run as ``settings`` say."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
     from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.pairwise import table_of_scores, tables_beside
 
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)
     try:
-        sort = settings.sort if for_people else None
-        table = table_of_scores(data, sort=sort, with_text=settings.with_text, wide=settings.wide)
-        show([table, *(tables_beside(data) if for_people else ())], settings, settings_of(run), messages.note)
+        view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
+        found = goal_of_run(data).found(data)
+        tables = found.delivered(view) if for_people else [found.table("scores", view)]
+        show(tables, settings, settings_of(run), messages.note)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
     if settings.output not in {None, "-"}:

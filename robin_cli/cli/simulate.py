@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 
 app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda _: True, simulation=True),
+    cls=opt.taking(is_of_rows, simulation=True),
     epilog="Example: robin simulate ratings.csv --budget 50000,100000 --schedulers uniform,robin-hood",
 )
 def simulate(
@@ -29,16 +30,24 @@ def simulate(
     A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
     share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
     """
+    from robin_cli.render.files import check_output
     from robin_cli.settings.reading import load_simulation
+    from robin_cli.settings.table import SIMULATION
     from robin_cli.views import simulated
     from robin_cli.views.messages import messages_for
     from robin_cli.views.progress import simulation_shown
 
-    settings = load_simulation(ctx.obj, config)
+    given = settings_of_rows(ctx, by_flags_alone=True)
+    check_output(given.format, given.output)
+    settings = load_simulation({name: value for name, value in ctx.obj.items() if name in SIMULATION}, config)
     messages = messages_for(quiet=quiet)
     with simulation_shown(messages) as progress:
         subjects, rows = simulated.experiment(settings, progress)
-    simulated.print_csv(rows, settings, sys.stdout)
+    table = simulated.table_of(rows, settings)
+    if given.format is None and given.output is None:
+        simulated.print_csv(table, sys.stdout)
+    else:
+        show([table], given, {}, messages.note, for_people=given.format == "table")
     for note in simulated.notes(subjects, rows, settings):
         messages.note(note)
     if settings.plot:

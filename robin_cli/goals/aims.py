@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
 from robin_cli.analysis.worst_error import Aim, Target, error_bound, estimated_error
-from robin_cli.goals.base import Conclusion, Fact, Watch
+from robin_cli.goals.watching import Conclusion, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import typed
 from robin_cli.model.space import ArmSpace

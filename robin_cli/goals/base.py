@@ -1,107 +1,31 @@
-"""The interface of a goal: what a run is for, what a session looks at while it goes on, and how it ends."""
+"""The interface of a goal: what a user wants to know of a run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms, FloatArray, IntArray
-from robin_cli.model.errors import InputError, typed
+from robin_cli.goals.found import Builder, Found
+from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
-from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
-from robin_cli.planning.stopping import StoppingRule, Verdicts
-from robin_cli.policies.base import DEFAULT_MARGIN, Setup
+from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
+from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
-
-Fact = tuple[str, str]
-"""A name and a value, as a display shows them."""
 
 Words = Callable[[float], str]
 """Writes an error in the unit of the run's errors."""
-
-Counts = Callable[[], LevelCounts]
-"""Reads how often each arm got each level; called only where a goal needs that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """What the last lines of a session say of its budget.
-
-    Attributes:
-        run: the run's folder.
-        worked: False where there was nothing to do, and nothing was sent.
-        is_spent: whether the budget is spent.
-        budget, spent, left: the budget and its parts in words, as ``300 calls``.
-        more: the setting that gives the run more to spend, ``budget`` or ``budget_usd``.
-        in_python: whether the next step is a line of Python, and not a command.
-    """
-
-    run: Path
-    worked: bool
-    is_spent: bool
-    budget: str
-    spent: str
-    left: str
-    more: str
-    in_python: bool = False
-
-    def again(self, **settings: str) -> str:
-        """Return how to go on with other ``settings``; without any, with more to spend."""
-        given = settings or {self.more: "MORE"}
-        if self.in_python:
-            return f"open_run({str(self.run)!r}).resume({', '.join(f'{k}={v}' for k, v in given.items())})"
-        return " ".join(["robin resume", typed(self.run), *(f"--{k.replace('_', '-')} {v}" for k, v in given.items())])
-
-
-class Ending(Protocol):
-    """How a run stands to its goal."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the goal is reached, so that the run is finished before its budget is spent."""
-
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return what the last lines of a session say of the goal, and how to go on; nothing for a budget alone."""
-
-
-class Watch(ABC):
-    """What a session looks at while its run goes on.
-
-    Attributes:
-        verdicts: what is decided by the ratings so far; None where nothing is to be decided.
-        stop: says when the run is over before its budget is spent; None: never.
-    """
-
-    verdicts: Verdicts | None = None
-    stop: StoppingRule | None = None
-
-    @property
-    def may_end_early(self) -> bool:
-        """Whether the run may be over before its budget is spent."""
-        return self.verdicts is not None or self.stop is not None
-
-    def add(self, arm: int, ratings: Iterable[float]) -> None:  # noqa: B027  # most look at nothing else than the arms
-        """Take further ratings of ``arm``, which are on disk."""
-
-    @abstractmethod
-    def ending(self, arms: Arms) -> Ending:
-        """Return how the run stands now."""
-
-    @abstractmethod
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return how the run stands, for displays; ``arms`` may change meanwhile."""
 
 
 class Goal(ABC):
@@ -111,11 +35,15 @@ class Goal(ABC):
         is_usual: whether it is the goal of a run that asks for no other.
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
+        rows, results: what the rows of the data are, and what the run says of each, in the plural.
         asks_all: whether every arm must be asked once.
         is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
+        tables: what ``robin export --what`` has of a run, by name, beside its judgments.
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
             _sem, and ``what``.
+        figures: of a forecast, by the name that ``robin plan --json`` has: measures with _mean or _sem; ``worst`` is the wce
+            of a run of all arms.
         what: may be wrong, in words, where ``columns`` have it.
         simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
     """
@@ -123,10 +51,18 @@ class Goal(ABC):
     is_usual: ClassVar[bool] = False
     space: ArmSpace
     noun: ClassVar[str] = "rating"
+    rows: ClassVar[str] = "pairs"
+    results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
     is_of_scores: ClassVar[bool] = True
+    tables: ClassVar[Mapping[str, Builder]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
+    figures: ClassVar[Mapping[str, str]] = {
+        "worst_error": "worst_mean",
+        "worst_error_sem": "worst_sem",
+        "mean_error": "mean_mean",
+    }
     what: ClassVar[str] = ""
     simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
@@ -142,6 +78,11 @@ class Goal(ABC):
     def per(self) -> Per:
         """What the gain of a call is divided by, where a budget is of money."""
         return Per.ROOT_OF_JUDGE
+
+    def without_systems(self, why: str) -> list[str]:
+        """Return what a report says where no systems can be compared, and ``why``; nothing where nobody asked for it."""
+        del why
+        return []
 
     @property
     def recorded(self) -> Mapping[str, Any]:
@@ -189,16 +130,15 @@ class Goal(ABC):
             rounds=rounds,
         )
 
+    def policy(self, manifest: Manifest, variances: FloatArray | None) -> Policy:
+        """Return the policy of a run, as its manifest has it. InputError for settings that it refuses."""
+        own = manifest.own_settings
+        setup = self.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
+        return policy_by_scale(own["scheduler"], setup, variances, self.space.by_scale())
+
+    @abstractmethod
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls do not reach every arm once."""
-        space = self.space
-        arms = len(space)
-        if budget < arms:
-            what = things_rated(arms, len(space.attributes), len(space.judges))
-            raise InputError(
-                f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
-                f"with --limit {max(1, budget // space.arms_per_pair)}"
-            )
+        """InputError if ``budget`` calls are too few to say anything."""
 
     def across(self, part: IntArray) -> str:
         """Return what a user should know of a run that is put together of parts; "" for nothing.
@@ -225,10 +165,22 @@ class Goal(ABC):
             guaranteed: the target is held against the bound, not the estimate.
         """
 
-    def is_over(self, run: RunData, bound: float | None = None) -> bool:
-        """Return whether ``run`` has reached its goal; ``bound``: the error bound of its scores, where it is known already."""
-        del run, bound
-        return False
+    @abstractmethod
+    def found(self, run: RunData) -> Found:
+        """Return what ``run`` says."""
+
+    def headline(self, read: Callable[[], RunData]) -> list[str]:
+        """Return what the end of a session says of the results, beside how the run stands to its goal.
+
+        Args:
+            read: reads the run, where that takes more than the session knows.
+        """
+        del read
+        return []
+
+    @abstractmethod
+    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
+        """Say why ``run`` has nothing that ``what`` could go by, and what there is in its place."""
 
     @property
     def groups(self) -> IntArray | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from robin_cli.model.decision import BEST
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, shown, typed
 from robin_cli.model.records import COMPARE, Scale, shared_scale
 from robin_cli.settings.table import TABLE, Settings
+from robin_cli.storage.reader import RunData
 
 _OURS = ("reference", "no_ties")
 _NOT_WITH = {
@@ -18,6 +20,13 @@ _NOT_WITH = {
 
 
 _MOST_MARGIN = 0.5
+
+SORTS_OF_COMPARISONS = {
+    "width": "widest likely interval first",
+    "score": "highest preference for A first",
+    "data": "in the order of the data",
+}
+"""In which orders people may see comparisons."""
 
 
 def check_pairwise(settings: Settings) -> None:
@@ -38,6 +47,7 @@ def check_pairwise(settings: Settings) -> None:
         raise InputError(
             "--pairwise: one criterion decides which response is better; name one --attribute, or none, and make a run of each"
         )
+    check_view(sort=settings.sort, wide=settings.wide)
 
 
 def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
@@ -90,3 +100,30 @@ def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
             else f"in points of the scale {scale}"
         )
         raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")
+
+
+def no_ratings(path: Path, what: str, *, in_python: bool = False) -> str:
+    """Say that the pairwise run at ``path`` has no ratings, which ``what`` is of, and what it has."""
+    instead = "Run.scores(), Run.ranking(), Run.preferences()"
+    if not in_python:
+        instead = f"robin export {typed(path)} (--what ranking, --what preferences), robin status {typed(path)}"
+    return f"{path}: compares responses and rates none by itself, so that {what} has nothing to go by; what it says: {instead}"
+
+
+def check_of_ratings(run: RunData, what: str) -> None:
+    """InputError where ``run`` is pairwise: then it has no ratings, which ``what`` is of."""
+    if run.manifest.is_pairwise:
+        raise InputError(no_ratings(run.path, what))
+
+
+def check_view(*, sort: str | None, wide: bool) -> None:
+    """InputError for a table that comparisons do not make."""
+    if wide:
+        raise InputError(
+            "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
+            "robin export RUN --what judge-scores)"
+        )
+    if sort not in {None, *SORTS_OF_COMPARISONS}:
+        raise InputError(
+            f"--sort {sort}: comparisons have none; sort by {', '.join(SORTS_OF_COMPARISONS)} (score: preference for A)"
+        )

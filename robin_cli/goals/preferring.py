@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,43 +10,21 @@ import numpy as np
 
 from robin_cli.analysis.court import Snapshot
 from robin_cli.analysis.order_effect import effects_of
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words, share_text
-from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.goals.base import Goal, Words, share_text
+from robin_cli.goals.checks import no_ratings
+from robin_cli.goals.comparisons_watch import ComparisonsWatch
+from robin_cli.goals.preferences import Preferences, headlines
+from robin_cli.goals.tables.of_comparisons import TABLES
+from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Compared, Matches
+from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.costs import Per
-from robin_cli.results.words import compared_text
+from robin_cli.storage.reader import RunData
 
 _EQUAL = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonsEnding:
-    """How many comparisons were asked."""
-
-    compared: Compared
-    is_over: bool = False
-
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return how many comparisons were asked, and how to go on."""
-        return [f"{compared_text(self.compared)}; {at.left if self.is_over else f'to go on: {at.again()}'}"]
-
-
-class ComparisonsWatch(Watch):
-    """Watches how many comparisons were asked."""
-
-    def __init__(self, matches: Matches) -> None:
-        self._matches = matches
-
-    def ending(self, arms: Arms) -> ComparisonsEnding:
-        """Return how far the run came."""
-        return ComparisonsEnding(self._matches.compared(arms))
-
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return how many comparisons were asked."""
-        return [("compared", compared_text(self._matches.compared(arms)))]
 
 
 @dataclass(frozen=True)
@@ -57,6 +35,8 @@ class Preferring(Goal):
     """
 
     noun: ClassVar[str] = "verdict"
+    rows: ClassVar[str] = "comparisons"
+    results: ClassVar[str] = "preferences"
     asks_all: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = (
         "what",
@@ -67,12 +47,29 @@ class Preferring(Goal):
         "any_mean",
         "order_effect_mean",
     )
+    figures: ClassVar[Mapping[str, str]] = {"wrong": "wrong_mean", "wrong_sem": "wrong_sem"}
     what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether a comparison that is not asked is missed."""
+    aside: ClassVar[str] = ""
+    """What a plan says besides."""
 
     space: ArmSpace
     matches: Matches
+
+    tables = TABLES
+
+    def found(self, run: RunData) -> Preferences:
+        """Return what ``run`` says."""
+        return Preferences(run, self)
+
+    def headline(self, read: Callable[[], RunData]) -> list[str]:
+        """Return the order's effect, and who leads."""
+        return headlines(self.found(read()).facts())
+
+    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
+        """Say why there is no table of ratings, and what there is."""
+        return no_ratings(run.path, what, in_python=in_python)
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -150,6 +147,11 @@ class Preferring(Goal):
         if not known:
             known.append(f"one preference is known to ± {100 * row['preference_half_width']:.0f} %")
         return ", and ".join(known)
+
+    @property
+    def has_win_rates(self) -> bool:
+        """Whether it is told how often each system is preferred."""
+        return len(self.matches.names) > 1
 
     @property
     def wrongs(self) -> str:

@@ -19,14 +19,13 @@ from typing import Any
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
-from robin_cli.judges.replies import MOST_IN_TEXT, clean_text, too_long
+from robin_cli.judges.replies import MOST_IN_TEXT, amount_of, clean_text, tokens_of, too_long
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
 
 _EXCERPT = 300
 _MOST_OF_AN_ERROR = 2000
-_MOST = 2.0**53
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
@@ -227,7 +226,7 @@ class Checked(Judge):
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a stranger's code may raise anything
             said = self._shown(f"{type(error).__name__}: {error}")
             raise EndpointError(f"{self._options.model}: its {what} failed ({said}); mend the judge") from None
-        if (number := _number(told)) is None:
+        if (number := amount_of(told)) is None:
             raise EndpointError(f"{self._options.model}: its {what} is no number, at least 0; mend the judge")
         return number
 
@@ -252,7 +251,7 @@ class Checked(Judge):
             _short(reply.model) or "",
             usage,
             _short(reply.request_id),
-            _number(reply.latency_s) or 0.0,
+            amount_of(reply.latency_s) or 0.0,
         )
 
     def _failure(self, failure: Failure) -> Failure:
@@ -260,8 +259,8 @@ class Checked(Judge):
             failure,
             reason=failure.reason if _REASON.fullmatch(str(failure.reason)) else "judge_error",
             detail=self._shown(failure.detail),
-            latency_s=_number(failure.latency_s) or 0.0,
-            retry_after_s=_number(failure.retry_after_s),
+            latency_s=amount_of(failure.latency_s) or 0.0,
+            retry_after_s=amount_of(failure.retry_after_s),
             adapted=False,
         )
 
@@ -271,23 +270,14 @@ class Checked(Judge):
 
 def _counted(usage: Usage) -> Usage:
     """Usage whose numbers are numbers: what is none, or negative, was not said."""
-    prompt, completion, cached = (
-        None if (value := _number(each)) is None else int(value)
-        for each in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
-    )
     return replace(
         usage,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=cached,
-        cost_usd=_number(usage.cost_usd),
+        prompt_tokens=tokens_of(usage.prompt_tokens),
+        completion_tokens=tokens_of(usage.completion_tokens),
+        cached_tokens=tokens_of(usage.cached_tokens),
+        cost_usd=amount_of(usage.cost_usd),
         service_tier=_short(usage.service_tier),
     )
-
-
-def _number(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
-    return float(value) if is_number else None  # type: ignore[arg-type]  # it is a number
 
 
 def _short(value: object) -> str | None:

@@ -43,15 +43,9 @@ class HttpLog:
         """Add one exchange: ``request`` headers, what was ``sent``; then ``status``, ``headers`` and ``body``, or ``error``."""
         if self._file is None:
             return
-        line = {
-            "url": url,
-            "request_headers": self._without_secrets(request),
-            "request_body": self._text(sent),
-            "took_s": round(took_s, 4),
-            **{name: self._shown(value) for name, value in outcome.items()},
-        }
+        line = {"url": url, "request_headers": request, "request_body": sent, "took_s": round(took_s, 4), **outcome}
         try:
-            self._file.write(orjson.dumps(line) + b"\n")
+            self._file.write(orjson.dumps({name: self._shown(value) for name, value in line.items()}) + b"\n")
         except OSError as error:
             self._notify(f"--debug-http {self._path}: could not be written ({error.strerror}); going on without it")
             self.close()
@@ -63,18 +57,12 @@ class HttpLog:
             self._file = None
 
     def _shown(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return self._without_secrets(value)
-        if isinstance(value, bytes | bytearray | str):
-            return self._text(value)
-        return value
-
-    def _without_secrets(self, headers: Mapping[str, str]) -> dict[str, str]:
-        return {
-            name: "[left out]" if _SECRET_NAMES.search(name) else self._text(value) for name, value in headers.items()
-        }
-
-    def _text(self, value: bytes | bytearray | str) -> str:
+        if isinstance(value, Mapping):  # headers
+            return {
+                name: "[left out]" if _SECRET_NAMES.search(name) else self._shown(each) for name, each in value.items()
+            }
+        if not isinstance(value, bytes | bytearray | str):
+            return value
         beginning = value[:_MOST_SHOWN]
         text = beginning if isinstance(beginning, str) else beginning.decode("utf-8", "replace")
         shown = self._redact(text, _MOST_SHOWN).encode("utf-8", "replace").decode("utf-8")

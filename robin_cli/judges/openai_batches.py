@@ -24,7 +24,7 @@ from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.replies import Stop, classify, code_and_message, read_json
-from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
+from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import SERVICE_ID
@@ -143,7 +143,7 @@ class OpenAIBatches:
         """Upload the requests in the file at ``path``; return its id there. Uploaded twice, it is two files, and free."""
 
         async def attempt() -> str:
-            content = await self._content(self._transport.send_file("files", path))
+            content = await self._content(Request("POST", "files", file=path))
             return _id(content.get("id")) or _malformed("a file without an id")
 
         return await self._patiently(attempt)
@@ -159,8 +159,7 @@ class OpenAIBatches:
 
         async def attempt() -> Batch:
             try:
-                called = self._transport.call("POST", "batches", orjson.dumps(asked))
-                return self._batch(await self._content(called, of=file_id))
+                return self._batch(await self._content(Request("POST", "batches", orjson.dumps(asked)), of=file_id))
             except _MayPass as error:
                 if error.status == 429:
                     error.patience_s = SHORTLY_S
@@ -209,8 +208,8 @@ class OpenAIBatches:
 
         async def attempt() -> None:
             with whole_file(to) as file:
-                fetched = self._transport.fetch(f"files/{_quoted(file_id)}/content", file, MOST_DOWNLOADED)
-                response = await self._good(fetched, made=True)
+                path = f"files/{_quoted(file_id)}/content"
+                response = await self._good(Request("GET", path, to=file, most=MOST_DOWNLOADED), made=True)
                 if response.encoding.strip().lower() not in {"", "identity"}:
                     self._give_up(f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there')
 
@@ -220,7 +219,7 @@ class OpenAIBatches:
         """Delete a file; one that is gone already, or may not be deleted, is left."""
 
         async def attempt() -> None:
-            (await self._good(self._transport.call("DELETE", f"files/{_quoted(file_id)}"))).done()
+            (await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))).done()
 
         with suppress(EndpointError, BatchRefused):
             await self._patiently(attempt, AT_ONCE_S)
@@ -234,7 +233,7 @@ class OpenAIBatches:
 
         async def attempt() -> Batch:
             try:
-                return self._batch(await self._content(self._transport.call(method, path), made=True))
+                return self._batch(await self._content(Request(method, path, again=method == "GET"), made=True))
             except _MayPass as error:
                 if error.status == 409:  # it is no state that passes
                     raise BatchRefused(error.detail, is_full=False) from None
@@ -247,7 +246,7 @@ class OpenAIBatches:
         query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
 
         async def attempt() -> tuple[list[Batch], str | None]:
-            content = await self._content(self._transport.call("GET", f"batches?{query}"))
+            content = await self._content(Request("GET", f"batches?{query}", again=True))
             listed = content.get("data")
             if not isinstance(listed, list):
                 _malformed("a list without data")
@@ -290,7 +289,7 @@ class OpenAIBatches:
             came = "nothing ever came from there: is the service running, and --base-url right?"
         raise EndpointError(f"{self._base_url}: {error.detail}; {came}")
 
-    async def _content(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> dict[str, Any]:
+    async def _content(self, request: Request, *, made: bool = False, of: str = "") -> dict[str, Any]:
         """The JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
@@ -304,10 +303,10 @@ class OpenAIBatches:
         self._was_there = True
         return content
 
-    async def _good(self, request: Awaitable[Response], *, made: bool = False, of: str = "") -> Response:
+    async def _good(self, request: Request, *, made: bool = False, of: str = "") -> Response:
         """A good answer. ``made``: it is about what was made, so it may only be not known yet; ``of``: the file used."""
         try:
-            response = await request
+            response = await self._transport.send(request)
         except Unreachable as error:
             raise _MayPass(str(error), sent=error.sent) from None
         except TooLong as error:

@@ -101,7 +101,7 @@ class OpenAIJudge(Judge):
                 return Failure("bad_request", refused.detail, latency_s, adapted=self._adapt(refused, body))
             case Failure():
                 failure = replace(outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s)
-                if self._sheds(failure, body):
+                if body.get(_TIER) == "flex" and is_overload(failure):  # Google's flex is the first to go, with a 503
                     failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
             case Stop():
@@ -123,27 +123,17 @@ class OpenAIJudge(Judge):
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    def _sheds(self, failure: Failure, body: Mapping[str, Any]) -> bool:
-        """Whether a busy endpoint means its tier alone: Google's flex is the first to go, with a 503."""
-        return body.get(_TIER) == "flex" and is_overload(failure)
-
     def _without_room(self, failure: Failure, body: Mapping[str, Any]) -> Failure:
         """What is said and done where the tier that ``body`` asks for has no room."""
         tier = body.get(_TIER)
         if tier is None:  # then it is the endpoint that is busy
             return replace(failure, reason="rate_limited", throttled=True, overloaded=True)
-        if not self._endpoint.tier_fallback or tier != self._endpoint.service_tier:
-            self._notices.once(
-                f"no room at the service tier {tier} ({failure.detail}): waiting for it; --tier-fallback "
-                "asks at the normal tier meanwhile",
-                key=failure.reason,
-            )
-            return failure
-        self._notices.once(
-            f"no room at the service tier {tier} ({failure.detail}): such calls are asked at the normal tier",
-            key=failure.reason,
-        )
-        return replace(failure, falls_back=True)
+        falls_back = self._endpoint.tier_fallback and tier == self._endpoint.service_tier
+        then = "waiting for it; --tier-fallback asks at the normal tier meanwhile"
+        if falls_back:
+            then = "such calls are asked at the normal tier"
+        self._notices.once(f"no room at the service tier {tier} ({failure.detail}): {then}", key=failure.reason)
+        return replace(failure, falls_back=falls_back)
 
     def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
         told = outcome.usage

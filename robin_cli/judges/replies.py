@@ -137,6 +137,7 @@ _MOST_TOKENS = 1 << 15
 _MOST_COST_USD = 1000.0
 """Of one call, as the endpoint states it: what is said to cost more is not believed, and would end any budget."""
 
+_MOST_NUMBER = 1e15
 _MESSAGE = 2000
 """Characters of an error that are looked at."""
 
@@ -368,12 +369,11 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("prompt_tokens_details")
-    cost = number(usage.get("cost"), most=_MOST_COST_USD)  # OpenRouter's own, in dollars
     return Usage(
-        prompt_tokens=_tokens(usage.get("prompt_tokens")),
-        completion_tokens=_tokens(usage.get("completion_tokens")),
-        cost_usd=cost if cost is not None and cost >= 0 else None,
-        cached_tokens=_tokens(details.get("cached_tokens")) if isinstance(details, dict) else None,
+        prompt_tokens=tokens_of(usage.get("prompt_tokens")),
+        completion_tokens=tokens_of(usage.get("completion_tokens")),
+        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's own, in dollars
+        cached_tokens=tokens_of(details.get("cached_tokens")) if isinstance(details, dict) else None,
         counts_one_choice=one_choice,
     )
 
@@ -384,9 +384,16 @@ def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
     return content if isinstance(content, list) and 0 < len(content) <= _MOST_TOKENS else None
 
 
-def _tokens(value: object) -> int | None:
-    count = number(value)
-    return None if count is None or count < 0 else int(count)
+def tokens_of(value: object) -> int | None:
+    """A whole number that was given, at least 0; None for what is none."""
+    amount = amount_of(value)
+    return None if amount is None else int(amount)
+
+
+def amount_of(value: object, *, most: float = 1e15) -> float | None:
+    """A number that was given, from 0 to ``most``; None for what is none."""
+    amount = number(value)
+    return amount if amount is not None and 0 <= amount <= most else None
 
 
 def _json(body: Body) -> object:
@@ -405,8 +412,8 @@ def _json(body: Body) -> object:
             gc.enable()
 
 
-def number(value: object, *, most: float = 1e15) -> float | None:
-    """The number that an endpoint gave, as one or as text; None for what is none, or above ``most``."""
+def number(value: object) -> float | None:
+    """The number that an endpoint gave, as one or as text; None for what is none, or has more than 15 digits."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > _NAME:
@@ -415,7 +422,7 @@ def number(value: object, *, most: float = 1e15) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if abs(number) <= most else None
+    return number if abs(number) <= _MOST_NUMBER else None
 
 
 def _http_date(text: str) -> float | None:

@@ -14,7 +14,7 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,7 @@ _LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
 _PLAIN = _LOST | {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT}
 """Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
 
+_CHAT = "chat/completions"
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """What is read of the body of an error: more says no more."""
@@ -124,17 +125,17 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """A request: with ``body``, or with a form that has ``file``, called ``name``. ``to``: where the body of its answer goes.
+class Request:
+    """What is sent to ``path`` below the base URL: ``body``, or a form with ``file``, which is read from disk meanwhile.
 
-    ``again``: it may be sent twice, if the first was perhaps read.
+    ``to``: where the body of a good answer goes as it comes, of ``most`` bytes at most. ``again``: it may be sent twice, if the
+    first was perhaps read.
     """
 
     method: str
-    url: httpx2.URL
+    path: str
     body: bytes = b""
-    file: IO[bytes] | None = None
-    name: str = ""
+    file: Path | None = None
     to: IO[bytes] | None = None
     most: int = 0
     again: bool = False
@@ -222,7 +223,7 @@ class Transport:
             client.organization = client.project = None
         self._client = client
         self._base_url = client.base_url
-        self._url = client.base_url.join("chat/completions")
+        self._chat_url = client.base_url.join(_CHAT)
         stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
         # What is compressed may expand a thousandfold, and answers are short.
         stated = {**stated, "Accept-Encoding": "identity", "Authorization": f"Bearer {endpoint.api_key}"}
@@ -230,38 +231,22 @@ class Transport:
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def post(self, body: bytes) -> Response:
-        """Send ``body`` to the chat completions of the endpoint.
+        """Send ``body`` to the chat completions of the endpoint; raises as :meth:`send`."""
+        return await self.send(Request("POST", _CHAT, body, again=True))
+
+    async def send(self, request: Request) -> Response:
+        """Send a request.
 
         A connection that was kept open may be closed by the endpoint just as the request is sent. Then nothing was wrong with
-        either, and it is sent once more at once.
+        either, and one that may be is sent once more at once.
 
         Raises:
             Unreachable: no answer, or only a part of one.
             TooLong: an answer, longer than is read.
+            OSError: a file cannot be read, or written.
         """
-        return await self._answered(_Call("POST", self._url, body, again=True))
-
-    async def call(self, method: str, path: str, body: bytes = b"") -> Response:
-        """Send a request to ``path`` below the base URL; only one that changes nothing is sent once more as :meth:`post` is.
-
-        Raises:
-            Unreachable, TooLong: as :meth:`post`.
-        """
-        return await self._answered(_Call(method, self._base_url.join(path), body, again=method == "GET"))
-
-    async def send_file(self, path: str, file: Path) -> Response:
-        """Upload the file at ``file`` to be a batch's, read from disk as it is sent. As :meth:`call`; OSError as open."""
-        with reading(file) as opened:
-            return await self._answered(_Call("POST", self._base_url.join(path), file=opened, name=file.name))
-
-    async def fetch(self, path: str, to: IO[bytes], most: int) -> Response:
-        """Write the body of a good answer to ``to``, as it comes; of another, it is in the response.
-
-        Raises:
-            Unreachable, TooLong: as :meth:`post`; ``most`` is the limit. ``to`` may have a part of it.
-            OSError: it cannot be written.
-        """
-        return await self._answered(_Call("GET", self._base_url.join(path), to=to, most=most))
+        with nullcontext() if request.file is None else reading(request.file) as file:
+            return await self._answered(request, file)
 
     def redacted(self, text: str) -> str:
         """Return the beginning of an error that the endpoint sent, as it may be shown."""
@@ -278,11 +263,16 @@ class Transport:
         if self._log is not None:
             self._log.close()
 
-    async def _answered(self, call: _Call) -> Response:
+    async def _answered(self, call: Request, file: IO[bytes] | None) -> Response:
         started = time.monotonic()
+        most_s: float | None = self._endpoint.timeout_s
+        if call.to is not None:
+            most_s = None  # that is looked at as it comes
+        elif file is not None:
+            most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
         try:
-            async with asyncio.timeout(self._seconds(call)):
-                response = await self._exchanged(call)
+            async with asyncio.timeout(most_s):
+                response = await self._exchanged(call, file)
         except TooLong as error:
             self._write(call, started, error=str(error))
             raise
@@ -299,30 +289,24 @@ class Transport:
         self._write(call, started, status=response.status, headers=response.headers, body=response.body)
         return response
 
-    def _seconds(self, call: _Call) -> float | None:
-        """How long a request and its answer may take in all; None: that is looked at as it comes."""
-        if call.to is not None:
-            return None
-        return self._endpoint.timeout_s + (0 if call.file is None else os.fstat(call.file.fileno()).st_size / _SLOWEST)
-
-    async def _exchanged(self, call: _Call) -> Response:
+    async def _exchanged(self, call: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._send(call)
+            return await self._send(call, file)
         except httpx2.TransportError as error:
             if not (reuses and call.again and _hung_up(error)):
                 raise
-            return await self._send(call)
+            return await self._send(call, file)
 
-    async def _send(self, call: _Call) -> Response:
+    async def _send(self, call: Request, file: IO[bytes] | None) -> Response:
         headers: Any = self._headers
         what: dict[str, Any] = {"content": call.body}
         if call.file is not None:
             headers = {name: value for name, value in headers.items() if name != "content-type"}
-            what = {"data": {"purpose": "batch"}, "files": {"file": (call.name, call.file, "application/jsonl")}}
+            what = {"data": {"purpose": "batch"}, "files": {"file": (call.file.name, file, "application/jsonl")}}
         extensions = dict(self._extensions)
-        request = httpx2.Request(call.method, call.url, headers=headers, extensions=extensions, **what)
+        request = httpx2.Request(call.method, self._url(call), headers=headers, extensions=extensions, **what)
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
         if self.redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
@@ -342,11 +326,14 @@ class Transport:
         turn = self._large if held else None
         return Response(status, headers, content, self.redactor, headers.get("content-encoding", ""), turn)
 
-    def _write(self, call: _Call, started: float, **outcome: Any) -> None:
+    def _url(self, call: Request) -> httpx2.URL:
+        return self._chat_url if call.path == _CHAT else self._base_url.join(call.path)
+
+    def _write(self, call: Request, started: float, **outcome: Any) -> None:
         if self._log is not None:
-            sent = call.body if call.file is None else f"[the file {call.name}]".encode()
+            sent = call.body if call.file is None else f"[the file {call.file.name}]".encode()
             self._log.write(
-                str(call.url), self._headers, sent, time.monotonic() - started, method=call.method, **outcome
+                str(self._url(call)), self._headers, sent, time.monotonic() - started, method=call.method, **outcome
             )
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class RobinError(Exception):
@@ -60,6 +61,15 @@ class ClusterLost(EndpointError):
 
 class LimitReached(RobinError):
     exit_code = 4
+
+
+@contextmanager
+def writing(place: object, step: str = "") -> Iterator[None]:
+    """Make an OSError of the body a StorageError: ``place`` could not be written, why, and the next ``step``."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{place}: could not be written ({error.strerror}){step}") from error
 
 
 def size(count: int) -> str:

@@ -22,6 +22,7 @@ class Kind:
         variants: the ways in which the same is asked, by name; one, called "", where there is one only.
         turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
         told: the scale on which scores are told; None for that of the answers.
+        said: an answer of so many points of a scale in words; None where the points say it themselves.
         has_human: whether the data may hold what people answered to it.
         template: the shipped template.
         values: what a template may show.
@@ -35,6 +36,7 @@ class Kind:
     variants: tuple[str, ...]
     turned: tuple[bool, ...]
     told: Scale | None
+    said: Callable[[float, Scale], str] | None
     has_human: bool
     template: str
     values: tuple[str, ...]

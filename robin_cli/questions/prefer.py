@@ -23,6 +23,13 @@ def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) 
     }
 
 
+def _said(points: float, scale: Scale) -> str:
+    if points in {scale.low, scale.high}:
+        return "A is better" if points == scale.high else "B is better"
+    share = 100 * (points - scale.low) / (scale.high - scale.low)
+    return "tie" if isinstance(points, int) else f"A is better: {share:.0f} %"
+
+
 PREFER = Kind(
     name="prefer",
     noun="verdict",
@@ -30,6 +37,7 @@ PREFER = Kind(
     variants=ORDERS,
     turned=(False, True),
     told=Scale(0, 1),
+    said=_said,
     has_human=False,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),

@@ -30,6 +30,7 @@ RATE = Kind(
     variants=("",),
     turned=(False,),
     told=None,
+    said=None,
     has_human=True,
     template="absolute-judge",
     values=("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference"),

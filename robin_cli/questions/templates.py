@@ -41,52 +41,45 @@ _MOST_CHARACTERS = 100
 _METER = ""
 """The meter's name among a prompt's values, which no template can write."""
 
-_MAKE: tuple[type[nodes.Node], ...] = (
-    *(nodes.Name, nodes.Const, nodes.Tuple, nodes.List, nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Filter),
-    *(nodes.Concat, nodes.Add, nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Neg, nodes.Pos),
+_MAKE = (
+    *("Name", "Const", "Tuple", "List", "Getattr", "Getitem", "Call", "Filter"),
+    *("Concat", "Add", "Sub", "Div", "FloorDiv", "Neg", "Pos"),
 )
-"""What makes values."""
+"""Nodes that make values."""
 
-_PLAIN: tuple[type[nodes.Node], ...] = (
-    *(
-        nodes.Template,
-        nodes.Block,
-        nodes.Output,
-        nodes.TemplateData,
-        nodes.If,
-        nodes.For,
-        nodes.Assign,
-        nodes.AssignBlock,
-    ),
-    *(nodes.FilterBlock, nodes.With, nodes.Scope, nodes.CondExpr, nodes.And, nodes.Or, nodes.Not),
-    *(nodes.Compare, nodes.Operand, nodes.Test, nodes.Slice, nodes.Keyword),
+_PLAIN = (
+    *("Template", "Block", "Output", "TemplateData", "If", "For", "Assign", "AssignBlock", "FilterBlock", "With"),
+    *("Scope", "CondExpr", "And", "Or", "Not", "Compare", "Operand", "Test", "Slice", "Keyword"),
 )
-_INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
-    nodes.Mul: ("*", "write the text or the number out"),
-    nodes.Pow: ("**", "write the number out"),
-    nodes.Mod: (
-        "%",
-        "put texts and values together with ~, as in {{ 'from ' ~ low ~ ' to ' ~ high }}, or write the number out",
-    ),
-    nodes.Dict: ("a dictionary", "write a list of pairs: [('a', 'b'), ('c', 'd')]"),
-    nodes.Include: ("include", "a template is one file: copy the text into it"),
-    nodes.Extends: ("extends", "a template is one file: copy the text into it"),
-    nodes.Import: ("import", "a template is one file: copy the text into it"),
-    nodes.FromImport: ("import", "a template is one file: copy the text into it"),
-    nodes.Macro: ("macro", "write the text out, or loop over a list"),
-    nodes.CallBlock: ("call", "write the text out, or loop over a list"),
-    nodes.ScopedEvalContextModifier: ("autoescape", "use the filter e where a text is to be escaped"),
-    nodes.NSRef: ("namespace", "give a name of its own with set"),
+_PAIRS = "write a list of pairs: [('a', 'b'), ('c', 'd')]"
+_TOGETHER = "put texts and values together with ~, as in {{ 'from ' ~ low ~ ' to ' ~ high }}"
+_JOINED = "use the filter join: {{ ['a', 'b'] | join(', ') }}"
+_LOOP = "write the text out, or loop over a list"
+_COPY = "a template is one file: copy the text into it"
+_NAME = "give a name of its own with set"
+_INSTEAD: Mapping[str, tuple[str, str]] = {
+    "Mul": ("*", "write the text or the number out"),
+    "Pow": ("**", "write the number out"),
+    "Mod": ("%", f"{_TOGETHER}, or write the number out"),
+    "Dict": ("a dictionary", _PAIRS),
+    "Include": ("include", _COPY),
+    "Extends": ("extends", _COPY),
+    "Import": ("import", _COPY),
+    "FromImport": ("import", _COPY),
+    "Macro": ("macro", _LOOP),
+    "CallBlock": ("call", _LOOP),
+    "ScopedEvalContextModifier": ("autoescape", "use the filter e where a text is to be escaped"),
+    "NSRef": ("namespace", _NAME),
 }
 _CALLED_INSTEAD: Mapping[str, str] = {
     "range": "write the numbers out, as in {% for number in [1, 2, 3] %}",
-    "namespace": "give a name of its own with set",
-    "dict": "write a list of pairs: [('a', 'b'), ('c', 'd')]",
-    "joiner": "use the filter join: {{ ['a', 'b'] | join(', ') }}",
+    "namespace": _NAME,
+    "dict": _PAIRS,
+    "joiner": _JOINED,
     "cycler": "ask for the place in the loop: {% if loop.index == 1 %}",
     "lipsum": "write the text out",
-    "format": "put texts and values together with ~, as in {{ 'from ' ~ low ~ ' to ' ~ high }}",
-    "join": "use the filter join: {{ ['a', 'b'] | join(', ') }}",
+    "format": _TOGETHER,
+    "join": _JOINED,
     "replace": "use the filter replace: {{ response | replace('a', 'b') }}",
 }
 _BARE = (
@@ -165,11 +158,12 @@ class _Charging(NodeTransformer):
         return getattr(self, f"_{type(node).__name__.lower()}", None)
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
-        if not isinstance(node, _MAKE + _PLAIN):
-            what, instead = _INSTEAD.get(type(node), (type(node).__name__.lower(), "leave it out"))
+        name = type(node).__name__
+        if name not in _MAKE + _PLAIN:
+            what, instead = _INSTEAD.get(name, (name.lower(), "leave it out"))
             raise _refused(node, what, instead)
         node = super().generic_visit(node, *args, **kwargs)
-        if isinstance(node, _MAKE) and getattr(node, "ctx", "load") == "load":
+        if name in _MAKE and getattr(node, "ctx", "load") == "load":
             return _filtered(node, "charged")
         return node
 

@@ -71,15 +71,16 @@ def export(
             file.write(codecs.BOM_UTF8)
         _write(name, results, settings, file)
 
-    _write_to("-o", output or "-", write)
+    write_to("-o", output or "-", write)
 
 
 def write_text(flag: str, name: str, text: str) -> None:
     """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
-    _write_to(flag, name, lambda file: file.write(text.encode()))
+    write_to(flag, name, lambda file: file.write(text.encode()))
 
 
-def _write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
+def write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
+    """Have ``write`` write the file ``name`` that ``flag`` named, or standard output for ``-``. StorageError if that fails."""
     is_stdout = name == "-"
     try:
         if is_stdout:

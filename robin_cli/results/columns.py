@@ -244,11 +244,31 @@ RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest f
     Column("calls", "Calls spent, of how many or for how much.", "word", for_people=True),
     Column("by", "Who judges, and the scheduler; of a damaged run what is wrong.", "name", "judge", for_people=True),
 ), terminal=("run", "state", "calls", "by"))
+
+SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate`", "set of ratings, scheduler and budget", (
+    Column("attribute", "The set of recorded ratings.", "name"),
+    Column("scheduler", "The policy that chose each call.", "name"),
+    Column("budget", "Calls that a run might spend.", "count"),
+    Column("what", "With `--pairwise`: what is counted as right or wrong.", "name"),
+    Column("asked_mean", "With `--pairwise`: share of the comparisons that were asked.", "share"),
+    Column("calls_mean", "Calls that were spent, with `--pairwise` on each of these.", "number"),
+    Column("wce_mean", "The largest error over the pairs, the mean over runs.", "share"),
+    Column("wce_std", "Its standard deviation over runs.", "share"),
+    Column("wce_sem", "The standard error of its mean.", "share"),
+    Column("wrong_mean", "With `--decide` or `--pairwise`: share of what is wrong, the mean over runs.", "share"),
+    Column("wrong_sem", "Its standard error.", "share"),
+    Column("certified_mean", "With `--decide`: share of the decisions that are certified.", "share"),
+    Column("certified_wrong_mean", "Share of the certified that are wrong.", "share"),
+    Column("any_mean", "With `--pairwise`: share of the runs in which anything is wrong.", "share"),
+    Column("order_effect_mean", "With `--pairwise`: the order's effect, in probability.", "signed"),
+    Column("runs", "How often each was simulated.", "count"),
+), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "certified_mean",
+             "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
 # fmt: on
 
 JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
 TABLES = (
     *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
-    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS),
+    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED),
 )
 """All of them, in the order of docs/columns.md."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from robin_cli.judges.openai_batches import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.replies import Completion, Problem
-from robin_cli.model.errors import EndpointError, RunError, StorageError, option
+from robin_cli.model.errors import EndpointError, RunError, option, writing
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.runner.rounds import Courier, Rounds
 from robin_cli.runner.stop import Left, end_all
@@ -317,13 +317,8 @@ class AtService(Courier):
         """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
         for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
             if file_id is not None:
-                try:
+                with writing(path, "; the answers are at the service still: make room, then robin resume"):
                     await self._told(service.download(file_id, path))
-                except OSError as error:
-                    raise StorageError(
-                        f"{path}: could not be written ({error.strerror}); the answers are at the service still: make room, "
-                        "then robin resume"
-                    ) from error
         submission = submission.now("answered")
         rounds.ledger.set(submission)
         if batch.status != "completed":

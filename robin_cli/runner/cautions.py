@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from robin_cli.goals.base import Goal
 from robin_cli.model.records import things_rated
 from robin_cli.policies.registry import traits_of
-from robin_cli.runner.scheduling import policy_of
 from robin_cli.settings.addresses import judges_of, keyless
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import is_loopback
@@ -25,7 +24,7 @@ def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str,
     for name in keyless(judges, keys, settings.api_key_env):
         yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
     keyed_urls = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-    policy = policy_of(manifest, goal, store.variances)
+    policy = goal.policy(manifest, store.variances)
     arms, scheduler = len(goal.space), manifest.settings["scheduler"]
     if said := goal.caution(manifest.budget):
         yield said

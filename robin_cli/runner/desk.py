@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.goals.base import Watch
+from robin_cli.goals.watching import Watch
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace

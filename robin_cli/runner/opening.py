@@ -18,7 +18,7 @@ from robin_cli.runner.inputs import checked_data, pairs_of, prompts_of, space_of
 from robin_cli.runner.manifests import manifest_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
-from robin_cli.runner.scheduling import policy_of, with_scheduler
+from robin_cli.runner.scheduling import with_scheduler
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
@@ -64,7 +64,7 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
-    policy_of(wanted, goal, variances)  # refuses settings that cannot work, before anything is written
+    goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
         wanted = wanted.with_data(scheduler_asked=asked)  # by which shards with different ones are of one kind

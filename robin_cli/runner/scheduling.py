@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from robin_cli.goals.base import Goal, Watch
-from robin_cli.model.arms import FloatArray
+from robin_cli.goals.base import Goal
+from robin_cli.goals.watching import Watch
 from robin_cli.model.errors import RunError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.costs import Costs
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
-from robin_cli.policies.base import Choice, Policy
-from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold
-from robin_cli.storage.manifest import FILE, Manifest
+from robin_cli.storage.manifest import FILE
 from robin_cli.storage.store import RunStore
 
 
@@ -43,13 +42,6 @@ def with_scheduler(
     return settings, choice
 
 
-def policy_of(manifest: Manifest, goal: Goal, variances: FloatArray | None) -> Policy:
-    """The policy that ``manifest`` names, begun with ``variances`` where it can use them; InputError if it does not fit."""
-    own = manifest.own_settings
-    setup = goal.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
-    return policy_by_scale(own["scheduler"], setup, variances, goal.space.by_scale())
-
-
 def planner_of(
     store: RunStore, fold: Fold, goal: Goal, watch: Watch, settings: Settings, costs: Costs | None, rounds: int | None
 ) -> tuple[Planner, int]:
@@ -72,7 +64,7 @@ def planner_of(
             f"file from a copy, or go on with --budget {spent} or more"
         )
     give_another_chance(fold.writable, space.judge)
-    policy = policy_of(manifest, goal, store.variances)
+    policy = goal.policy(manifest, store.variances)
     if policy.refits and fold.fitted:  # as it was fitted last: on the ratings that there were then, not on those since
         policy = policy.fitted(*fold.fitted)
     first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # which goes out at once

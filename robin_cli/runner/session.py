@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.goals.base import Ending
+from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.watching import Ending
 from robin_cli.runner.books import Books, Stats, Under
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
@@ -34,7 +35,7 @@ class Outcome:
         interrupted: it was asked to stop before the run was finished.
         stats: of this session.
         ending: how the run stands to its goal.
-        noun: what an answer holds.
+        goal: what the run is for.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
         to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
@@ -47,7 +48,7 @@ class Outcome:
     interrupted: bool
     stats: Stats
     ending: Ending
-    noun: str
+    goal: Goal
     tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
@@ -140,7 +141,7 @@ class Session:
             interrupted=False,
             stats=self.stats,
             ending=self.watch.ending(self.arms),
-            noun=self.noun,
+            goal=self.goal,
             tier=self._tier,
             worked=worked,
             to_run=self._carrier.to_run,

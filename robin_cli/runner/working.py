@@ -133,7 +133,7 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 def check_rated(outcome: Outcome, run: Path) -> None:
     """EndpointError if a session ended before its run was finished, without a single rating."""
     if not outcome.finished and not outcome.stats.ratings:
-        noun, stats = outcome.noun, outcome.stats
+        noun, stats = outcome.goal.noun, outcome.stats
         reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"

@@ -19,7 +19,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
 from robin_cli.simulation.experiment import World, spend
-from robin_cli.simulation.rating_model import draw_distributions
+from robin_cli.simulation.rating_model import assumed_mixture, draw_distributions, fit_mixture
 from robin_cli.simulation.runs import Ratings
 
 RUNS = 30
@@ -41,6 +41,7 @@ _CALLS_TO_THE_END = 1_000
 """An arm, up to which the end of a run is looked for."""
 
 _POINTS = 12
+_FIT_ROWS = 20_000
 _LEAST = 1e-6
 _NOISE = 1.96
 """Standard errors to either side that make 95 %."""
@@ -74,6 +75,16 @@ class Known:
     counts: IntArray
     weights: FloatArray
     variances: FloatArray | None = None
+
+    @classmethod
+    def of(cls, counts: IntArray, rng: np.random.Generator) -> Known:
+        """Return what so many ratings of each pair say, shape (pairs, levels); a mixture of many is fitted to some."""
+        return cls(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS]))
+
+    @classmethod
+    def nothing(cls, pairs: int, scale: Scale, attribute: str) -> Known:
+        """Return a prior: that pairs vary as those of the paper did at this attribute."""
+        return cls(np.zeros((pairs, scale.levels), dtype=np.int64), assumed_mixture(attribute))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +199,11 @@ class Expected:
         """Its standard error: the simulation's own noise."""
         return float(self.each[measure].std(ddof=1)) / math.sqrt(len(self.each[measure]))
 
+    def figure(self, column: str) -> float:
+        """Return the mean of a measure, or its standard error, as ``column`` ends: _mean or _sem."""
+        name, _, statistic = column.rpartition("_")
+        return self.mean(name) if statistic == "mean" else self.sem(name)
+
 
 def simulated(
     belief: Belief,
@@ -252,19 +268,21 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """Calls for an error: ``about`` so many, ``at most`` the smallest budget simulated, or ``more than`` the largest."""
+    """Calls for something: ``about`` so many, ``at most`` the smallest budget simulated, or ``more than`` the largest.
+
+    Attributes:
+        low, high: what the noise of the simulation leaves open, with 95 %; ``high`` is None where that has no end.
+    """
 
     calls: int
     relation: Literal["about", "at most", "more than"]
+    low: int | None = None
+    high: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Calls for something, of which the noise of the simulation leaves open from ``low`` to ``high``, with 95 %."""
-
-    needed: Needed
-    low: Needed
-    high: Needed
+    @classmethod
+    def beyond(cls, calls: int) -> Needed:
+        """More than so many, however the noise falls."""
+        return cls(calls, "more than", calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +295,7 @@ class Outlook:
     """
 
     expected: Mapping[int, Expected]
-    end: Found | None = None
+    end: Needed | None = None
 
 
 def foresee(
@@ -317,7 +335,7 @@ def foresee(
     # A few pairs first, which say how far it is to the end, and so how many there is time for.
     few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
     if few is None:  # the policy refuses this, and so any smaller budget
-        return Outlook({}, Found(*[Needed(most, "more than")] * 3))
+        return Outlook({}, Needed.beyond(most))
     to_end = few.mean("calls") if few.is_over else math.inf
     is_near = to_end <= last and rounds is None
     size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
@@ -330,17 +348,17 @@ def calls_to_the_end(arms: int) -> int:
     return _CALLS_TO_THE_END * arms
 
 
-def _end(found: Expected, arms: int, *, evenly: bool = False) -> Found:
+def _end(found: Expected, arms: int, *, evenly: bool = False) -> Needed:
     """The calls of a run of all ``arms``, whose sums vary less than those of some.
 
     An even spread goes on until the last is decided, which takes the longer, the more there are.
     """
     calls, grown = found.mean("calls"), arms / found.arms
     if not found.is_over or (evenly and grown > 1):
-        return Found(*[Needed(_rounded(calls), "more than")] * 3)
+        return Needed.beyond(_rounded(calls))
     noise = _NOISE * float(found.each["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
-    low, high = (Needed(_rounded(max(grown, calls + each)), "about") for each in (-noise, noise))
-    return Found(Needed(_rounded(calls), "about"), low, high)
+    low, high = (_rounded(max(grown, calls + each)) for each in (-noise, noise))
+    return Needed(_rounded(calls), "about", low, high)
 
 
 def _rounded(calls: float) -> int:
@@ -385,7 +403,7 @@ def budget_for(
     measure: str = "worst",
     evenly: bool = False,
     rounds: int | None = None,
-) -> Found:
+) -> Needed:
     """The budget with which the error comes to ``error``, searched from ``least`` up to :func:`calls_of_a_search`.
 
     Four times further at a time, so that as many arms are simulated as a budget allows.
@@ -400,22 +418,23 @@ def budget_for(
     expected: dict[int, Expected] = {}
     steps = _STEPS_AT_MOST if evenly else _STEPS_OF_A_SEARCH
 
-    def found(start: int, end: int, points: int) -> Found:
+    def found(start: int, end: int, points: int) -> Needed:
         budgets = np.unique(np.geomspace(start, end, points).round().astype(np.int64)).tolist()
         for budget in [budget for budget in expected if start <= budget <= end]:
             del expected[budget]
         expected.update(forecast(belief, policy_at, budgets, rng, steps=steps, rounds=rounds))
         if not expected:  # a scheduler that needs more to begin with
-            return Found(*[Needed(end, "more than")] * 3)
+            return Needed.beyond(end)
         rising = dict(sorted(expected.items()))
-        return Found(*(calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)))
+        needed, low, high = (calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE))
+        return replace(needed, low=low.calls, high=None if high.relation == "more than" else high.calls)
 
-    while (about := found(first, last, 9)).high.relation == "more than" and last < most:
+    while (about := found(first, last, 9)).high is None and last < most:
         first, last = max(least, last // 8), min(4 * last, most)
-    if about.needed.relation != "about" or about.high.relation != "about":
+    if about.relation != "about" or about.high is None:
         return about
     # Once more nearby: where a scheduler begins to adapt the error falls more steeply than between the budgets so far.
-    return found(max(least, about.low.calls), about.high.calls, 9)
+    return found(max(least, about.low or 0), about.high, 9)
 
 
 def largest_normal(count: int) -> float:

@@ -14,8 +14,11 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from scipy.special import ndtr
 
+from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 
@@ -121,3 +124,18 @@ def _rounded(means: FloatArray, spreads: FloatArray, levels: int) -> FloatArray:
     below = ndtr((boundaries - means[..., None]) / spreads[..., None])
     ends = np.zeros((*means.shape, 1)), np.ones((*means.shape, 1))
     return np.asarray(np.diff(np.concatenate([ends[0], below, ends[1]], axis=-1), axis=-1))
+
+
+@cache
+def assumed_mixture(attribute: str) -> FloatArray:
+    """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
+    # robin's own file: no row of it needs to be looked at by itself, as those of load_pools are
+    table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
+    alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
+    table = alike if len(alike) else table
+    pair, pool = (table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute"))
+    place = pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
+    counts = np.bincount(
+        5 * place + table["rating"].to_numpy(), minlength=5 * len(pool.dictionary) * len(pair.dictionary)
+    )
+    return fit_mixture(counts.reshape(-1, 5))

@@ -20,7 +20,7 @@ import pyarrow as pa
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, writing
 from robin_cli.model.records import SERVICE_ID
 from robin_cli.storage.layout import BATCHES
 
@@ -130,7 +130,7 @@ class Ledger:
         Raises:
             StorageError: the disk refuses.
         """
-        try:
+        with writing(self.requests(batch), "; nothing of it was sent: make room, then robin resume"):
             for folder in (self._folder, self.requests(batch).parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with whole_file(self.requests(batch)) as file:
@@ -138,23 +138,13 @@ class Ledger:
             table = pa.table(calls._asdict())
             with whole_file(self._calls(batch.number)) as file, written_table(file, table.schema) as writer:
                 writer.write_table(table)
-        except OSError as error:
-            raise StorageError(
-                f"{self.requests(batch)}: could not be written ({error.strerror}); nothing of it was sent: "
-                "make room, then robin resume"
-            ) from error
         self.set(batch)
 
     def set(self, batch: Submission) -> None:
         """Record how far a batch is. StorageError where the disk refuses."""
         path = self._folder / f"{batch.number:05}.json"
-        try:
-            with whole_file(path) as file:
-                file.write(msgspec.json.encode(batch) + b"\n")
-        except OSError as error:
-            raise StorageError(
-                f"{path}: could not be written ({error.strerror}); make room, then robin resume"
-            ) from error
+        with writing(path, "; make room, then robin resume"), whole_file(path) as file:
+            file.write(msgspec.json.encode(batch) + b"\n")
         self.batches[batch.number] = batch
 
     def calls(self, batch: Submission) -> Calls:

@@ -26,7 +26,7 @@ import orjson
 
 from robin_cli.datasets.lines import at_most
 from robin_cli.files.local import open_regular, read_at_most, whole_file
-from robin_cli.model.errors import StorageError, typed
+from robin_cli.model.errors import StorageError, typed, writing
 
 _VERSION = 1
 _MOST_BYTES = 2**30
@@ -64,11 +64,8 @@ class Journal:
     def create(cls, path: Path, segment: int, lines: bytes = b"") -> Journal:
         """Put a journal for ``segment`` that holds ``lines`` in the place of whatever stands at ``path``, in one step."""
         data = orjson.dumps({"journal": _VERSION, "segment": segment}) + b"\n" + lines
-        try:
-            with whole_file(path) as file:
-                file.write(data)
-        except OSError as error:
-            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+        with writing(path), whole_file(path) as file:
+            file.write(data)
         return cls(path, len(data))
 
     def write(self, records: Sequence[object]) -> None:

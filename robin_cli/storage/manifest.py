@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, convert
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
 from robin_cli.model.decision import BEST, Decision, decision_of
-from robin_cli.model.errors import InputError, RunError, StorageError, did_you_mean
+from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
 from robin_cli.model.records import COMPARE, Scale, shared_scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
@@ -207,12 +207,9 @@ class Manifest:
 
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
-        try:
-            with whole_file(run / FILE) as file:
-                content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
-                file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-        except OSError as error:
-            raise StorageError(f"{run / FILE}: could not be written ({error.strerror})") from error
+        with writing(run / FILE), whole_file(run / FILE) as file:
+            content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
+            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def with_session(self, **session: Any) -> Manifest:
         """The same with one more entry in ``sessions``, stamped with the time."""

@@ -25,7 +25,7 @@ from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, RunError, StorageError, typed
+from robin_cli.model.errors import InputError, RunError, StorageError, typed, writing
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
@@ -160,22 +160,20 @@ class RunStore:
             raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
         lock = RunLock(path)
         try:
-            _remove_leftovers(path)
-            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-            table = PairTable.of(pairs)
-            write_pairs(table, path / PAIRS)
-            write_columns(table, path / COLUMNS)
-            if variances is not None:
-                write_table(pa.table({"variance": variances}), path / VARIANCES)
-            manifest = manifest.with_data(run_id=new_run_id())
-            store = cls(path, manifest, lock, table)
-            if session is None:
-                manifest.write(path)
-            else:
-                store.announce(session)
-        except OSError as error:
-            lock.release()
-            raise StorageError(f"{path}: could not be written ({error.strerror})") from error
+            with writing(path):
+                _remove_leftovers(path)
+                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+                table = PairTable.of(pairs)
+                write_pairs(table, path / PAIRS)
+                write_columns(table, path / COLUMNS)
+                if variances is not None:
+                    write_table(pa.table({"variance": variances}), path / VARIANCES)
+                manifest = manifest.with_data(run_id=new_run_id())
+                store = cls(path, manifest, lock, table)
+                if session is None:
+                    manifest.write(path)
+                else:
+                    store.announce(session)
         except BaseException:
             lock.release()
             raise
@@ -311,15 +309,11 @@ class RunStore:
                 raise _rescued_to(self.path, self._rescue_unsynced(), error) from error
         self._synced, self._synced_end = written, end
         if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
-            try:
+            kept = f"; every answer is kept. Make room, then go on with: robin resume {typed(self.path)}"
+            with writing(self.path, kept):
                 self._seal()
                 if self._sealed_since_state >= max(STATE_EVERY, len(self.space) // 4):
                     self._write_state()
-            except OSError as error:
-                raise StorageError(
-                    f"{self.path}: could not be written ({error.strerror}); every answer is kept. Make room, then go on "
-                    f"with: robin resume {typed(self.path)}"
-                ) from error
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Keep ``judgments``, in order; they are on disk when this returns. Raises as :meth:`write` and :meth:`sync`."""
@@ -338,11 +332,10 @@ class RunStore:
     def close(self) -> None:
         """Turn what the journal holds into a segment, write the snapshot, and let others in."""
         try:
-            if self._rows:
-                self._seal()
-            self._write_state()
-        except OSError as error:
-            raise StorageError(f"{self.path}: could not be written ({error.strerror}); the answers are kept") from error
+            with writing(self.path, "; the answers are kept"):
+                if self._rows:
+                    self._seal()
+                self._write_state()
         finally:
             self._journal.close()
             self._lock.release()
@@ -357,13 +350,11 @@ class RunStore:
         if self.has_answers:
             raise ValueError("a run with answers stays")
         self.close()
-        try:
+        with writing(self.path):
             if (self.path / BATCHES).exists():  # none of them was answered
                 shutil.rmtree(self.path / BATCHES)
             for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the last one is what makes a folder a run
                 (self.path / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{self.path}: could not be written ({error.strerror})") from error
 
     def __enter__(self) -> RunStore:
         return self

@@ -14,6 +14,7 @@ from rich.text import Text
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.tables.summary import LabelsFile, given_labels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.render.terminal import View, print_table
@@ -22,7 +23,6 @@ from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.reader import read_run
-from robin_cli.views.summary import LabelsFile, given_labels
 
 _ONE_LOOK = (
     "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "

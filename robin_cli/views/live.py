@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from robin_cli.goals.base import Fact
+from robin_cli.goals.watching import Fact
 from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.fitting import told_apart

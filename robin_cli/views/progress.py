@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.text import Text
 
-from robin_cli.analysis.pairwise import pairwise_results
-from robin_cli.goals.base import Conclusion
+from robin_cli.goals.watching import Conclusion
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import plain
@@ -30,7 +29,6 @@ from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import read_run
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, calls_left, phase
 from robin_cli.views.messages import Messages, lines_now_and_then
-from robin_cli.views.pairwise_facts import headlines, pairwise_facts
 
 _ROUNDS_LINE_EVERY_S = 60.0
 _NARROWEST = 20
@@ -135,7 +133,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     """How a session ended, in lines: what was spent, what failed, tokens and money."""
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
-    noun = outcome.noun
+    noun = outcome.goal.noun
     counts = {
         f"answers without a {noun}": stats.unparsed,
         "rated by their text, not by log probabilities": stats.by_text,
@@ -193,8 +191,7 @@ def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[
             in_python=in_python,
         )
     )
-    found = read_run(run) if outcome.noun == "verdict" else None
-    return lines if found is None else [*lines, *headlines(pairwise_facts(found, pairwise_results(found)))]
+    return [*lines, *outcome.goal.headline(lambda: read_run(run))]
 
 
 def spent_line(stats: Stats, total: Spending) -> str:

@@ -75,7 +75,7 @@ def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> s
     if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, is_over=False, working=working)
     run = read_run(path)
-    return state_of(manifest, spent, is_over=goal_of_run(run).is_over(run), working=working)
+    return state_of(manifest, spent, is_over=goal_of_run(run).found(run).is_over, working=working)
 
 
 def state_of(manifest: Manifest, spent: int, *, is_over: bool, working: bool, waits: bool = False) -> str:

@@ -10,13 +10,14 @@ from typing import TextIO
 
 import numpy as np
 
-from robin_cli.analysis.agreement import CORRELATIONS
-from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import BASELINE
 from robin_cli.render.charts import LIGHT, address, drawn
+from robin_cli.render.files import check_writable, write_to
 from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
+from robin_cli.results.columns import SIMULATED
+from robin_cli.results.tables import Table
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, Subject, conduct
 from robin_cli.simulation.pools import subjects_of
@@ -53,15 +54,26 @@ def _between(first: int, last: int) -> tuple[int, ...]:
     return tuple(np.unique(np.geomspace(first, last, _CURVE_POINTS).round().astype(int)).tolist())
 
 
-def print_csv(rows: Sequence[Row], settings: SimulationSettings, out: TextIO) -> None:
-    """Write the columns of the contract for the budgets that were asked for."""
-    columns = rows[0].columns
+def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
+    """Return what came out at the budgets that were asked for, to six digits."""
+    asked = [row for row in rows if row.budget in settings.budget]
+    figures = {
+        name: [row.what if name == "what" else float(f"{row.figure(name):.6g}") for row in asked]
+        for name in rows[0].columns
+    }
+    about = {name: [getattr(row, name) for row in asked] for name in ("attribute", "scheduler", "budget", "runs")}
+    runs = about.pop("runs")
+    return SIMULATED.of({**about, **figures, "runs": runs})
+
+
+def print_csv(table: Table, out: TextIO) -> None:
+    """Write the table as it always was, without quotation marks."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("attribute", "scheduler", "budget", *columns, "runs"))
-    for row in rows:
-        if row.budget in settings.budget:
-            values = (row.what if name == "what" else f"{row.figure(name):.6g}" for name in columns)
-            writer.writerow((row.attribute, row.scheduler, row.budget, *values, row.runs))
+    writer.writerow(table.data.column_names)
+    for row in table.records():
+        writer.writerow(
+            "nan" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in row.values()
+        )
 
 
 def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings) -> Iterator[str]:
@@ -128,21 +140,14 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    try:
-        with output_file(path) as file:
-            file.write(_file(chart, path.suffix.lower()))
-    except OSError as error:
-        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with --plot") from error
+    write_to("--plot", str(path), lambda file: file.write(_file(chart, path.suffix.lower())))
 
 
 def check_picture(path: Path) -> None:
     """InputError unless ``path`` ends in one of SUFFIXES and can be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
-    try:
-        check_output_file(path)
-    except OSError as error:
-        raise InputError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+    check_writable("--plot", str(path))
 
 
 def _file(chart: Chart, suffix: str) -> bytes:
@@ -202,7 +207,7 @@ def _agreement(rows: Sequence[Row]) -> Panel:
     mine = [row for row in rows if row.scheduler == name]
     lines = [
         _line(each, mine, np.array([(row.correlations or {})[each] for row in mine]), number)
-        for number, each in enumerate(CORRELATIONS)
+        for number, each in enumerate(rows[-1].correlations or ())
     ]
     return Panel(lines, Axis("judge calls"), Axis(f"correlation with people, {name}"))
 

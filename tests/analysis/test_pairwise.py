@@ -17,12 +17,13 @@ from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.pairwise import (
     lengths_of,
     order_means,
-    pairwise_results,
     pairwise_scores,
     preferences_of,
     run_ranking,
 )
 from robin_cli.analysis.ranking import ranking
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.preferences import Preferences
 from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
@@ -96,6 +97,12 @@ def run_of(
     return read_run(path / "r", JUDGMENTS.names)
 
 
+def found_in(run: RunData) -> Preferences:
+    found = goal_of_run(run).found(run)
+    assert isinstance(found, Preferences)
+    return found
+
+
 def rated(given: Given) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([each for each in given if each is not None], dtype=np.float64)
 
@@ -139,7 +146,8 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
 
 
 def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None:
-    scores = pairwise_scores(run_of(tmp_path, POINTS), alpha=0.1)
+    run = run_of(tmp_path, POINTS)
+    scores = pairwise_scores(run, alpha=0.1)
     errors, freedoms = [], []
     for order in ORDERS:
         for judge in "xy":
@@ -158,7 +166,8 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
 
 
 def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
-    scores = pairwise_scores(run_of(tmp_path, POINTS), by_judge=True, alpha=0.1)
+    run = run_of(tmp_path, POINTS)
+    scores = pairwise_scores(run, by_judge=True, alpha=0.1)
     assert "judge" in scores.columns
     keys = list(zip(scores.columns["pair_id"], scores.columns["judge"], strict=True))
     assert keys == [(name, judge) for name in SYSTEMS for judge in "xy"]
@@ -223,9 +232,8 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     means = np.array([[[np.mean(points[f"c{number}", order, "x"]) / 2] for order in ORDERS] for number in range(30)])  # type: ignore[arg-type]
     assert order_means(run) == pytest.approx(means)
     prompt = np.arange(30) // 3
-    assert pairwise_results(run).order_effects == order_effects(means, prompt)
-    matches = run.matches
-    assert matches is not None
+    assert found_in(run).order_effects == order_effects(means, prompt)
+    matches = found_in(run).matches
     numbers = np.array([[matches.names.index(name) for name in two] for two in systems.values()])
     preference = means.mean(axis=(1, 2))
     for by_length, lengths in ((False, None), (True, lengths_of(run))):

@@ -54,7 +54,7 @@ def scored(tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callab
 
 def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0), lambda k: k // 2)
-    found = agreements(run, *all_scores(run))
+    found = agreements(run, *all_scores(run, score(run)))
     assert list(found) == ["style", "style · a", "style · b"]  # nobody rated the stars
     human = np.array([humans(2.0)[f"p{k}"]["style"] for k in range(PAIRS)])
     means = {
@@ -71,7 +71,7 @@ def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings
 
 def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_ratings(tmp_path: Path) -> None:
     run = scored(tmp_path, {})
-    panel, each = all_scores(run)
+    panel, each = all_scores(run, score(run))
     found = reliabilities(run, panel, each)
     assert list(found) == ["style", "stars", "style · a", "style · b", "stars · a", "stars · b"]
     means, variances = np.zeros((2, PAIRS)), np.zeros((2, PAIRS))
@@ -99,7 +99,7 @@ def test_tells_no_reliability_of_pairs_asked_once(tmp_path: Path) -> None:
 
 def test_tells_human_ratings_by_score(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0))
-    found = calibrations(run, *all_scores(run))
+    found = calibrations(run, *all_scores(run, score(run)))
     assert list(found) == ["style", "style · a", "style · b"]
     means = np.array([np.mean([each for each in ratings(k, 1) if each]) for k in range(PAIRS)])
     human = np.array([humans(2.0)[f"p{k}"]["style"] for k in range(PAIRS)])
@@ -149,7 +149,7 @@ def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
 def test_one_judge_is_correlated_once(tmp_path: Path) -> None:
     given: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(PAIRS)}
     run = run_of(tmp_path, given, human=humans(2.0))
-    assert list(agreements(run, *all_scores(run))) == ["style"]
+    assert list(agreements(run, *all_scores(run, score(run)))) == ["style"]
 
 
 def test_takes_pairs_of_the_same_words_for_one_prompt(tmp_path: Path) -> None:

@@ -28,12 +28,11 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
-from robin_cli.views.report.single import page_of
 from robin_cli.views.run_list import runs_in
-from robin_cli.views.status import READ, lines_of, status_of
+from robin_cli.views.status import READ, status_of
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
-from tests.views.tables import make_run, print_scores, score_rows
+from tests.views.tables import make_run, page_of, print_scores, score_rows
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +85,13 @@ def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[P
 
 def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str, str]) -> None:
     folder, _, _ = decided
-    before = status_of(folder / "r")
+    before = status_of(folder / "r").facts
     for more in ((), ("--budget", "4000")):
         again = robin("resume", "r", *more, cwd=folder)
         assert again.returncode == 0, again.stderr
         assert "all 60 pairs are decided" in again.stderr
         assert "left over, so nothing was sent" in again.stderr
-    after = status_of(folder / "r")
+    after = status_of(folder / "r").facts
     assert (after["spent"], after["sessions"]) == (before["spent"], before["sessions"])
     assert after["state"] == "finished"
     assert [run["state"] for run in runs_in(folder)] == ["finished"]
@@ -133,16 +132,16 @@ def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path:
     assert "1 of those open cannot be decided: given up" in said
 
     status = status_of(run.path)
-    assert (status["decide"], status["decisions"]) == ("helpfulness>=3", facts)
-    assert json.dumps(status)
-    assert lines_of(status)["decided"] == said
+    assert (status.facts["decide"], status.facts["decisions"]) == ("helpfulness>=3", facts)
+    assert json.dumps(status.facts)
+    assert status.lines["decided"] == said
 
 
 def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED, settings={**SETTINGS})
     status = status_of(run.path)
-    assert (status["decide"], status["decisions"]) == (None, None)
-    assert "decided" not in lines_of(status)
+    assert (status.facts["decide"], status.facts["decisions"]) == (None, None)
+    assert "decided" not in status.lines
     assert "decision" not in table(run, 200)
     assert "Decided over calls" not in [each.title for each in page_of(run, working=False).charts]
     with pytest.raises(InputError, match="decides nothing; make a run with --decide"):

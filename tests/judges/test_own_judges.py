@@ -27,7 +27,7 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
-from robin_cli.views.status import lines_of
+from robin_cli.views.status import status_of
 from tests.conftest import environment, has, refuses, robin, write_pairs
 from tests.many_starts import Starts, starts
 from tests.packages import put_example, put_package
@@ -83,7 +83,7 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert run.judgments()["completion_tokens"].min() >= 1  # estimated
     assert run.status()["state"] == "finished"
     assert run.status()["base_url"] == []  # nothing was sent anywhere
-    assert "://" not in lines_of(run.status())["judge"]
+    assert "://" not in status_of(run.path).lines["judge"]
 
 
 def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.scores import score
+from robin_cli.goals.tables.judgments import judgment_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render import xlsx
 from robin_cli.render.csv import write_separated
 from robin_cli.render.files import export
-from robin_cli.views.judgments import judgment_table
 from tests.conftest import missing, robin
 from tests.render.test_every_table import HOSTILE
 from tests.views.tables import make_run, score_rows

@@ -26,7 +26,6 @@ from robin_cli.simulation import forecast as module
 from robin_cli.simulation.forecast import (
     RUNS,
     Expected,
-    Found,
     Known,
     Needed,
     Outlook,
@@ -100,7 +99,7 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
         assert 0.7 < told.mean("mean") / snapshot.mean_error.mean() < 1.4
 
 
-def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Found:
+def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Needed:
     rng = np.random.default_rng(3)
     return budget_for(error, believing(counts), by(scheduler), rng, least=max(least, len(counts)), **how)
 
@@ -114,32 +113,34 @@ def test_finds_the_budget_for_an_error(scheduler: str, measure: str, error: floa
     rng = np.random.default_rng(5)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/correctness"].ratings[:100])
     found = searched(scheduler, rated(truth, 6, rng), error, measure=measure)
-    policy = by(scheduler)(found.needed.calls, truth.variances, goal_of(space_of(100)))
+    policy = by(scheduler)(found.calls, truth.variances, goal_of(space_of(100)))
     assert policy is not None
-    (seen,) = simulate(truth, policy, [found.needed.calls], 20, rng)
+    (seen,) = simulate(truth, policy, [found.calls], 20, rng)
     reached = seen.wce if measure == "worst" else seen.mean_error
-    assert found.needed.relation == "about"
+    assert found.relation == "about"
     assert 0.75 < reached.mean() / error < 1.3
-    assert found.low.calls <= found.needed.calls <= found.high.calls
-    assert found.low.calls < found.high.calls < 2 * found.low.calls
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.calls <= found.high
+    assert found.low < found.high < 2 * found.low
 
 
 def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None:
     counts = np.tile([[5, 0, 0, 0, 5]], (100, 1))
     found = searched("uniform", counts, 0.3)
-    (there,) = forecast(believing(counts), by("uniform"), [found.needed.calls], np.random.default_rng(4)).values()
+    (there,) = forecast(believing(counts), by("uniform"), [found.calls], np.random.default_rng(4)).values()
     # The error falls as the root of the calls: ± 1.96 standard errors of it are twice as much of them.
-    open_to_noise = np.log(found.high.calls / found.low.calls)
+    open_to_noise = np.log((found.high or 0) / (found.low or 1))
     assert open_to_noise == pytest.approx(2 * 2 * 1.96 * there.sem("worst") / there.mean("worst"), rel=0.4)
 
 
 def test_says_where_the_search_for_a_budget_ends() -> None:
     varied = np.tile([[5, 0, 0, 0, 5]], (20, 1))
-    assert searched("uniform", varied, 3.9).needed == Needed(20, "at most")
-    assert searched("uniform", varied, 3.0, least=700).needed == Needed(700, "at most")  # of a pilot
-    more = Needed(calls_of_a_search(20), "more than")
-    assert searched("uniform", varied, 0.01).needed == more
-    assert budget_for(0.1, believing(varied), refused, np.random.default_rng(0), least=20) == Found(*[more] * 3)
+    assert searched("uniform", varied, 3.9) == Needed(20, "at most", 20, 20)
+    assert searched("uniform", varied, 3.0, least=700) == Needed(700, "at most", 700, 700)  # of a pilot
+    more = Needed.beyond(calls_of_a_search(20))
+    assert searched("uniform", varied, 0.01) == more
+    assert budget_for(0.1, believing(varied), refused, np.random.default_rng(0), least=20) == more
     assert (calls_of_a_search(300), calls_of_a_search(3)) == (600_000, 100_000)  # at least as for fifty pairs
 
 
@@ -309,9 +310,11 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     assert verdict is not None
     assert told.end is not None
     if scheduler != "uniform":
-        assert told.end.needed.relation == "about"
-        assert told.end.low.calls < told.end.needed.calls < told.end.high.calls
-        assert told.end.needed.calls == pytest.approx(verdict.calls.mean(), rel=0.3)
+        assert told.end.relation == "about"
+        assert told.end.low is not None
+        assert told.end.high is not None
+        assert told.end.low < told.end.calls < told.end.high
+        assert told.end.calls == pytest.approx(verdict.calls.mean(), rel=0.3)
 
 
 def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,26 +338,26 @@ def test_says_when_everything_is_decided_or_that_it_looks_no_further(monkeypatch
     clear = decided("apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000])
     assert clear.end is not None
     whole = clear.expected[60_000]
-    assert (whole.mean("wrong"), whole.mean("certified"), clear.end.needed.relation) == (0, 1, "about")
+    assert (whole.mean("wrong"), whole.mean("certified"), clear.end.relation) == (0, 1, "about")
     assert whole.mean("calls") < 20 * 60
-    assert clear.end.needed.calls == pytest.approx(whole.mean("calls"), rel=0.01)
+    assert clear.end.calls == pytest.approx(whole.mean("calls"), rel=0.01)
 
     skewed = np.tile([[0, 1, 2, 9, 28]], (2000, 1))  # an even spread goes on until the last, and more pairs take longer
     ends = [decided("uniform", skewed[:n], to_decide("a>=2", n), [5 * n]).end for n in (200, 2000)]
-    assert [each and each.needed.relation for each in ends] == ["about", "more than"]
+    assert [each and each.relation for each in ends] == ["about", "more than"]
 
     monkeypatch.setattr(module, "_CALLS_TO_THE_END", 300)
     coins = np.tile([[20, 0, 0, 0, 20]], (40, 1))  # the costliest ratings, at the threshold, and hardly any margin
     open_ = decided("apt", coins, to_decide("a>=2", 40, margin=0.01), [400])
     assert open_.end is not None
-    assert open_.end.needed.relation == "more than"
-    assert open_.end.needed.calls >= 300 * 40 * 0.5
+    assert open_.end.relation == "more than"
+    assert open_.end.calls >= 300 * 40 * 0.5
     assert open_.expected[400].mean("calls") == 400
 
     none = foresee(believing(coins, task=to_decide("a>=2", 40)), refused, [400], np.random.default_rng(0))
     assert not none.expected
     assert none.end is not None
-    assert none.end.needed.relation == "more than"
+    assert none.end.relation == "more than"
 
 
 def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
@@ -389,4 +392,4 @@ def test_foresees_panels_of_several_attributes() -> None:
     whole = told.expected[budgets[1]]
     assert (whole.mean("certified"), whole.mean("wrong")) == (1, 0)  # kept by both: each judge's arms as they are
     assert told.end is not None
-    assert told.end.needed.calls < budgets[1]
+    assert told.end.calls < budgets[1]

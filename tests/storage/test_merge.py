@@ -131,7 +131,7 @@ def test_goes_on_with_what_is_left_of_all_budgets(tmp_path: Path) -> None:
     made = merge_runs(runs, tmp_path / "all")
 
     assert [note for note in made.notes if note.startswith(f"{tmp_path / 'a'}: is not finished, 9 of 30 calls")]
-    assert status_of(tmp_path / "all")["state"] == "stopped"
+    assert status_of(tmp_path / "all").facts["state"] == "stopped"
     with RunStore.open(tmp_path / "all") as store:
         store.append([replace(judgment(0, pair=0), draw=99, request_id="more")])
     assert len(read_run(tmp_path / "all").judgments) == 21
@@ -245,7 +245,7 @@ def test_adds_budgets_of_money_up(tmp_path: Path, reached: tuple[bool, bool]) ->
     found = read_manifest(tmp_path / "all")
     assert found.budget_usd == 0.1 + 0.2
     assert found.money_reached == all(reached)
-    assert status_of(tmp_path / "all")["state"] == ("finished" if all(reached) else "stopped")
+    assert status_of(tmp_path / "all").facts["state"] == ("finished" if all(reached) else "stopped")
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name.startswith("0.1.0")])
@@ -261,7 +261,7 @@ def test_merges_what_an_earlier_version_made(tmp_path: Path, name: str) -> None:
 
     assert made.judgments == RUNS[name] + 1
     assert read_manifest(tmp_path / "all").format == manifest.format
-    assert status_of(tmp_path / "all")["spent"] == RUNS[name] + 1
+    assert status_of(tmp_path / "all").facts["spent"] == RUNS[name] + 1
 
 
 # What is refused.

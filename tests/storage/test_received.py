@@ -24,6 +24,7 @@ import pytest
 
 from robin_cli.api import judge
 from robin_cli.files.local import others_may_write
+from robin_cli.goals.tables.judgments import judgment_table
 from robin_cli.model.errors import LostJudgments, RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
@@ -41,7 +42,6 @@ from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.gate import gated
-from robin_cli.views.judgments import judgment_table
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
@@ -116,7 +116,7 @@ def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
     good = json.loads((run / "manifest.json").read_bytes())
     good["sessions"] = [{"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}]
     (run / "manifest.json").write_text(json.dumps(good))
-    assert status_of(run)["state"] == "finished"
+    assert status_of(run).facts["state"] == "finished"
     for place, (path, value) in ODD.items():
         odd = copy.deepcopy(good)
         at = odd
@@ -336,7 +336,7 @@ def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path
         second = subprocess.run(words, capture_output=True, text=True, env=environment())
         assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
         assert is_locked(run)
-        assert status_of(run)["state"] == "working"
+        assert status_of(run).facts["state"] == "working"
         store.append([judgment(3)])
     assert not is_locked(run)
     RunStore.open(run).close()
@@ -619,7 +619,7 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monke
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
-    facts, rows = status_of(run), judgment_table(run).rows()
+    facts, rows = status_of(run).facts, judgment_table(run).rows()
     whole = rows.read_all()
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
     of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(None)
@@ -628,7 +628,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
         f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
     )
     with pytest.warns(RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"):
-        found = status_of(run)
+        found = status_of(run).facts
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
     for same in (
         lambda: judgment_table(run).rows().read_all().slice(0, 3).equals(whole),
@@ -645,7 +645,7 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     whole_run = merge([run], tmp_path / "all", lambda _, manifest, *__: manifest)
     assert whole_run.judgments == 4
     assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
-    assert (status_of(whole_run.path)["spent"], facts["spent"]) == (4, 3)
+    assert (status_of(whole_run.path).facts["spent"], facts["spent"]) == (4, 3)
 
 
 def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Path) -> None:

@@ -66,12 +66,12 @@ def test_takes_all_judges_answers_back_once(tmp_path: Path) -> None:
     rows = panel()
     run_id = made(tmp_path / "r", rows[:5], settings=PANEL)
     assert rescue(tmp_path / "r", run_id, rows[3:]) == tmp_path / "r" / "rescued.jsonl"
-    assert status_of(tmp_path / "r")["rescued"] == {"taken_back": 0, "set_aside": 0, "waiting": 9}
+    assert status_of(tmp_path / "r").facts["rescued"] == {"taken_back": 0, "set_aside": 0, "waiting": 9}
     (said,) = opened(tmp_path / "r")
     assert said.startswith("7 rescued answers taken back from ")
     assert ids(tmp_path / "r") == [row.request_id for row in rows]
     assert not (tmp_path / "r" / "rescued.jsonl").exists()
-    assert status_of(tmp_path / "r")["rescued"] == {"taken_back": 7, "set_aside": 0, "waiting": 0}
+    assert status_of(tmp_path / "r").facts["rescued"] == {"taken_back": 7, "set_aside": 0, "waiting": 0}
     assert opened(tmp_path / "r") == []
 
 
@@ -136,7 +136,7 @@ def test_sets_aside_what_is_no_answer_of_the_run_and_takes_the_rest(tmp_path: Pa
     assert [each["line"] for each in aside] == lines[1:], "a line that was paid for is lost"
     for (says, _), each in zip([*FLAWS, ("JSON object", None), ("JSON object", None)], aside, strict=True):
         assert says in each["why"], each
-    assert status_of(run)["rescued"] == {"taken_back": 1, "set_aside": len(aside), "waiting": 0}
+    assert status_of(run).facts["rescued"] == {"taken_back": 1, "set_aside": len(aside), "waiting": 0}
     (run / "rescued.jsonl").write_text("\n".join(lines) + "\n")  # as a crash before it was removed leaves it
     opened(run)
     assert len((run / "rescued-rejected.jsonl").read_text().split("\n")[:-1]) == len(aside)

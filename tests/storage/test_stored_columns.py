@@ -63,7 +63,7 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
     (run / "columns.parquet").write_bytes(b"damaged")
     data = read_run(run)
     assert data.pairs[0].prompt == "prompt"
-    assert status_of(run)["spent"] == 1
+    assert status_of(run).facts["spent"] == 1
     with RunStore.open(run) as store:
         assert store.pairs[1].response == "b"
     for use in (lambda: data.pairs[0].columns["system"], lambda: data.column_names, lambda: data.columns):

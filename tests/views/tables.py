@@ -11,12 +11,14 @@ import pyarrow as pa
 from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
+from robin_cli.goals.tables.scores import score_table
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.render.terminal import View, print_table
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.scores import score_table
+from robin_cli.views.report import pages
+from robin_cli.views.report.page import Page
 from robin_cli.views.status import READ
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -29,6 +31,11 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchRe
 def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:
     """Print the scores as a command does."""
     print_table(console, score_table(scores, run, sort=view.sort, wide=view.wide), view)
+
+
+def page_of(run: RunData, *, working: bool = False) -> Page:
+    """What the report of a run shows."""
+    return pages.page_of([run], [working])
 
 
 def make_run(

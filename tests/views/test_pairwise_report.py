@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.pairwise import pairwise_results
+from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.render.charts import DARK, LIGHT, svg
 from robin_cli.render.html import PageColumn
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import html
-from robin_cli.views.report.pairwise import page_of
 from robin_cli.views.report.standings import MOST_SYSTEMS, labels_of
+from tests.analysis.test_pairwise import found_in
 from tests.conftest import robin
 from tests.views.comparing_runs import compared_run
 from tests.views.conftest import Open
+from tests.views.tables import page_of
 from tests.views.test_report import EXTRA, HOSTILE, twenty
 
 FOUR = ("wren", "robin", "jay", "crow")
@@ -40,7 +41,7 @@ def headline(page: Report) -> dict[str, tuple[str, str]]:
 
 def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path) -> None:
     run = compared_run(tmp_path / "r", FOUR, [-1.5, -0.5, 0.5, 1.5], prompts=30, first=0.2, judges=("x", "y"))
-    page, found = page_of(run, working=False), pairwise_results(run)
+    page, found = page_of(run, working=False), found_in(run)
     ranking = found.ranked.ranking
     assert ranking is not None
     order = np.argsort(-ranking.strength)
@@ -88,7 +89,7 @@ def test_tells_which_of_two_systems_is_better_or_that_it_is_open(tmp_path: Path)
 def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opened: Open) -> None:
     run = compared_run(tmp_path / "r", ("wren", "crow"), [0.0, 1.0], prompts=12, first=0.25)
     seen = opened(html(page_of(run, working=False)))
-    columns = pairwise_results(run).scores.columns
+    columns = found_in(run).scores.columns
     seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
     assert seen.column("A preferred") == [f"{value:.2f}" for value in np.asarray(columns["preference"], float)]
@@ -182,15 +183,21 @@ def test_tells_apart_systems_whose_names_begin_and_end_alike() -> None:
     assert labels_of([*names, "short"]) == ["gpt-4.1-nano-20…-preview (1)", "gpt-4.1-nano-20…-preview (2)", "short"]
 
 
-def test_shows_no_pairwise_run_beside_another(tmp_path: Path) -> None:
-    compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0])
+def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(tmp_path: Path, opened: Open) -> None:
+    first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], draws=3)
+    second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], draws=3)
     twenty(tmp_path / "b")
     for two in (("a", "b"), ("b", "a")):
-        done = robin("report", *two, cwd=tmp_path)
-        assert done.returncode == 2
-        assert f"make a report of each (robin report {two[0]}, robin report {two[1]})" in " ".join(done.stderr.split())
-    done = robin("report", "a", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        assert "have no pair and attribute in common" in robin("report", *two, cwd=tmp_path, exits=2).stderr
+    seen = opened(robin("report", "a", "c", "-o", "-", cwd=tmp_path, exits=0).stdout)
+    mine, theirs = (np.asarray(pairwise_scores(run).columns["preference"]) for run in (first, second))
+    assert seen.column("A − B") == [f"{value:+.2f}" if value > 0 else f"{value:.2f}" for value in mine - theirs]
+    seen.page.locator("tr.row button").first.click()
+    seen.page.wait_for_selector(".texts li")
+    texts = seen.page.locator(".texts").inner_text()
+    assert all(words in texts for words in ("Response A", "Response B", "A · A first: ", "B · B first: "))
+    assert seen.complaints == []
+    robin("report", "a", cwd=tmp_path, exits=0)
     file = tmp_path / "a" / "report.html"
     assert "preferred to wren" in file.read_text(encoding="utf-8")
     assert file.stat().st_mode & 0o777 == 0o600

@@ -12,11 +12,10 @@ from robin_cli import open_run
 from robin_cli.render.charts import DARK, LIGHT, svg
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.page import Page
-from robin_cli.views.report.single import page_of
 from robin_cli.views.status import READ
 from tests.conftest import DEMO, REPLAY_MODEL, robin
 from tests.judges.wire import completion, serving
-from tests.views.tables import rated
+from tests.views.tables import page_of, rated
 
 
 @pytest.fixture(scope="module")

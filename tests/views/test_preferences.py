@@ -21,12 +21,13 @@ import robin_cli
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.datasets.chats import named_turns, turns_in
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.tables.preferences import preferences
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from robin_cli.views.preferences import preferences
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
@@ -81,7 +82,7 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     assert set(frame["chosen"]) == {"the answer best"}
     assert list(frame["rejected"]) == [f"the answer {names[rival]}" for rival, _ in expected]
     np.testing.assert_allclose(frame["margin"], [margin for _, margin in expected])
-    found = preferences(run)
+    found = preferences(goal_of_run(run).found(run))
     assert (found.alike, found.alone, found.groups, found.unrated) == (0, 1, 2, 0)
 
 
@@ -95,7 +96,7 @@ def test_certifies_what_bets_on_the_difference_guarantee(
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(12) for k in range(4)]
     ratings = [rng.binomial(4, rng.uniform(0.2, 0.9), rng.integers(4, 40)).tolist() for _ in pairs]
     run = rated(tmp_path, pairs, ratings, **settings)
-    found = preferences(run)
+    found = preferences(goal_of_run(run).found(run))
 
     counts = np.array([np.bincount(each, minlength=5) for each in ratings])
     means, variances = [float(np.mean(each)) for each in ratings], moderated(ratings)
@@ -136,7 +137,7 @@ def test_seldom_names_a_preference_where_there_is_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(60) for k in range(6)]
     run = rated(tmp_path, pairs, [rng.binomial(4, 0.6, 20).tolist() for _ in pairs], margin=1e-9)
-    assert not preferences(run).certified.any()
+    assert not preferences(goal_of_run(run).found(run)).certified.any()
 
 
 def test_leaves_out_responses_without_a_rating_and_of_the_same_text(tmp_path: Path) -> None:

@@ -23,12 +23,11 @@ from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import Page as Report
 from robin_cli.views.report.page import first_rows, html
 from robin_cli.views.report.rows import Judged, texts_of
-from robin_cli.views.report.single import page_of
-from robin_cli.views.status import facts_of
+from robin_cli.views.status import standing
 from tests.conftest import ROOT, robin
 from tests.storage.test_store import SETTINGS
 from tests.views.conftest import Open, Seen
-from tests.views.tables import make_run, rated
+from tests.views.tables import make_run, page_of, rated
 
 CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
 HOSTILE = [row["id"] for row in CORPUS if row["id"].strip() and "\ud800" not in row["id"]]
@@ -107,7 +106,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
     headline = seen.page.locator(".headline").inner_text()
     assert "98" in headline
-    told = facts_of(run, score(run), working=False)["worst_error_estimate"]
+    told = standing(run, working=False).facts["worst_error_estimate"]
     assert f"worst error, likely\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
     assert "2 missing" not in headline
@@ -465,10 +464,10 @@ def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> No
 def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500)
     judged = Judged(run, [0])
-    assert [rating for _, rating, _, _ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
+    assert [rating for _, rating, *_ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
     shown = judged.of(0, 10, 3)
-    assert [rating for _, rating, _, _ in shown] == [1, 4, 2]
-    assert {feedback for *_, feedback in shown} == {"z" * 9 + "…"}
+    assert [rating for _, rating, *_ in shown] == [1, 4, 2]
+    assert {feedback for *_, feedback, _ in shown} == {"z" * 9 + "…"}
     rng = np.random.default_rng(0)
     pairs = [Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)]
     whole = texts_of(2, pairs.__getitem__, lambda *_: [])

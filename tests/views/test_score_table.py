@@ -24,6 +24,7 @@ from rich.cells import cell_len
 
 import robin_cli
 from robin_cli.analysis.scores import score
+from robin_cli.goals.tables import data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
@@ -33,7 +34,6 @@ from robin_cli.results.columns import SCORES
 from robin_cli.settings.reading import load_settings
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
-from robin_cli.views import data_columns
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.tables import make_run, rated, score_rows, shown_at

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from robin_cli.goals.aims import ErrorWatch
-from robin_cli.goals.base import Conclusion, Counts, Fact, Goal, Watch, Words
+from robin_cli.goals.base import Words
+from robin_cli.goals.rating import Rating
+from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
@@ -53,7 +55,7 @@ class PromptsWatch(Watch):
 
 
 @dataclass(frozen=True)
-class Compare(Goal):
+class Compare(Rating):
     """How far systems are apart, over the prompts that they answered."""
 
     asks_all: ClassVar[bool] = False
@@ -66,6 +68,10 @@ class Compare(Goal):
         """Return the goal where systems are to be compared by ratings."""
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None
+
+    def without_systems(self, why: str) -> list[str]:
+        """Return why they cannot be."""
+        return [f"{why}."]
 
     def check_reach(self, budget: int) -> None:
         """InputError if ``budget`` calls do not ask about prompts enough to compare on."""

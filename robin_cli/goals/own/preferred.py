@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import DuelVerdicts, run_best
-from robin_cli.goals.base import Counts, Fact, Watch
-from robin_cli.goals.preferring import ComparisonsEnding, ComparisonsWatch, Preferring
+from robin_cli.analysis.pairwise_decisions import DuelVerdicts
+from robin_cli.goals.comparisons_watch import ComparisonsEnding, ComparisonsWatch
+from robin_cli.goals.preferring import Preferring
+from robin_cli.goals.watching import Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.questions.inquiry import Inquiry
-from robin_cli.storage.reader import RunData
 
 
 class DuelsWatch(ComparisonsWatch):
@@ -49,6 +49,7 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = "The run ends when the best response to each prompt is certain."
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
@@ -65,10 +66,10 @@ class Preferred(Preferring):
         del target, guaranteed
         return DuelsWatch(self.matches, counts(), own)
 
-    def is_over(self, run: RunData, bound: float | None = None) -> bool:
-        """Return whether the best response is certain wherever it can be."""
-        del bound
-        return run_best(run).is_over
+    @property
+    def has_win_rates(self) -> bool:
+        """Systems are not ranked."""
+        return False
 
     @property
     def wrongs(self) -> str:

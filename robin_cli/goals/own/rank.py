@@ -17,6 +17,9 @@ class Rank(Preferring):
 
     what: ClassVar[str] = "couples of systems"
     asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = (
+        "With three systems and more not all comparisons need be asked: --scheduler tournament asks more between close ones."
+    )
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:

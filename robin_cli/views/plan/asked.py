@@ -37,6 +37,7 @@ class Asked:
         run: the one of ``told_by``, if it is one.
         paid: what a budget of money pays for.
         goal: of the run.
+        kept: the scheduler that a run made before keeps, where the choice is left to robin.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.
@@ -51,9 +52,15 @@ class Asked:
     run: RunData | None
     paid: Paid | None
     goal: Goal
+    kept: str | None = None
     known: Sequence[Known] = ()
     for_error: float | None = None
     difference: float | None = None
+
+    @property
+    def scheduler(self) -> str:
+        """The name of the scheduler that is asked for, or kept."""
+        return self.kept or self.config.scheduler
 
     @property
     def least(self) -> int:
@@ -94,7 +101,7 @@ class Asked:
 
     def choice(self, budget: int) -> Choice | None:
         """The scheduler that a run with ``budget`` would get, where the one asked for only chooses; InputError if it cannot."""
-        return chosen(self.config.scheduler, self.setup(budget))
+        return chosen(self.scheduler, self.setup(budget))
 
     def check_scheduler(self) -> None:
         """InputError for a scheduler that needs more than is known."""
@@ -106,7 +113,7 @@ class Asked:
             choice = self.choice(budget)
         except InputError:  # which does not take so small a part of the budget
             choice = None
-        return self.config.scheduler if choice is None else choice.name
+        return self.scheduler if choice is None else choice.name
 
     def policy_at(self, name: str) -> PolicyAt:
         """The policy called ``name`` for each budget; None where theory mode refuses a part of the budget planned for."""
@@ -127,7 +134,7 @@ class Asked:
 
     def policy(self, budget: int, variances: FloatArray | None) -> Policy | None:
         """The policy of the run itself, which may know ``variances``."""
-        return self.policy_at(self.config.scheduler)(budget, variances, self.goal)  # type: ignore[arg-type]
+        return self.policy_at(self.scheduler)(budget, variances, self.goal)  # type: ignore[arg-type]
 
     def with_budget(self, budget: int) -> Asked:
         """The same with ``budget``."""

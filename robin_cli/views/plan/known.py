@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.files.local import shipped
 from robin_cli.goals.making import wanted_goal
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import policy_named
@@ -23,13 +20,10 @@ from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import Known
-from robin_cli.simulation.rating_model import fit_mixture
 from robin_cli.storage.manifest import FILE, read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import TAKEN
-
-_FIT_ROWS = 20_000
 
 
 def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], pilot: Path | None) -> Asked:
@@ -69,20 +63,16 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
     asked = _begun(
         replace(asked, known=[] if run is not None and not goal.asks_all else _known(told_by, space)), notify
     )
-    return replace(asked, config=replace(config, scheduler=_kept(config, pilot) or config.scheduler))
+    return replace(asked, kept=_kept(config, pilot))
 
 
 def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
     """What is known of each attribute and judge."""
     if told_by is not None:
         rng = np.random.default_rng(SEED)
-        return [
-            Known(counts, fit_mixture(rng.permutation(counts)[:_FIT_ROWS])) for counts in known_counts(told_by, space)
-        ]
-    scales = [space.scale_of(place) for place in space.arms_of_pair(0)]
-    mixtures = [_assumed_mixture(attribute) for attribute in space.attributes for _ in space.judges]
-    nothing = (np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64) for scale in scales)
-    return [Known(*each) for each in zip(nothing, mixtures, strict=True)]
+        return [Known.of(counts, rng) for counts in known_counts(told_by, space)]
+    arms, pairs = space.arms_of_pair(0), len(space.pair_ids)
+    return [Known.nothing(pairs, space.scale_of(arm), space.attribute_of(arm)) for arm in arms]
 
 
 def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
@@ -107,20 +97,6 @@ def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
     assert variances is not None  # noqa: S101  # it asks not evenly, so it has a use for them
     of_each = zip(asked.known, space.by_pair(variances).T, strict=True)
     return replace(asked, known=[replace(each, variances=mine) for each, mine in of_each])
-
-
-def _assumed_mixture(attribute: str) -> FloatArray:
-    """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
-    # robin's own file: no row of it needs to be looked at by itself, as those of load_pools are
-    table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
-    alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
-    table = alike if len(alike) else table
-    pair, pool = (table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute"))
-    place = pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
-    counts = np.bincount(
-        5 * place + table["rating"].to_numpy(), minlength=5 * len(pool.dictionary) * len(pair.dictionary)
-    )
-    return fit_mixture(counts.reshape(-1, 5))
 
 
 def _kept(config: Settings, pilot: Path | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -14,8 +14,6 @@ from rich.text import Text
 from robin_cli.model.records import number_of
 from robin_cli.render.text import plain
 from robin_cli.results.words import dollars, duration
-from robin_cli.views.plan.asked import Asked
-from robin_cli.views.plan.calls import Calls
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Row], str]]
@@ -43,60 +41,11 @@ class Sheet:
         return table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """What the plan of a goal comes to.
-
-    Attributes:
-        asked: the run, with the budget that is planned for.
-        calls: what they take; ``spent`` of them are expected to be made with the budget.
-        rows: what each budget comes to, rising.
-        first: lines that stand before all others, with what was asked for.
-        about: what is judged, and by which scheduler.
-        columns: of ``rows``, on the screen; ``all_columns``: those of the details.
-        words: writes an error in its unit.
-        facts: those of this goal alone, as JSON values.
-        details: what else there is to be said.
-        prior: what is taken for granted of how answers vary; "" for what ``asked`` says.
-        way_on: the next command; None for the usual one.
-    """
-
-    asked: Asked = field(kw_only=False)
-    calls: Calls = field(kw_only=False)
-    rows: Sequence[dict[str, Any]] = field(kw_only=False)
-    spent: int = field(kw_only=False)
-    about: str
-    columns: Columns
-    all_columns: Columns
-    facts: dict[str, Any]
-    details: Sequence[Sheet | str]
-    first: Sequence[str] = ()
-    words: Callable[[float], str] = str
-    prior: str = ""
-    way_on: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What a plan says.
-
-    Attributes:
-        answer: the first lines, with the answer first of all.
-        sheet: what three budgets come to.
-        ways_on: the last lines: what to do next.
-        details: everything else.
-    """
-
-    answer: Sequence[str]
-    sheet: Sheet
-    ways_on: Sequence[str]
-    details: Sequence[Sheet | str] = field(default=())
-
-    def show(self, *, details: bool) -> None:
-        """Print it."""
-        console = Console()
-        for part in (*self.answer, self.sheet, *self.ways_on, *(self.details if details else ())):
-            console.print(part.table() if isinstance(part, Sheet) else Text(plain(part)))
+def show(parts: Iterable[Sheet | str]) -> None:
+    """Print lines and tables."""
+    console = Console()
+    for part in parts:
+        console.print(part.table() if isinstance(part, Sheet) else Text(plain(part)))
 
 
 UNKNOWN = "–"

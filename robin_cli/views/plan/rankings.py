@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,12 @@ from robin_cli.analysis.pairwise import order_means
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.preferring import Preferring
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.results.words import finite
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import RUNS, Expected, foresee
 from robin_cli.simulation.scatter import (
     FEWEST,
-    Scatter,
     VerdictsBelief,
     preference_half_width,
     scatter_of,
@@ -26,10 +25,10 @@ from robin_cli.simulation.scatter import (
     win_rate_half_width,
 )
 from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.calls import calls_of, taken, ways_of
-from robin_cli.views.plan.page import UNKNOWN, Columns, Planned, figure, ways_sheet
+from robin_cli.views.plan.base import Plan
+from robin_cli.views.plan.calls import ways_of
+from robin_cli.views.plan.page import UNKNOWN, Sheet, figure, ways_sheet
 
-_MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 _FEWEST = 2 * FEWEST
 """Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
 
@@ -49,105 +48,114 @@ def pilot_calls(count: int, dataset: Dataset, settings: Settings) -> int:
     return 2 * max(1, len(settings.model)) * min(count, len(dataset.pairs))
 
 
-def rankings(asked: Asked, goal: Preferring) -> Planned:
+class Rankings(Plan):
     """The plan of a pairwise run. Without a budget that is planned which asks every comparison once in both orders."""
-    matches, space, judges = goal.matches, asked.space, len(asked.space.judges)
-    asked = asked.with_budget(asked.config.budget or max(len(space), asked.least))
-    asked.goal.check_reach(asked.budget)
-    calls, scatter, preferences = calls_of(asked), usual_scatter(judges), None
-    if asked.run is not None and (told := scatter_of(asked.run)) is not None:
-        scatter, preferences = told, order_means(asked.run).mean(axis=(1, 2))
-    budgets = sorted({max(asked.least, space.arms_per_pair, round(asked.budget * each)) for each in _MULTIPLES})
-    simulated = _simulated(asked, VerdictsBelief(goal, scatter, preferences), budgets[1:4])
-    rows = [
-        {**taken(asked.config, calls, each), **_row(each, matches, scatter, simulated.get(each))} for each in budgets
-    ]
-    prompts = len(np.unique(matches.prompt))
-    ways = ways_of(asked.config, calls, asked.budget, lambda _: {})
-    systems = f" of {number_of(len(matches.names), 'system')}" if matches.names else ""
-    columns: Columns = {
-        "compared": lambda row: f"{row['comparisons_asked']:,}",
-        "win rate": lambda row: _half(row["win_rate_half_width"]),
-        "wrong %": figure("wrong", 100, 1),
-    }
-    too_few = "" if asked.pilot is None else "the pilot has too few verdicts; "
-    return Planned(
-        *(asked, calls, rows, asked.budget),
-        about=f"{number_of(len(matches), 'comparison')}{systems}, {number_of(prompts, 'prompt')}, by "
-        f"{asked.scheduler_at(asked.budget)}",
-        prior=f"as in {number_of(scatter.comparisons, 'comparison')} of the pilot"
-        if scatter.comparisons
-        else f"{too_few}assumed: as those of systems that are not far apart",
-        columns=columns,
-        all_columns={
-            **columns,
+
+    kind = Preferring
+    multiples = (0.25, 0.5, 1.0, 2.0, 4.0)
+    how_to_pilot = "--pilot 50 asks 50 comparisons first, and plans by them."
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked.with_budget(asked.config.budget or max(len(asked.space), asked.least)))
+        self.goal.check_reach(self.asked.budget)
+        assert isinstance(asked.goal, Preferring)  # noqa: S101  # see ``kind``
+        self.preferring, self.matches = asked.goal, asked.goal.matches
+        told = None if asked.run is None else scatter_of(asked.run)
+        pilot = None if asked.run is None or told is None else order_means(asked.run).mean(axis=(1, 2))
+        self.scatter = told or usual_scatter(len(asked.space.judges))
+        self.belief = VerdictsBelief(asked.goal, self.scatter, pilot)
+        matches, compared = self.matches, self.scatter.comparisons
+        systems = f" of {number_of(len(matches.names), 'system')}" * bool(matches.names)
+        prompts = number_of(len(np.unique(matches.prompt)), "prompt")
+        scheduler = self.asked.scheduler_at(self.asked.budget)
+        self.about = f"{number_of(len(matches), 'comparison')}{systems}, {prompts}, by {scheduler}"
+        too_few = "the pilot has too few verdicts; " * (asked.pilot is not None)
+        self.prior = f"{too_few}assumed: as those of systems that are not far apart"
+        if compared:
+            self.prior = f"as in {number_of(compared, 'comparison')} of the pilot"
+        self.columns = {
+            "compared": lambda row: f"{row['comparisons_asked']:,}",
+            "win rate": lambda row: _half(row["win_rate_half_width"]),
+            "wrong %": figure("wrong", 100, 1),
+        }
+        self.all_columns = {
+            **self.columns,
             "× each": lambda row: f"{row['calls_of_each']:.1f}",
             "preference": lambda row: _half(row["preference_half_width"]),
-        },
-        facts={
-            "pairwise": True,
-            "attributes": list(asked.config.attributes),
-            "comparisons": len(matches),
-            "prompts": prompts,
-            "systems": list(matches.names),
-            "calls_a_comparison": space.arms_per_pair,
-            "calls_once": len(space),
-            "ranks_systems": matches.ranks_systems,
-            "decide": asked.config.decide,
-            "preferences_vary": {"between": scatter.between, "within": scatter.within, "told_by": scatter.comparisons},
-            "simulated_runs": RUNS,
-            "ways": ways,
-        },
-        details=[*ways_sheet(ways, asked.budget, {}), *_explained(asked, matches)],
-    )
+        }
 
+    @property
+    def budgets(self) -> Sequence[int]:
+        """What is planned; a comparison at the least."""
+        return sorted({max(self.space.arms_per_pair, each) for each in super().budgets})
 
-def _simulated(asked: Asked, belief: VerdictsBelief, budgets: list[int]) -> Mapping[int, Expected]:
-    """What is wrong with each budget, where that can be simulated in some seconds."""
-    wanted = [each for each in budgets if each <= _CALLS_AT_MOST]
-    if not wanted or not belief.is_small:
-        return {}
-    policy_at, rng = asked.policy_at(asked.config.scheduler), np.random.default_rng(SEED)
-    return foresee(belief, policy_at, wanted, rng, rounds=asked.rounds).expected
+    @cached_property
+    def simulated(self) -> Mapping[int, Expected]:
+        """What is wrong with some budgets, where that can be simulated in some seconds."""
+        wanted = [each for each in self.budgets[1:4] if each <= _CALLS_AT_MOST]
+        if not wanted or not self.belief.is_small:
+            return {}
+        asked, rng = self.asked, np.random.default_rng(SEED)
+        return foresee(self.belief, asked.policy_at(asked.scheduler), wanted, rng, rounds=asked.rounds).expected
 
+    def figures(self, budget: int) -> dict[str, Any]:
+        """Return how many comparisons are asked, how sure win rates and preferences are, and how much is wrong.
 
-def _row(budget: int, matches: Matches, scatter: Scatter, simulated: Expected | None) -> dict[str, Any]:
-    an_arm = max(1.0, budget / len(matches.space))
-    compared = min(len(matches), budget // matches.space.arms_per_pair)
-    ranked = len(matches.names) > 1 and not matches.wants_best
-    return {
-        "budget": budget,
-        "comparisons_asked": compared,
-        "calls_of_each": an_arm,
-        "win_rate_half_width": finite(win_rate_half_width(scatter, matches, compared, an_arm)) if ranked else None,
-        "preference_half_width": preference_half_width(scatter, an_arm),
-        "wrong": None if simulated is None else simulated.mean("wrong"),
-        "wrong_sem": None if simulated is None else simulated.sem("wrong"),
-    }
-
-
-def _explained(asked: Asked, matches: Matches) -> list[str]:
-    """What is meant by the figures."""
-    judges = len(matches.space.judges)
-    lines, names = [], [shown(name) for name in matches.names[:_SYSTEMS_SHOWN]]
-    if names:
-        lines.append(f"Systems: {', '.join(names)}{', …' * (len(matches.names) > len(names))}.")
-    orders = f"2 orders{f' × {judges} judges' * (judges > 1)}"
-    lines += [
-        f"To ask all once takes {number_of(len(matches.space), 'call')}: {orders}.",
-        "win rate: half of the 95 % interval, over prompts, of how often a system is preferred, by an even spread.",
-        "compared: how many comparisons; × each: how often in each order, by each judge.",
-        "preference: half of the likely 95 % interval of one comparison that is asked.",
-        f"wrong: simulated, mean of {RUNS} runs; ± is the simulation's own noise. Large plans go without.",
-    ]
-    if matches.ranks_systems:
-        lines.append(
-            "With three systems and more not all comparisons need be asked: --scheduler tournament asks more between close "
-            "ones."
+        Widths are by formula: large plans, which would take minutes to simulate, have them too.
+        """
+        matches, an_arm = self.matches, max(1.0, budget / len(self.space))
+        compared = min(len(matches), budget // self.space.arms_per_pair)
+        win_rate = (
+            finite(win_rate_half_width(self.scatter, matches, compared, an_arm))
+            if self.preferring.has_win_rates
+            else None
         )
-    elif asked.config.decide:
-        lines.append("The run ends when the best response to each prompt is certain.")
-    return lines
+        expected = self.simulated.get(budget)
+        return {
+            "comparisons_asked": compared,
+            "calls_of_each": an_arm,
+            "win_rate_half_width": win_rate,
+            "preference_half_width": preference_half_width(self.scatter, an_arm),
+            **{name: None if expected is None else expected.figure(each) for name, each in self.goal.figures.items()},
+        }
+
+    def own_facts(self) -> dict[str, Any]:
+        """Return what is compared, how preferences vary, and the ways to make the calls."""
+        matches, scatter = self.matches, self.scatter
+        return {
+            "pairwise": True,
+            "attributes": list(self.config.attributes),
+            "comparisons": len(matches),
+            "prompts": len(np.unique(matches.prompt)),
+            "systems": list(matches.names),
+            "calls_a_comparison": self.space.arms_per_pair,
+            "calls_once": len(self.space),
+            "ranks_systems": matches.ranks_systems,
+            "decide": self.config.decide,
+            "preferences_vary": {
+                "between": scatter.between,
+                "within": scatter.within,
+                "told_by": scatter.comparisons,
+            },
+            "simulated_runs": RUNS,
+            "ways": ways_of(self.config, self.calls, self.asked.budget, lambda _: {}),
+        }
+
+    def details(self) -> Sequence[Sheet | str]:
+        """Return the ways to make the calls, and what is meant by the figures."""
+        judges, systems = len(self.space.judges), [shown(name) for name in self.matches.names]
+        some = ", ".join(systems[:_SYSTEMS_SHOWN]) + ", …" * (len(systems) > _SYSTEMS_SHOWN)
+        orders = f"2 orders{f' × {judges} judges' * (judges > 1)}"
+        return [
+            *ways_sheet(self.facts["ways"], self.asked.budget, {}),
+            *[f"Systems: {some}."] * bool(systems),
+            f"To ask all once takes {number_of(len(self.space), 'call')}: {orders}.",
+            "win rate: half of the 95 % interval, over prompts, of how often a system is preferred, by an even spread.",
+            "compared: how many comparisons; × each: how often in each order, by each judge.",
+            "preference: half of the likely 95 % interval of one comparison that is asked.",
+            f"wrong: simulated, mean of {RUNS} runs; ± is the simulation's own noise. Large plans go without.",
+            *[self.preferring.aside] * bool(self.preferring.aside),
+        ]
 
 
 def _half(value: float | None) -> str:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.run_compare import compared, differing_in
-from robin_cli.analysis.scores import score
 from robin_cli.analysis.side_by_side import (
     changed_pairs,
     check_systems,
@@ -19,6 +18,7 @@ from robin_cli.analysis.side_by_side import (
     shared_scales,
     side_by_side,
 )
+from robin_cli.goals.judges import judged_by
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
@@ -26,11 +26,10 @@ from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
-from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import charts_of, headline_of
-from robin_cli.views.scores import judged_by
+from robin_cli.views.status import spent_of_budget, standing
 
 _BINS = 48
 _LETTERS = ("A", "B")
@@ -55,19 +54,19 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         prompts = [name_of(found.who.prompts[prompt]) for prompt in rows["what"].to_pylist()]
         ids = Column("prompt", "The prompt, with both answers.", "id"), prompts
     what = rows["what"].to_numpy()
-    facts = [status.facts_of(run, score(run), working=at_work) for run, at_work in zip((a, b), working, strict=True)]
+    each = [standing(run, working=at) for run, at in zip((a, b), working, strict=True)]
     return Page(
         title="Two runs, pair by pair" if of_pairs else "Two systems, prompt by prompt",
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
         headline=[*headline_of(found), *(_pair_headline(a, rows, scales) if of_pairs else ())],
         warnings=[
-            *_unfinished(facts),
+            *_unfinished([status.facts for status in each]),
             *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),
         ],
         charts=[*charts_of(found), *_charts(rows, scales, of_pairs=of_pairs)],
-        facts={f"Run {letter}": status.lines_of(each) for letter, each in zip(_LETTERS, facts, strict=True)},
+        facts={f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
         listing=Listing(
             _table(rows, *ids, several=len(a.space.attributes) > 1),
             _orders(rows["difference"].to_numpy()),
@@ -83,6 +82,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
                 View("B higher", "A − B", "below", 0),
             ],
             lambda some: texts_of_shared(a, b, what[some]) if of_pairs else texts_of_prompts(found, what[some]),
+            WORDS[a.manifest.kind.name],
         ),
     )
 
@@ -150,7 +150,7 @@ def _pair_headline(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> I
 
 def _unfinished(facts: Sequence[dict[str, Any]]) -> list[str]:
     return [
-        f"Run {letter} is {each['state']}: {' are '.join(status.spent_of_budget(each))}."
+        f"Run {letter} is {each['state']}: {' are '.join(spent_of_budget(each))}."
         for letter, each in zip(_LETTERS, facts, strict=True)
         if each["state"] != "finished"
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from robin_cli.goals.found import Found
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.render.charts import picture
 from robin_cli.render.html import PageColumn, page_columns
@@ -85,7 +87,16 @@ class Words:
     texts: Sequence[str]
 
 
-PAIRS = Words("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response"))
+WORDS = {
+    "rate": Words("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response")),
+    "prefer": Words(
+        "Comparisons",
+        "a comparison’s id, a system",
+        "its prompt, both responses and the feedbacks; where B came first the judge calls it response A",
+        ("Prompt", "Response A", "Response B"),
+    ),
+}
+"""By the kind of question that the answers are to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,7 @@ class Listing:
     scale: Sequence[int] | NDArray[np.integer[Any]]
     views: Sequence[View]
     texts: Callable[[IntArray], tuple[IntArray, Texts]]
-    words: Words = PAIRS
+    words: Words
 
     def rows(self) -> IntArray:
         """Return the rows that a page has room for."""
@@ -157,6 +168,24 @@ class Page:
     charts: Sequence[Chart]
     facts: Mapping[str, Mapping[str, str]]
     listing: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """What a page shows of what a run says, beside what all runs have; ``further``: facts about the run."""
+
+    title: str
+    headline: Sequence[Tile]
+    warnings: Sequence[str]
+    charts: Sequence[Chart]
+    listing: Listing
+    further: Mapping[str, str] = field(default_factory=dict)
+
+
+@singledispatch
+def sections_of(found: Found, facts: Mapping[str, Any]) -> Sections:
+    """Return what a page shows of what was found; ``facts``: those of its status."""
+    raise NotImplementedError(type(found).__name__)
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:

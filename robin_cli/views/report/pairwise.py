@@ -2,70 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.order_effect import MOST
-from robin_cli.analysis.pairwise import PairwiseResults, order_means, pairwise_results
+from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.decided import OPEN
+from robin_cli.goals.preferences import Preferences, best_text
+from robin_cli.goals.tables.comparisons import comparisons_of
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, typed
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
-from robin_cli.model.records import SYSTEM_COLUMNS, Scale, number_of
+from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram, under_one_another
 from robin_cli.storage.reader import RunData
-from robin_cli.views.pairwise import comparisons_of
-from robin_cli.views.pairwise_facts import best_text
-from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View, Words
-from robin_cli.views.report.parts import about, answered, spending, warnings_of
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
+from robin_cli.views.report.parts import spending
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
-from robin_cli.views.status import facts_of_comparisons, lines_of
 
 _EVEN = 0.5
 _LARGE = 0.25
 """An order's effect by which a response that would be preferred in half of all cases is so in three quarters."""
 
-_ROWS = Words(
-    "Comparisons",
-    "a comparison’s id, a system",
-    "its prompt, both responses and the feedbacks; where B came first the judge calls it response A",
-    ("Prompt", "Response A", "Response B"),
-)
 
-
-def page_of(run: RunData, *, working: bool) -> Page:
-    """Return what the report of the pairwise ``run`` shows; ``working``: a process is at work on it."""
-    found = pairwise_results(run)
-    facts = facts_of_comparisons(run, found, working=working)
-    return Page(
-        title=_title(run, found),
-        subtitle=about(run, facts),
-        headline=_headline(run, found, facts),
-        warnings=[*warnings_of(facts), *warnings_on(found.ranked)],
-        charts=[*_charts(run, found), *answered(facts, "verdict")],
-        facts={"About this run": lines_of(facts)},
-        listing=_listing(run, found),
+@sections_of.register
+def _sections(found: Preferences, facts: Mapping[str, Any]) -> Sections:
+    return Sections(
+        title=_title(found.run, found),
+        headline=_headline(found.run, found, facts),
+        warnings=warnings_on(found.ranked),
+        charts=list(_charts(found.run, found)),
+        listing=_listing(found.run, found),
     )
 
 
-def refuse_two(runs: Iterable[RunData]) -> None:
-    """InputError if one of several runs is pairwise: a table of two runs shows differences of ratings."""
-    listed = list(runs)
-    for run in listed:
-        if run.manifest.is_pairwise:
-            each = ", ".join(f"robin report {typed(other.path)}" for other in listed)
-            raise InputError(
-                f"{run.path}: holds comparisons, and two runs are shown side by side by their ratings; make a report of each "
-                f"({each}), or judge the systems of both in one run"
-            )
-
-
-def _title(run: RunData, found: PairwiseResults) -> str:
+def _title(run: RunData, found: Preferences) -> str:
     by = f" by {run.manifest.criteria[0]}" if run.manifest.criteria else ""
     names = found.ranked.names
     prompts = number_of(int(np.unique(found.matches.prompt).size), "prompt")
@@ -76,7 +50,7 @@ def _title(run: RunData, found: PairwiseResults) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(run: RunData, found: PairwiseResults, facts: dict[str, Any]) -> list[Tile]:
+def _headline(run: RunData, found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
     asked = found.compared
     best, certain = facts["best"], []
     if best is not None:
@@ -96,7 +70,7 @@ def _compared(asked: Compared) -> str:
     return f"asked in both orders{partly}"
 
 
-def _order_lines(run: RunData, found: PairwiseResults) -> list[Tile]:
+def _order_lines(run: RunData, found: Preferences) -> list[Tile]:
     lines = []
     for judge, each in zip(run.manifest.judges, found.order_effects, strict=True):
         name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
@@ -113,12 +87,12 @@ def _order_lines(run: RunData, found: PairwiseResults) -> list[Tile]:
     return lines
 
 
-def _tie_line(found: PairwiseResults) -> list[Tile]:
+def _tie_line(found: Preferences) -> list[Tile]:
     ties, n = (int(np.sum(found.scores.columns[name])) for name in ("n_ties", "n"))
     return [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")] if ties else []
 
 
-def _charts(run: RunData, found: PairwiseResults) -> Iterator[Chart]:
+def _charts(run: RunData, found: Preferences) -> Iterator[Chart]:
     ranked = found.ranked
     if ranked.ranking is not None:
         yield from charts_of(ranked.names, ranked.ranking, ranked.order)
@@ -141,7 +115,7 @@ def _charts(run: RunData, found: PairwiseResults) -> Iterator[Chart]:
         yield _clearness(found, preference)
 
 
-def _clearness(found: PairwiseResults, preference: FloatArray) -> Chart:
+def _clearness(found: Preferences, preference: FloatArray) -> Chart:
     """The preferences: of two systems for the one that leads, else for the response that is preferred."""
     if len(found.ranked.order) == 2:
         best = found.ranked.order[0]
@@ -159,8 +133,8 @@ def _clearness(found: PairwiseResults, preference: FloatArray) -> Chart:
     return chart("Preferences", says, histogram(values, "preference", (start, 1.0), "comparisons"))
 
 
-def _listing(run: RunData, found: PairwiseResults) -> Listing:
-    table, by_order = comparisons_of(run, found.scores, found.best), order_means(run).mean(axis=2)
+def _listing(run: RunData, found: Preferences) -> Listing:
+    table, by_order = comparisons_of(found, found.scores), order_means(run).mean(axis=2)
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     names = {name: [cut(each, NAME) for each in of[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names} | names
@@ -191,16 +165,6 @@ def _listing(run: RunData, found: PairwiseResults) -> Listing:
             View("without a verdict", "verdicts", "is", 0),
             View("given up", "given up", "isnt", ""),
         ],
-        lambda rows: texts_of_pairs(run, rows, partial(_verdict, run.space.scales[0])),
-        _ROWS,
+        lambda rows: texts_of_pairs(run, rows),
+        WORDS["prefer"],
     )
-
-
-def _verdict(scale: Scale, answer: list[Any]) -> list[Any]:
-    """An answer as it is shown: which order (and judge, if several), the verdict or its reason, the feedback."""
-    label, rating, reason, feedback = answer
-    said = {None: reason, scale.high: "A is better", scale.low: "B is better"}
-    if rating not in said:
-        share = 100 * (rating - scale.low) / (scale.high - scale.low)
-        said[rating] = "tie" if isinstance(rating, int) else f"A is better: {share:.0f} %"
-    return ["", None, said[rating], feedback, label[:1].upper() + label[1:].replace("-", " ", 1)]

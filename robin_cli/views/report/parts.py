@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from robin_cli.goals.judges import cost_of
 from robin_cli.model.records import MODEL_PREFIX, counted, in_words, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Chart, chart
 from robin_cli.results.words import dollars
-from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import Tile
-from robin_cli.views.scores import judged_by
-from robin_cli.views.status import cost_of, spent_of_budget, tokens_of
+from robin_cli.views.status import spent_of_budget, tokens_of
 
 
-def about(run: RunData, facts: dict[str, Any]) -> str:
-    """Return who judged a run, its data, and when."""
-    return f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}"
-
-
-def spending(facts: dict[str, Any], noun: str) -> list[Tile]:
+def spending(facts: Mapping[str, Any], noun: str) -> list[Tile]:
     """Return what was spent, and on what in vain; ``noun``: what an answer holds."""
     budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
     return [
@@ -34,7 +28,7 @@ def spending(facts: dict[str, Any], noun: str) -> list[Tile]:
     ]
 
 
-def answered(facts: dict[str, Any], noun: str) -> Iterator[Chart]:
+def answered(facts: Mapping[str, Any], noun: str) -> Iterator[Chart]:
     """Yield what brought no ``noun``, and how often; nothing where all did."""
     troubles = {in_words(name, noun): count for name, count in facts["unparsed"].items()}
     troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
@@ -46,7 +40,7 @@ def answered(facts: dict[str, Any], noun: str) -> Iterator[Chart]:
         )
 
 
-def warnings_of(facts: dict[str, Any]) -> list[str]:
+def warnings_of(facts: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know of a run before believing its figures."""
     found = []
     judges = [judge["judge"] for judge in facts["judges"]]

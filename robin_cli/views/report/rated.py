@@ -12,19 +12,19 @@ from robin_cli.analysis.curve import curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED, Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.analysis.scores import Scores
+from robin_cli.goals import rated_words
 from robin_cli.goals.decided import things, wrong_text
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
 
 _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
 
 
 def rated_charts(
-    run: RunData, facts: dict[str, Any], scores: Scores, of_judges: Scores | None = None
+    run: RunData, facts: Mapping[str, Any], scores: Scores, of_judges: Scores | None = None
 ) -> Iterator[Chart]:
     """Yield the charts of a run with these scores; ``of_judges``: those of each judge, if several."""
     by_attribute = dict(subjects(run, [scores]))
@@ -51,7 +51,7 @@ def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
     return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
 
-def _allocation(facts: dict[str, Any], by_label: Mapping[str, Subject]) -> Chart:
+def _allocation(facts: Mapping[str, Any], by_label: Mapping[str, Subject]) -> Chart:
     evenly = facts["ratings"] / max(1, facts["arms"])
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
@@ -88,7 +88,9 @@ def _variances(by_label: Mapping[str, Subject]) -> Chart:
     return Chart("Variances", says, panels)
 
 
-def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]) -> Iterator[Chart]:
+def _human(
+    facts: Mapping[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]
+) -> Iterator[Chart]:
     """Scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
     agreement = facts["agreement"]
     shown = {name: each for name, each in split.items() if name in agreement}
@@ -98,7 +100,7 @@ def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Ma
             for name, each in shown.items()
         }
         lines = [
-            f"{name}: " * (len(shown) > 1) + status.agreement_line(agreement[name])
+            f"{name}: " * (len(shown) > 1) + rated_words.agreement_line(agreement[name])
             for name in by_attribute
             if name in shown
         ]
@@ -111,7 +113,7 @@ def _human(facts: dict[str, Any], by_attribute: Mapping[str, Subject], split: Ma
                 f"Human {attribute} by score",
                 f"Mean human rating of the pairs whose scores are nearest to one {_step(scale)}, at their mean score, with "
                 "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
-                f"average. By levels: {status.levels_line(agreement[attribute])}.",
+                f"average. By levels: {rated_words.levels_line(agreement[attribute])}.",
                 _calibration(levels, attribute, scale),
             )
 
@@ -131,14 +133,14 @@ def _step(scale: Scale) -> str:
     return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
 
 
-def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
+def _courses(run: RunData, facts: Mapping[str, Any]) -> Iterator[Chart]:
     curve = curve_of(run)
     if len(curve.calls) < 2:
         return
     single = " of single judges" if len(facts["judges"]) > 1 else ""
 
     def at_end(own: FloatArray, even: FloatArray) -> str:
-        ends = [status.error_of(facts, float(each[-1])) for each in (own, even)]
+        ends = [rated_words.error_of(facts, float(each[-1])) for each in (own, even)]
         return f"{_EVEN} At the end {ends[0]} against {ends[1]}."
 
     yield chart(
@@ -155,7 +157,7 @@ def _courses(run: RunData, facts: dict[str, Any]) -> Iterator[Chart]:
     )
 
 
-def _decisions_over_calls(run: RunData, decided: Decided, facts: dict[str, Any]) -> Iterator[Chart]:
+def _decisions_over_calls(run: RunData, decided: Decided, facts: Mapping[str, Any]) -> Iterator[Chart]:
     curve = decision_curve_of(run, decided.task)
     if len(curve.calls) < 2:
         return

@@ -100,10 +100,14 @@ def _of(pair: Pair) -> list[str]:
 
 
 class Judged:
-    """The answers to ``pairs`` of a run: attribute (and judge, if several), rating (None for none), its reason, feedback."""
+    """The answers to ``pairs`` of a run: attribute (and judge), rating (None for none), its reason, feedback, label.
+
+    Where an answer is told in words, as a verdict is, these stand in place of the reason, and the label says what was asked.
+    """
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
+        self._said, self._scale = run.manifest.kind.said, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
         is_shown = np.zeros(len(run.pair_ids), dtype=np.bool_)
         is_shown[pairs] = True
@@ -129,7 +133,11 @@ class Judged:
             for row in shown:
                 rating, expected, reason, feedback, text = (each[int(row)].as_py() for each in self._columns.values())
                 rating = rating if expected is None else round(expected, 2)
-                found.append([name, rating, reason or "", _cut(feedback or text, longest)])
+                answer = [name, rating, reason or "", _cut(feedback or text, longest), ""]
+                if self._said is not None:
+                    asked = name[:1].upper() + name[1:].replace("-", " ", 1)
+                    answer = ["", None, reason or self._said(rating, self._scale), answer[3], asked]
+                found.append(answer)
         return found
 
 
@@ -159,27 +167,19 @@ def _cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-_Answer = Callable[[list[Any]], list[Any]]
-"""From an answer to what is shown of it."""
-
-
-def texts_of_pairs(
-    run: RunData, pair: NDArray[np.integer[Any]], tell: _Answer = lambda answer: answer
-) -> tuple[IntArray, Texts]:
+def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
     """Return of each row its ``pair``'s place among the texts, and these."""
     pairs, place = np.unique(pair, return_inverse=True)
-    return place, _texts([run], run.pairs_at(pairs).__getitem__, [[[each]] for each in pairs.tolist()], tell)
+    return place, _texts([run], run.pairs_at(pairs).__getitem__, [[[each]] for each in pairs.tolist()])
 
 
-def texts_of_shared(
-    a: RunData, b: RunData, pair: IntArray, tell: _Answer = lambda answer: answer
-) -> tuple[IntArray, Texts]:
+def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
     """Return the same of pairs of both, by their places in A, with the answers of both."""
     pairs, place = np.unique(pair, return_inverse=True)
     at_a, at_b = shared_pairs(a, b)
     others = at_b[np.searchsorted(at_a, pairs)].tolist()
     places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
-    return place, _texts([a, b], a.pairs_at(pairs).__getitem__, places, tell)
+    return place, _texts([a, b], a.pairs_at(pairs).__getitem__, places)
 
 
 def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
@@ -196,7 +196,7 @@ def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
         ]
         return Pair("", found.who.prompts[prompts[at]], "\n\n".join(responses))
 
-    return place, _texts(found.runs, pair, places, lambda answer: answer)
+    return place, _texts(found.runs, pair, places)
 
 
 def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
@@ -209,19 +209,17 @@ def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
 _LETTERS = ("A", "B")
 
 
-def _texts(
-    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]], tell: _Answer
-) -> Texts:
+def _texts(runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]) -> Texts:
     """Texts with the answers of ``runs``, of two each with its run's letter; ``places``: of each text its pairs in each."""
     judged = [Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)]
-    letters = [[letter] for letter in _LETTERS] if len(runs) > 1 else [[]]
+    letters = _LETTERS if len(runs) > 1 else ("",)
 
     def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
         return [
-            [*tell(answer), *letter]
+            [*answer, " · ".join(filter(None, (letter, label)))]
             for letter, run, mine in zip(letters, judged, places[number], strict=True)
             for one in mine
-            for answer in run.of(one, longest, most)
+            for *answer, label in run.of(one, longest, most)
         ]
 
     return texts_of(len(places), pair, answers)

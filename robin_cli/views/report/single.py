@@ -9,18 +9,18 @@ import numpy as np
 
 from robin_cli.analysis.run_agreement import Subject, all_scores, subjects
 from robin_cli.analysis.scores import Scores, likely_widths
+from robin_cli.goals import rated_words as words
 from robin_cli.goals.decided import OPEN, decided_text
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.tables.scores import score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
-from robin_cli.views import status
-from robin_cli.views.report.page import Bar, Listing, Order, Page, Tile, View
-from robin_cli.views.report.parts import about, answered, spending, warnings_of
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
+from robin_cli.views.report.parts import spending
 from robin_cli.views.report.rated import rated_charts
 from robin_cli.views.report.rows import texts_of_pairs
-from robin_cli.views.report.systems import charts_of, headline_of, systems_in
-from robin_cli.views.scores import score_table
 
 _MOST_UNRATED = 0.5
 """Rows without a rating come first, as the least certain, unless so many are that of the others none would be seen."""
@@ -28,29 +28,21 @@ _MOST_UNRATED = 0.5
 _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
-def page_of(run: RunData, *, working: bool) -> Page:
-    """Return what the report of ``run`` shows; ``working``: a process is at work on it."""
-    tables = all_scores(run)
-    scores = tables[0]
-    facts = status.facts_of(run, scores, working=working)
-    systems, left_out = systems_in(run)
+@sections_of.register
+def _sections(found: Rated, facts: Mapping[str, Any]) -> Sections:
+    run, scores = found.run, found.scores
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
-    return Page(
+    return Sections(
         title=f"{', '.join(facts['attributes'])} of {number_of(facts['pairs'], 'pair')}",
-        subtitle=about(run, facts),
-        headline=[*(headline_of(systems) if systems else ()), *_headline(facts, dict(subjects(run, [scores])))],
-        warnings=[*warnings_of(facts), *left_out, *([] if varied else [_NONE_HAS_TWO])],
-        charts=[
-            *(charts_of(systems) if systems else ()),
-            *rated_charts(run, facts, *tables),
-            *answered(facts, "rating"),
-        ],
-        facts={"About this run": {**status.lines_of(facts), "paper's bound": status.paper_line(facts)}},
+        headline=list(_headline(facts, dict(subjects(run, [scores])))),
+        warnings=[] if varied else [_NONE_HAS_TWO],
+        charts=list(rated_charts(run, facts, *all_scores(run, scores))),
         listing=_listing(run, scores),
+        further={"paper's bound": words.paper_line(facts)},
     )
 
 
-def _headline(facts: dict[str, Any], by_attribute: Mapping[str, Subject]) -> Iterator[Tile]:
+def _headline(facts: Mapping[str, Any], by_attribute: Mapping[str, Subject]) -> Iterator[Tile]:
     single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
     for name, mine in by_attribute.items():
         yield _mean_line(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores)
@@ -58,20 +50,20 @@ def _headline(facts: dict[str, Any], by_attribute: Mapping[str, Subject]) -> Ite
         yield "decided", f"{found['certified']:,} of {found['of']:,}", decided_text(found)
     calls, *rest = spending(facts, "rating")
     yield calls
-    yield WORST, *status.worst_of(facts)
+    yield WORST, *words.worst_of(facts)
     yield (
         "error bound",
-        f"± {status.error_of(facts, facts['error_bound'])}",
-        f"no score{single} is further from {status.whose(facts)} mean, with 95 % confidence for all at once",
+        f"± {words.error_of(facts, facts['error_bound'])}",
+        f"no score{single} is further from {words.whose(facts)} mean, with 95 % confidence for all at once",
     )
     yield from rest
     if facts["judge_spread"] is not None:
-        apart = f"standard deviation of the judges' means of one pair, noise taken out; {status.spread_over(facts)}"
-        yield "between judges", status.error_of(facts, facts["judge_spread"]), apart
+        apart = f"standard deviation of the judges' means of one pair, noise taken out; {words.spread_over(facts)}"
+        yield "between judges", words.error_of(facts, facts["judge_spread"]), apart
     for attribute, each in facts["agreement"].items():
         rho = each["spearman"]
         value = "–" if rho["value"] is None else f"{rho['value']:z.2f}"
-        over = f"95 % interval {status.range_of(rho)}, bootstrap over {number_of(rho['n_prompts'], 'prompt')}"
+        over = f"95 % interval {words.range_of(rho)}, bootstrap over {number_of(rho['n_prompts'], 'prompt')}"
         yield f"Spearman ρ with human {attribute}", value, rho["why"] or over
 
 
@@ -107,6 +99,7 @@ def _listing(run: RunData, scores: Scores) -> Listing:
             View("given up", "given up", "isnt", ""),
         ],
         lambda rows: texts_of_pairs(run, pair[rows]),
+        WORDS["rate"],
     )
 
 

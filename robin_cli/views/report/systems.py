@@ -9,6 +9,7 @@ import numpy as np
 
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.base import Goal
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.results.charts import Chart, under_one_another
@@ -21,7 +22,7 @@ _MOST = 12
 _NAME = 60
 
 
-def systems_in(run: RunData) -> tuple[Compared | None, list[str]]:
+def systems_in(run: RunData, goal: Goal) -> tuple[Compared | None, list[str]]:
     """The systems of one run, if several answered the same prompts; and what is left out of them, or why there is nothing."""
     if SYSTEM_COLUMN not in run.column_names:
         return None, []
@@ -29,7 +30,7 @@ def systems_in(run: RunData) -> tuple[Compared | None, list[str]]:
     try:
         return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
-        return None, [f"{error}."] if run.manifest.compares else []
+        return None, goal.without_systems(str(error))
 
 
 def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:

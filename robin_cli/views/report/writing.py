@@ -8,12 +8,12 @@ from pathlib import Path
 
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.model.errors import InputError, StorageError, typed
+from robin_cli.model.errors import InputError, StorageError, typed, writing
 from robin_cli.render.files import check_not_read
 from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.locking import is_locked
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.views.report.page import Page, html
+from robin_cli.storage.reader import read_run
+from robin_cli.views.report.page import html
 from robin_cli.views.status import READ
 
 _FILE = "report.html"
@@ -36,28 +36,18 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
     path = str(_place(runs)) if output is None else output
     if output != "-":
         _check(path, runs, own=own)
+    from robin_cli.views.report.pages import page_of
+
+    working = [is_locked(run) for run in runs]
     data = [read_run(run, READ) for run in runs]
-    text = html(page_of(data, [is_locked(run) for run in runs])).encode()
+    text = html(page_of(data, working)).encode()
     if output == "-":
         sys.stdout.buffer.write(text)
         return None
-    try:
-        with whole_file(Path(path)) if own else output_file(path, mode=0o600) as file:  # it holds prompts
-            file.write(text)
-    except OSError as error:
-        raise StorageError(f"{path}: could not be written ({error.strerror}); name another file with -o") from error
+    opened = whole_file(Path(path)) if own else output_file(path, mode=0o600)  # it holds prompts
+    with writing(path, "; name another file with -o"), opened as file:
+        file.write(text)
     return Path(path)
-
-
-def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
-    """Return what the report of one run shows, or of two; ``working``: whether a process is at work on each."""
-    from robin_cli.views.report import comparison, pairwise, single
-
-    if len(runs) == 1:
-        of_kind = {"rate": single.page_of, "prefer": pairwise.page_of}
-        return of_kind[runs[0].manifest.kind.name](runs[0], working=working[0])
-    pairwise.refuse_two(runs)
-    return comparison.comparison_of(*runs, working=(working[0], working[1]))
 
 
 def _place(runs: Sequence[Path]) -> Path:

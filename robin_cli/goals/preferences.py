@@ -1,82 +1,143 @@
-"""What a pairwise run says, as facts and in words: for its status, the end of a session and the report."""
+"""What a pairwise run says: preferences, the order's effect, the ranking of its systems, the best response to each prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.order_effect import OrderEffect
-from robin_cli.analysis.pairwise import PairwiseResults
+from robin_cli.analysis.order_effect import OrderEffect, order_effects
+from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
+from robin_cli.analysis.pairwise_decisions import Best, run_best
+from robin_cli.analysis.scores import Scores
+from robin_cli.goals.found import Found, View
+from robin_cli.goals.judges import asked_of, cost_of
+from robin_cli.goals.tables.ranking import ranking_of
 from robin_cli.model.errors import typed
-from robin_cli.model.matches import Compared
-from robin_cli.model.records import counted, number_of
+from robin_cli.model.matches import Compared, Matches
+from robin_cli.model.records import GivenLabels, counted, number_of
 from robin_cli.render.text import one_line
+from robin_cli.results.tables import Table
 from robin_cli.results.words import compared_text, finite
-from robin_cli.storage.reader import RunData
-from robin_cli.views.pairwise import ranking_of
 
 _MOST_SHOWN = 20
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
 
 
-def pairwise_facts(run: RunData, results: PairwiseResults) -> dict[str, Any]:
-    """What the pairwise run ``run`` says, by name; every value is JSON."""
-    told, compared, ranked = results.scores.columns, results.compared, results.ranked
-    preference = np.asarray(told["preference"])
-    ranking = ranked.ranking
-    return {
-        "comparisons": compared.comparisons,
-        "comparisons_asked": compared.whole,
-        "comparisons_in_part": compared.partly,
-        "comparisons_without_preference": int(np.isnan(preference).sum()),
-        "no_preference_because": _why_none(run, results),
-        "comparisons_certified": int(np.asarray(told["certified"]).sum()),
-        "best": _best_facts(results),
-        "error_rate": run.manifest.settings.get("error_rate") or ALPHA,
-        "ties": int(np.asarray(told["n_ties"]).sum()),
-        "criterion": run.manifest.criteria[0] if run.manifest.criteria else None,
-        "order_effects": [
-            _order_effect(judge, each) for judge, each in zip(run.space.judges, results.order_effects, strict=True)
-        ],
-        "systems": list(ranked.names),
-        "ranking": ranking_of(ranked).records(),
-        "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
-        "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
-        "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
-        "not_ranked_because": f"{ranked.why}; {ranked.step}" if ranked.why else None,
-        "not_connected": [list(part) for part in ranked.parts],
-    }
+class Preferences(Found):
+    """What a pairwise run says; intervals hold with 95 %, each for itself."""
+
+    @cached_property
+    def matches(self) -> Matches:
+        """What its comparisons are of."""
+        return self.run.matches
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The preference of each comparison."""
+        return pairwise_scores(self.run)
+
+    @cached_property
+    def compared(self) -> Compared:
+        """How many comparisons were asked."""
+        return self.matches.compared(self.run.fold.arms)
+
+    @cached_property
+    def order_effects(self) -> Sequence[OrderEffect]:
+        """Of each judge, in the order of the run's judges."""
+        return order_effects(order_means(self.run), self.matches.prompt)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The systems."""
+        return ranked_systems(self.run)
+
+    @cached_property
+    def best(self) -> Best | None:
+        """The best response to each prompt, where the run looks for it."""
+        return run_best(self.run) if self.matches.wants_best else None
+
+    @property
+    def error_rate(self) -> float:
+        """Of what is certified this share is wrong at most, on average."""
+        return float(self.run.manifest.settings.get("error_rate") or ALPHA)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the best response is certain wherever it can be."""
+        return self.best is not None and self.best.is_over
+
+    def facts(self, given: GivenLabels | None = None) -> dict[str, Any]:
+        """Return what ``robin status --json`` has of the results."""
+        del given
+        run, told, compared, ranked = self.run, self.scores.columns, self.compared, self.ranked
+        ranking, criteria = ranked.ranking, run.manifest.criteria
+        effects = zip(run.space.judges, self.order_effects, strict=True)
+        return {
+            "comparisons": compared.comparisons,
+            "comparisons_asked": compared.whole,
+            "comparisons_in_part": compared.partly,
+            "comparisons_without_preference": int(np.isnan(self.scores.numbers("preference")).sum()),
+            "no_preference_because": self._why_none(),
+            "comparisons_certified": int(np.asarray(told["certified"]).sum()),
+            "best": self._best_facts(),
+            "error_rate": self.error_rate,
+            "ties": int(np.asarray(told["n_ties"]).sum()),
+            "criterion": criteria[0] if criteria else None,
+            "order_effects": [_order_effect(judge, each) for judge, each in effects],
+            "systems": list(ranked.names),
+            "ranking": ranking_of(ranked).records(),
+            "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
+            "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
+            "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
+            "not_ranked_because": f"{ranked.why}; {ranked.step}" if ranked.why else None,
+            "not_connected": [list(part) for part in ranked.parts],
+            "decide": run.manifest.own_settings["decide"],
+            "judges": [asked_of(run, judge) for judge in run.space.judges],
+        }
+
+    def lines(self, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return ``facts`` in words, by name."""
+        judges = facts["judges"] if len(facts["judges"]) > 1 else []
+        return {**_result_lines(facts), **{f"judge {place}": _judge_line(each) for place, each in enumerate(judges, 1)}}
+
+    def delivered(self, view: View) -> list[Table]:
+        """Return the comparisons, and the ranking where there is one."""
+        there = ["scores", *(["ranking"] if self.ranked.ranking is not None else [])]
+        return [self.table(what, view) for what in there]
+
+    def _why_none(self) -> dict[str, int]:
+        """Comparisons without a preference, counted by why; nothing where all have one."""
+        scores, arms, space = self.scores, self.run.fold.arms, self.run.space
+        retired, lacks = scores.retired, np.isnan(scores.numbers("preference"))
+        in_vain = space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(axis=1) & ~retired
+        is_new = (scores.numbers("n") == 0) & ~in_vain & ~retired
+        counts = {
+            _NOT_ASKED: int((lacks & is_new).sum()),
+            _IN_PART: int((lacks & ~is_new & ~in_vain & ~retired).sum()),
+            _IN_VAIN: int((lacks & in_vain).sum()),
+            _GIVEN_UP: int((lacks & retired).sum()),
+        }
+        return {why: count for why, count in counts.items() if count}
+
+    def _best_facts(self) -> dict[str, int] | None:
+        """How many prompts have a best response, and of how many that is certain; None where none is looked for."""
+        if (best := self.best) is None:
+            return None
+        return {
+            "of": len(best.prompt),
+            "certified": best.decided,
+            "leading": int((best.leader >= 0).sum()),
+            "stuck": int(best.stuck.sum()),
+        }
 
 
-def _why_none(run: RunData, results: PairwiseResults) -> dict[str, int]:
-    """Comparisons without a preference, counted by why; nothing where all have one."""
-    told, retired = results.scores.columns, results.scores.retired
-    lacks = np.isnan(np.asarray(told["preference"]))
-    arms, space = run.fold.arms, run.space
-    in_vain = space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(axis=1) & ~retired
-    is_new = (np.asarray(told["n"]) == 0) & ~in_vain & ~retired
-    counts = {
-        _NOT_ASKED: int((lacks & is_new).sum()),
-        _IN_PART: int((lacks & ~is_new & ~in_vain & ~retired).sum()),
-        _IN_VAIN: int((lacks & in_vain).sum()),
-        _GIVEN_UP: int((lacks & retired).sum()),
-    }
-    return {why: count for why, count in counts.items() if count}
-
-
-def _best_facts(results: PairwiseResults) -> dict[str, int] | None:
-    """How many prompts have a best response, and of how many that is certain; None where none is looked for."""
-    if (best := results.best) is None:
-        return None
-    return {
-        "of": len(best.prompt),
-        "certified": best.decided,
-        "leading": int((best.leader >= 0).sum()),
-        "stuck": int(best.stuck.sum()),
-    }
+def _judge_line(each: Mapping[str, Any]) -> str:
+    money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
+    return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'verdict')}{money}"
 
 
 def best_text(found: Mapping[str, int], error_rate: float) -> str:
@@ -98,8 +159,7 @@ def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
     return {"judge": judge, **told, "n": each.n, "n_prompts": each.n_prompts}
 
 
-def result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of :func:`pairwise_facts` in words, by name."""
+def _result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     asked = Compared(facts["comparisons_asked"], facts["comparisons_in_part"], facts["comparisons"])
     without, sure = facts["comparisons_without_preference"], facts["comparisons_certified"]
     several = len(facts["order_effects"]) > 1
@@ -169,7 +229,6 @@ def _ends(each: Mapping[str, Any], name: str, form: str, times: float = 1.0) -> 
 
 
 def headlines(facts: Mapping[str, Any]) -> list[str]:
-    """What the end of a session says of a pairwise run: the order's effect, and who leads."""
     several = len(facts["order_effects"]) > 1
     lines = [
         f"order effect{' of ' + each['judge'] if several else ''}: {order_effect_text(each)}"

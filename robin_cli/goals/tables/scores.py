@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths
 from robin_cli.goals.decided import OPEN, cells_of, decision_facts, promise
+from robin_cli.goals.judges import judged_by
+from robin_cli.goals.tables.data_columns import with_data
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.records import MODEL_PREFIX
 from robin_cli.results.columns import DECISIONS, SCORES
 from robin_cli.results.tables import Column, Sort, Table
-from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
-from robin_cli.views.data_columns import with_data
 
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
@@ -102,15 +101,3 @@ def _decision_notes(scores: Scores) -> list[str]:
     facts = decision_facts(decided)
     unsure = f"; {OPEN}: by the mean alone, not certified" if facts["open"] else ""
     return [f"decisions ({decided.task.decision}): {promise(facts, 'the certified')}{unsure}"]
-
-
-def judged_by(manifest: Manifest) -> str:
-    """Return who gave the ratings; it says where nobody read the responses."""
-    replay = " (recorded ratings, replayed: no model read these responses)"
-    replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
-    if all(replays):
-        judges = ", ".join(manifest.judges) + replay
-    else:
-        judges = ", ".join(judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True))
-    settings = manifest.settings
-    return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
-from robin_cli.analysis.scores import Scores, told_scores
+from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
@@ -22,6 +22,9 @@ from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.reader import RunData
+
+if TYPE_CHECKING:
+    from robin_cli.goals.found import Found, View
 
 WANTED = 50
 """Pairs to label, where nobody says how many."""
@@ -67,25 +70,18 @@ def _check_apart(runs: Sequence[RunData]) -> None:
                 )
 
 
-def summary_table(
-    run: RunData, notify: Notify, *, by: str | None, threshold: float | None, given: GivenLabels | None
-) -> Table:
+def summary_table(ran: Found, view: View) -> Table:
     """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
-
-    Args:
-        notify: is told what has no interval or is not corrected, and why.
-        by: a further column of the data, whose values are the groups.
-        threshold: adds the share of scores at it or above.
-        given: people's labels; without any the human ratings of the data are.
 
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
     """
+    run, scores, notify, by, threshold = ran.run, ran.scores, view.notify, view.by, view.threshold
+    given = given_labels(view.labels, run)
     _check_column(by)
     if threshold is not None:
         _check_threshold(threshold, run)
     groups = None if by is None else _groups(run, by, notify)
-    scores = told_scores(run)
     found = summaries(run, scores, labels_of(run, given), groups=groups, threshold=threshold)
     _say(found, run, scores, given, notify)
     left_out: tuple[str, ...] = () if threshold is not None else ("share",)
@@ -179,23 +175,18 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
-def labels_wanted_table(
-    run: RunData, notify: Notify = lambda _line: None, *, n: int, by: str | None, given: GivenLabels | None
-) -> Table:
+def labels_wanted_table(ran: Found, view: View) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
-    Args:
-        notify: is told how many there are, and what to do with them.
-        n: how many pairs; of the human ratings in the data, and those given, come all besides.
-        by: a further column of the data that says of which system a response is: whole prompts are drawn, for differences.
-        given: the labels so far; without any the human ratings of the data are.
+    Of the human ratings in the data, and those given, come all besides. By a column whole prompts are drawn, for differences.
 
     Raises:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
     """
+    run, scores, notify, by = ran.run, ran.scores, view.notify, view.by
+    n, labels = WANTED if view.n is None else view.n, labels_of(run, given_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
-    scores, labels = told_scores(run), labels_of(run, given)
     values = {name: pair_means(run, scores, name).scores for name in labels}
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])

@@ -12,29 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import decide
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
-from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.pairwise import pairwise_scores
-from robin_cli.analysis.pairwise_decisions import run_best
 from robin_cli.analysis.scores import rated_parts
 from robin_cli.datasets.chats import turns_in
-from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST, MARGIN
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
 from robin_cli.results.columns import PREFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.storage.reader import RunData
+
+if TYPE_CHECKING:
+    from robin_cli.goals.found import Found
+    from robin_cli.goals.preferences import Preferences as Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,14 @@ class Preferences:
     groups: int
 
 
-def preferences(run: RunData) -> Preferences:
-    """The preferences that the scores of ``run`` hold; a panel's judges count alike."""
+def preferences(ran: Found) -> Preferences:
+    """The preferences that the scores of a run hold; a panel's judges count alike."""
+    run = ran.run
     space, arms = run.space, run.fold.arms
     error_rate = run.manifest.settings.get("error_rate") or ALPHA
     found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
     noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
-    score = space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
+    score = ran.scores.numbers("score")
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
     sizes = np.bincount(run.pairs.groups)
@@ -91,8 +93,8 @@ def preferences(run: RunData) -> Preferences:
     lead, rival = lead[told], rival[told]
     tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
     sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
-    if run.task is not None and run.task.group is not None:  # which certified the best of a group against all of it
-        decided = decide(run.task, score, LevelCounts.of(run), arms)
+    decided = ran.scores.decided
+    if decided is not None:  # the best of a group is certified against all of it
         sure |= (decided.decision[lead] == BEST) & decided.certified[rival]
     return Preferences(
         pair[lead],
@@ -129,12 +131,11 @@ _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_stri
 
 
 def preference_table(
-    run: RunData, notify: Callable[[str], None] = lambda _line: None, *, messages: bool = False
+    ran: Found, notify: Callable[[str], None] = lambda _line: None, *, messages: bool = False
 ) -> Table:
     """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
 
-    With several attributes each has rows of its own, and a column says which. Of a pairwise run a row for each comparison whose
-    responses can be told apart; margin is how far the preference is above a half.
+    With several attributes each has rows of its own, and a column says which.
 
     Args:
         notify: is told what is left out.
@@ -144,9 +145,7 @@ def preference_table(
     Raises:
         InputError: no group has two responses, or no two can be told apart.
     """
-    if run.manifest.is_pairwise:
-        return _of_comparisons(run, notify, messages=messages)
-    found = preferences(run)
+    run, found = ran.run, preferences(ran)
     if found.alone == found.groups:
         raise InputError(
             f"{run.path}: {number_of(found.groups, 'group')}, and one response in each, so there is none to prefer; judge "
@@ -172,12 +171,15 @@ def preference_table(
     return PREFERENCES.of(columns)
 
 
-def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bool) -> Table:
-    """The rows of a pairwise run, in the order of the data."""
-    error_rate = run.manifest.settings.get("error_rate") or ALPHA
-    found = pairwise_scores(run, alpha=error_rate).columns
+def preferred_table(ran: Compared, notify: Callable[[str], None], *, messages: bool) -> Table:
+    """A row for each comparison whose responses can be told apart, in the order of the data.
+
+    ``margin`` is how far the preference is above a half. Args and Raises: as for :func:`preference_table`.
+    """
+    run = ran.run
+    found = pairwise_scores(run, alpha=ran.error_rate).columns
     preference, low, high = (np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high"))
-    certified = np.asarray(found["certified"]) | _is_by_the_best(run, preference)
+    certified = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
     told = (low > _EVEN) | (high < _EVEN) | certified
     known = int((~np.isnan(preference)).sum())
     alike = known - int(told.sum())
@@ -199,12 +201,11 @@ def _of_comparisons(run: RunData, notify: Callable[[str], None], *, messages: bo
     return PREFERENCES.of(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
 
 
-def _is_by_the_best(run: RunData, preference: FloatArray) -> NDArray[np.bool_]:
+def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
     """Which comparisons a response leads that is certified to be the best of its prompt, where that is looked for."""
-    matches = run.matches
-    if not matches.wants_best:
+    matches, best = ran.matches, ran.best
+    if best is None:
         return np.zeros(len(matches), dtype=np.bool_)
-    best = run_best(run)
     leader = np.where(preference > _EVEN, matches.response[:, 0], matches.response[:, 1])
     return np.asarray(np.isin(leader, best.leader[best.certified]) & ~np.isnan(preference) & (preference != _EVEN))
 

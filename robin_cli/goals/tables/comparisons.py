@@ -1,0 +1,117 @@
+"""The comparisons of a pairwise run, and those of each judge, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from robin_cli.analysis.pairwise import (
+    pairwise_scores,
+)
+from robin_cli.analysis.pairwise_decisions import Best
+from robin_cli.analysis.scores import Scores
+from robin_cli.goals.checks import SORTS_OF_COMPARISONS
+from robin_cli.goals.decided import OPEN
+from robin_cli.goals.judges import judged_by
+from robin_cli.goals.tables.data_columns import with_data
+from robin_cli.model.errors import typed
+from robin_cli.model.matches import Matches
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS
+from robin_cli.model.space import Coordinates
+from robin_cli.results.columns import COMPARISONS
+from robin_cli.results.tables import Sort, Table
+from robin_cli.storage.reader import RunData
+
+if TYPE_CHECKING:
+    from robin_cli.goals.preferences import Preferences
+
+_TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
+"""Columns of the texts of a comparison, and what they are called among the run's pairs."""
+
+Notify = Callable[[str], None]
+
+
+def comparison_table(found: Preferences, *, with_text: bool = False, by_judge: bool = False) -> Table:
+    """The comparisons of a run; behind the columns of the contract files have those of the data.
+
+    Args:
+        found: what the run says.
+        with_text: files have prompt, response_a and response_b.
+        by_judge: a row a comparison and judge.
+    """
+    run = found.run
+    scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
+    table = comparisons_of(found, scores, by_judge=by_judge)
+    rows = run.space.pair[scores.arm] if by_judge else None
+    return table.having(
+        lambda: with_data(table.arrow(), run, rows, with_text=with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
+    )
+
+
+def comparisons_of(found: Preferences, scores: Scores, *, by_judge: bool = False) -> Table:
+    """The table of ``scores`` of what was found."""
+    run, matches, best = found.run, found.matches, found.best
+    values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
+    values |= _named_in_part(run, matches, scores)
+    if best is not None:
+        values |= _best_columns(matches, run.space.pair[scores.arm], best)
+    is_named = bool(matches.names)
+    return COMPARISONS.of(
+        values,
+        terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
+        ids=run.space.pair[scores.arm] + 1,
+        bar=np.asarray(scores.columns["n"]),
+        dim=scores.retired,
+        sorts=_sorts(scores),
+        notes=_comparison_notes(scores, found.error_rate),
+        footer=[f"judge: {judged_by(run.manifest)}"],
+        command=f"robin export {typed(run.path)}{' --what judge-scores' * by_judge}",
+    )
+
+
+def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict[str, Any]:
+    """Which of the two responses, A or B, is the best of all to its prompt, where one is, and whether that is certain."""
+    is_best = np.isin(matches.response, best.leader)
+    which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
+    sure = np.isin(matches.prompt, best.prompt[best.certified])
+    told = np.where(sure | (which == ""), which, which + OPEN)
+    return {name: each[comparison] for name, each in {"best": which, "best_certified": sure, "told": told}.items()}
+
+
+def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, Any]:
+    """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
+    if matches.names:
+        return {}
+    known = set(run.column_names)
+    nobody: list[str | None] = [None] * len(run.space.pair_ids)
+    sides = {name: run.column(name) if name in known else nobody for name in SYSTEM_COLUMNS}
+    return {
+        name: pa.array(values, pa.large_string()).take(pa.array(run.space.pair[scores.arm]))
+        for name, values in sides.items()
+    }
+
+
+def _sorts(scores: Scores) -> Mapping[str, Sort]:
+    preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
+    keys = {"width": high - low, "score": preference, "data": -np.arange(float(len(scores)))}
+    return {
+        name: Sort(words, partial(np.asarray, keys[name]), "likely_low" if name == "width" else "")
+        for name, words in SORTS_OF_COMPARISONS.items()
+    }
+
+
+def _comparison_notes(scores: Scores, rate: float) -> list[str]:
+    intervals = (
+        "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
+        "response is preferred where it comes first, taken out of the preference"
+    )
+    notes = [intervals]
+    if np.any(np.asarray(scores.columns["certified"])):
+        notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
+    if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
+        notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")
+    return notes

@@ -1,0 +1,120 @@
+"""A plan of decisions: when everything is decided, and how much is wrong before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from robin_cli.goals.deciding import Deciding
+from robin_cli.model.errors import typed
+from robin_cli.model.records import number_of
+from robin_cli.policies.registry import policy_named
+from robin_cli.simulation.forecast import Expected, Needed, Outlook, calls_for, calls_to_the_end
+from robin_cli.views.plan.asked import Asked
+from robin_cli.views.plan.forecasts import NOISE, Forecast, found, simulated
+from robin_cli.views.plan.page import Columns, Sheet, figure
+
+_WRONG = (0.01, 0.001)
+"""Shares of wrong decisions to find the calls for."""
+
+
+class Decisions(Forecast):
+    """The plan of a run that decides, and ends when everything is decided: the budget where none is given."""
+
+    kind = Deciding
+
+    def __init__(self, asked: Asked) -> None:
+        if asked.config.budget is None:
+            asked = asked.with_budget(asked.least)
+            end = simulated(asked, asked.scheduler, [asked.least]).end
+            asked = asked.with_budget(asked.least if end is None else max(asked.least, end.calls))
+        super().__init__(asked)
+        assert isinstance(asked.goal, Deciding)  # noqa: S101  # see ``kind``
+        self.task = asked.goal.task
+        wrong, certified = {"wrong %": figure("wrong", 100)}, {"certified %": figure("certified", 100, 0)}
+        evenly = {"evenly": figure("even_wrong", 100)}, {"evenly ": figure("even_certified", 100, 0)}
+        spent: Columns = {"spent": lambda row: f"{row['calls']:,.0f}"}
+        self.columns = self.all_columns = {**spent, **wrong, **certified}
+        if not self.is_even:
+            self.all_columns = {**spent, **wrong, **evenly[0], **certified, **evenly[1]}
+        self.first = [self._first()]
+
+    def spent(self, budget: int) -> int:
+        """Return the calls that a run with ``budget`` makes on average, for it may end by itself."""
+        expected = self.outlooks[0].expected.get(budget)
+        return budget if expected is None else max(self.asked.least, min(budget, round(expected.mean("calls"))))
+
+    def measured(self, expected: Expected | None) -> dict[str, Any]:
+        """Return the figures of the goal, and of how many decisions they are."""
+        return {**super().measured(expected), "decisions_simulated": None if expected is None else expected.decisions}
+
+    def own_facts(self) -> dict[str, Any]:
+        """Return what is to be decided, and when everything is, too."""
+        return {**super().own_facts(), "decide": self.decided}
+
+    @cached_property
+    def decided(self) -> dict[str, Any]:
+        """What is to be decided, and when everything is."""
+        task, asked, (mine, evenly) = self.task, self.asked, (each.end for each in self.outlooks)
+        assert mine is not None  # noqa: S101  # decisions have an end
+        assert evenly is not None  # noqa: S101
+        return {
+            "decide": self.config.decide,
+            "of": "pairs" if task.group is None else "groups",
+            "decisions": task.decisions,
+            "margins": dict(zip(task.space.attributes, task.decision.margins, strict=True)),
+            "error_rate": task.decision.error_rate,
+            **found("calls_to_end", mine, evenly, asked.least),
+            "searched_to": calls_to_the_end(len(self.space)),
+            "by_pilot": asked.pilot is not None and asked.run is not None and self.goal.found(asked.run).is_over,
+        }
+
+    @cached_property
+    def calls_for(self) -> list[dict[str, Any]]:
+        """The calls that some shares of wrong decisions take."""
+        return [self.needed("wrong", each, _calls_for_wrong) for each in _WRONG]
+
+    def _first(self) -> str:
+        """Return when everything is decided: it is what such a run ends by."""
+        decided = self.decided
+        what = f"{decided['decide']}, for {number_of(decided['decisions'], decided['of'][:-1])}"
+        later = decided["even_calls_to_end_are"] == "about" or decided["even_calls_to_end"] > decided["calls_to_end"]
+        calls = self.calls_text("calls_to_end", decided, says_even=later)
+        return f"To decide everything ({what}) takes {calls}."
+
+    def details(self) -> Sequence[Sheet | str]:
+        """Return the calls for some shares of wrong ones, and what is meant by the figures."""
+        margins = sorted(set(self.task.decision.margins))
+        margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"
+        late = "; most of them come at once, near the end, for till then calls go where it is least clear"
+        evenly = "evenly: by an even spread of the calls"
+        is_late, rate = policy_named(self.facts["scheduler"]).whole, self.task.decision.error_rate
+        return [
+            *(
+                f"For {100 * each['wrong']:g} % of wrong decisions you need {self.calls_text('calls', each)}."
+                for each in self.calls_for
+                if each["calls"] is not None
+            ),
+            "spent: on average, for a run ends when everything is decided.",
+            f"wrong: of all decisions by the mean ratings alone, by more than {margin}; {evenly}.",
+            f"certified: at most {100 * rate:g} % of these are wrong on average, guaranteed{late * is_late}.",
+            NOISE,
+            *["Without ratings of these pairs this is a rough forecast."] * (self.asked.told_by is None),
+            *super().details(),
+        ]
+
+    def way_on(self) -> str:
+        """Return the next command; none where the pilot did it all."""
+        if self.decided["by_pilot"]:
+            over = "The pilot decided everything: nothing is left to be spent."
+            return f"{over} robin export {typed(self.asked.pilot)} has it."
+        return super().way_on()
+
+
+def _calls_for_wrong(outlook: Outlook, wrong: float) -> Needed | None:
+    """The calls for a share of wrong decisions; None where all is decided before it comes to so few."""
+    by_calls = {max(1, round(each.mean("calls"))): each for each in outlook.expected.values()}
+    read_off = calls_for(wrong, dict(sorted(by_calls.items())), "wrong")
+    ends = outlook.end is not None and outlook.end.relation == "about"
+    return None if read_off.relation == "more than" and ends else read_off
