@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.tables.judgments import judgment_table
+from robin_cli.goals.making import table_of
 from robin_cli.goals.tables.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
@@ -18,7 +17,6 @@ from robin_cli.runner.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
-from robin_cli.storage.reader import read_run
 from robin_cli.views.messages import messages_for
 from robin_cli.views.status import status_of
 
@@ -82,7 +80,7 @@ class Run:
 
     def judgments(self) -> pd.DataFrame:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
-        return frame_of(judgment_table(self.path))
+        return self._table("judgments")
 
     def agreement(self) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
@@ -167,8 +165,7 @@ class Run:
         return written
 
     def _table(self, what: str, **view: Any) -> pd.DataFrame:
-        data = read_run(self.path)
-        return frame_of(goal_of_run(data).found(data).table(what, View(**view, in_python=True)))
+        return frame_of(table_of(self.path, what, View(**view, in_python=True)))
 
     def resume(
         self,

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
+from robin_cli.goals.found import View
 from robin_cli.goals.sources import Wanted
+from robin_cli.goals.tables.judgments import judgment_table
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.results.tables import Table
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
 
 
@@ -37,6 +41,18 @@ def goal_of(source: Inquiry) -> Goal:
 def goal_of_run(run: RunData | RunStore) -> Goal:
     """Return the goal of a run that was read, or is open. StorageError where its data cannot be read."""
     return goal_of(run.inquiry)
+
+
+def table_of(path: Path, what: str, view: View) -> Table:
+    """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
+
+    Raises:
+        InputError: there is none, and why. RunError, StorageError: the run cannot be read.
+    """
+    if what == "judgments":  # a million of them are not read into memory at once
+        return judgment_table(path)
+    run = read_run(path)
+    return goal_of_run(run).found(run).table(what, view)
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]) -> Goal:
