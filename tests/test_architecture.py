@@ -255,8 +255,7 @@ def conditions(node: ast.AST) -> list[ast.expr]:
 
 
 # To be taken away: how often a file still asks what kind of run there is. Goals and questions know; a policy is for one goal.
-STILL_ASKS: dict[str, int] = {
-}
+STILL_ASKS: dict[str, int] = {}
 
 
 def test_asks_for_the_kind_of_a_run_in_goals_and_questions_alone() -> None:
@@ -284,8 +283,7 @@ def test_imports_few_modules_of_ours_anywhere() -> None:
 
 
 LONGEST = 60
-STILL_LONG: dict[str, int] = {
-}
+STILL_LONG: dict[str, int] = {}
 
 
 def test_has_no_long_function() -> None:
