@@ -41,6 +41,8 @@ class Deciding(Rating):
         "certified_sem": "certified_sem",
     }
 
+    is_of_scores: ClassVar[bool] = False
+
     space: ArmSpace
     task: Task
 
