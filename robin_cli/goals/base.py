@@ -37,6 +37,7 @@ class Goal(ABC):
         noun: what an answer holds, a rating or a verdict.
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
         asks_all: whether every arm must be asked once.
+        is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
         tables: what ``robin export --what`` has of a run, by name, beside its judgments.
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
@@ -53,6 +54,7 @@ class Goal(ABC):
     rows: ClassVar[str] = "pairs"
     results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
+    is_of_scores: ClassVar[bool] = True
     tables: ClassVar[Mapping[str, Builder]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")

@@ -42,6 +42,8 @@ class Deciding(Rating):
         "decisions_simulated": "decisions_sum",
     }
 
+    is_of_scores: ClassVar[bool] = False
+
     space: ArmSpace
     task: Task
 
