@@ -303,6 +303,12 @@ def here(messages: list[Mapping[str, str]]) -> str:
     return f"Both are short.\nVerdict: {by_name(*asked_of({'messages': messages}))}"
 
 
+def first_alone(messages: list[Mapping[str, str]]) -> str:
+    """A judge that goes by the order alone."""
+    del messages
+    return "Verdict: A"
+
+
 def pairs_of(rows: Rows) -> list[Pair]:
     columns = [{name: row[name] for name in ("system", "k")} for row in rows]
     return [
@@ -480,6 +486,14 @@ def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Pat
         )
         for name, systems in (("a", ("alpha", "gamma")), ("b", ("beta", "alpha")))
     }
+    other: dict[str, Any] = {
+        "pairwise": True,
+        "scheduler": "uniform",
+        "budget": 60,
+        "run": tmp_path / "c",
+        "quiet": True,
+    }
+    judged["c"] = robin_cli.judge(tmp_path / "a.jsonl", judge=first_alone, **other)
     scores = judged["a"].scores()
     (mean,) = judged["a"].summary().to_dict("records")
     assert mean["mean"] == pytest.approx(scores["preference"].mean())
@@ -505,6 +519,9 @@ def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Pat
 
     done = robin("compare", "a", "b", "--json", cwd=tmp_path, exits=0)
     (difference,) = json.loads(done.stdout)["comparisons"]
-    mine, theirs = (run.scores().set_index("k")["preference"] for run in judged.values())
+    mine, theirs, third = (run.scores().set_index("k")["preference"] for run in judged.values())
     assert difference["difference"] == pytest.approx((mine - theirs).mean())
     assert difference["ci_low"] <= difference["difference"] <= difference["ci_high"]
+    by_other = robin("compare", "a", "c", "--json", cwd=tmp_path, exits=0)
+    assert "judged in different ways" in by_other.stderr
+    assert json.loads(by_other.stdout)["comparisons"][0]["difference"] == pytest.approx((mine - third).mean())

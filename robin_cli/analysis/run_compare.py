@@ -105,7 +105,7 @@ def compared(
     if not as_they_are:
         if len({each.path.resolve() for each in runs}) < len(runs):
             raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
-        check_alike(runs)
+        check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
     shared = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
     if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
@@ -226,11 +226,17 @@ def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
     return weights
 
 
-def check_alike(runs: Sequence[RunData]) -> None:
-    """InputError, saying what differs, where not all of ``runs`` asked the same judge the same of some attribute."""
+def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
+    """InputError, saying what differs, where not all of ``runs`` asked the same judge the same of some attribute.
+
+    What is told on one scale by every judge, as preferences are, can be compared; then it is only said.
+    """
     first = runs[0]
     for other in runs[1:]:
         if differing := differing_in(first.manifest, other.manifest):
+            if first.manifest.told_scales == other.manifest.told_scales != first.manifest.scales:
+                notify(f"judged in different ways, which is in the difference, too: {'; '.join(differing)}")
+                continue
             raise InputError(
                 f"{first.path} and {other.path} were not judged in the same way, so their scores cannot be compared: "
                 f"{'; '.join(differing)}. Judge one of them again as the other; which judge agrees better with people, "

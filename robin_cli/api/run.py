@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.api.given import frame_of, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
-from robin_cli.goals.making import table_of_run
+from robin_cli.goals.making import table_of
 from robin_cli.goals.tables.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
@@ -165,7 +165,7 @@ class Run:
         return written
 
     def _table(self, what: str, **view: Any) -> pd.DataFrame:
-        return frame_of(table_of_run(self.path, what, View(**view, in_python=True)))
+        return frame_of(table_of(self.path, what, View(**view, in_python=True)))
 
     def resume(
         self,

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, compare, demo, gate, inspect, judge, plan, prompts, report, simulate, tools
+from robin_cli.cli import check, compare, demo, export, gate, inspect, judge, plan, report, simulate, status, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.files.local import sweep_temporary
 from robin_cli.model.errors import ClusterLost, InputError, LostJudgments, RepeatedJudgments, RobinError, StorageError
@@ -70,7 +70,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (judge, plan, inspect, prompts, report, compare, gate, simulate, tools, check, demo):
+for each in (judge, plan, status, export, inspect, report, compare, gate, simulate, tools, check, demo):
     app.add_typer(each.app)
 
 

@@ -27,16 +27,18 @@ def check(
     """
     import asyncio
 
+    from msgspec import to_builtins
     from rich.console import Console
 
     from robin_cli.cli.work import confirmed
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
+    from robin_cli.render.json import print_json
     from robin_cli.render.terminal import print_facts
     from robin_cli.runner.capabilities import look_at
     from robin_cli.settings.addresses import api_keys, judges_of
     from robin_cli.settings.reading import load_settings
-    from robin_cli.views.capabilities import facts_of, print_json
+    from robin_cli.views.capabilities import facts_of
 
     def notify(line: str) -> None:
         typer.echo(f"note: {line}", err=True)
@@ -53,14 +55,14 @@ def check(
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
-        found, price = asyncio.run(look_at(settings, judge, url, keys[judge.api_key_env], notify))
+        found = asyncio.run(look_at(settings, judge, url, keys[judge.api_key_env], notify))
         if isinstance(found, Failure):
             further = "; --tier-fallback asks at the normal tier" if found.lacks_room else ""
             raise EndpointError(
                 f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{further}"
             )
         if json:
-            print_json(url, found, price)
+            print_json(to_builtins(found))
         else:
-            facts = facts_of(url, found, price, samples_all=settings.temperature == settings.top_p == 1)
+            facts = facts_of(found, samples_all=settings.temperature == settings.top_p == 1)
             print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})

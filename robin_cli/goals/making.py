@@ -43,11 +43,11 @@ def goal_of_run(run: RunData | RunStore) -> Goal:
     return goal_of(run.inquiry)
 
 
-def table_of_run(path: Path, what: str, view: View) -> Table:
-    """Return the rows of ``what`` of the run at ``path``, as ``view`` says; of judgments a segment at a time.
+def table_of(path: Path, what: str, view: View) -> Table:
+    """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
 
     Raises:
-        InputError: its goal has no such rows. RunError: no run is there. StorageError: it cannot be read.
+        InputError: there is none, and why. RunError, StorageError: the run cannot be read.
     """
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)

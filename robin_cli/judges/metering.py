@@ -98,19 +98,16 @@ class Price:
         return f"${self.cost(1_000_000, 0, tier=tier):g}{unit} in, ${self.cost(0, 1_000_000, tier=tier):g} out"
 
     def _listed_cost(self, prompt: int, completion: int, cached: int, tier: str | None) -> float | None:
-        found = self._of_listed(tier_of(tier))
+        found = self._of_listed(tier)
         if found is None or self.listed is None:
             return None
-        share, context = found
         usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
         model, url = self.listed
-        return share * float(calc_price(usage, model, provider_api_url=url, price_context=context).total_price)
+        return found[0] * float(calc_price(usage, model, provider_api_url=url, price_context=found[1]).total_price)
 
     def _of_listed(self, tier: str | None) -> tuple[float, dict[str, str]] | None:
         """The share of which listed price ``tier`` costs; None where there is none."""
-        if self.listed is None:
-            return None
-        return _share_and_context(*self.listed, tier_of(tier))
+        return self.listed and _share_and_context(*self.listed, tier_of(tier))
 
 
 def half_or_twice(given_for: str | None, tier: str | None) -> float:

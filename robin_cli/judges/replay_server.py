@@ -13,8 +13,9 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 import orjson
 from aiohttp import web
@@ -100,9 +101,8 @@ def _after(text: str, mark: str, sought: str, end: str) -> tuple[str, str] | Non
     return None if at < 0 else (text[: at + len(mark)], text[at + len(mark) + len(sought) :])
 
 
-def answer_of(verdict: str, feedback: str, body: dict[str, object]) -> str:
+def answer_of(verdict: str, feedback: str, asked: object) -> str:
     """The text of an answer: JSON where the request asks for it, else two lines."""
-    asked = body.get("response_format")
     if isinstance(asked, dict) and str(asked.get("type")).startswith("json"):
         return orjson.dumps({"feedback": feedback, "verdict": verdict}).decode()
     return f"Feedback: {feedback}\nVerdict: {verdict}"
@@ -122,6 +122,17 @@ def _contents(messages: Sequence[object]) -> Iterator[str]:
 _MAX_BODY = 64 * 2**20
 _MAX_SAMPLES = 128
 _CHARACTERS_PER_TOKEN = 4
+
+
+class _Request(msgspec.Struct):
+    """What is read of a request."""
+
+    messages: Annotated[list[Any], msgspec.Meta(min_length=1)]
+    model: Any = None
+    n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_SAMPLES)] | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    stream: Any = None
+    response_format: Any = None
 
 
 def _refusal(message: str, code: str, kind: type[web.HTTPException] = web.HTTPBadRequest) -> web.HTTPException:
@@ -182,20 +193,17 @@ class Replay:
         return _json({"object": "list", "data": entries})
 
     async def _complete(self, request: web.Request) -> web.Response:
-        body = _body(await request.read())
-        pool = self._pools.get(str(body.get("model")))
+        try:
+            body = msgspec.json.decode(await request.read(), type=_Request)
+        except msgspec.DecodeError as error:
+            raise _refusal(str(error), "invalid_value") from None
+        pool = self._pools.get(str(body.model))
         if pool is None:
             known = ", ".join(self._pools)
             raise _refusal(f"The model does not exist here; there are: {known}", "model_not_found", web.HTTPNotFound)
-        if body.get("stream"):
+        if body.stream:
             raise _refusal("'stream' is not supported here", "unsupported_value")
-        samples = 1 if body.get("n") is None else body["n"]
-        if type(samples) is not int or not 1 <= samples <= _MAX_SAMPLES:
-            raise _refusal(f"'n' must be a whole number from 1 to {_MAX_SAMPLES}", "invalid_value")
-        seed = body.get("seed")
-        if seed is not None and (type(seed) is not int or seed < 0):
-            raise _refusal("'seed' must be a whole number, at least 0", "invalid_value")
-        prompt = orjson.dumps(body["messages"])
+        samples, seed, prompt = body.n or 1, body.seed, orjson.dumps(body.messages)
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
         number = next(self._number)
@@ -216,9 +224,9 @@ class Replay:
             for letter, rating in enumerate(rng.choice(pool.ratings[pair], size=samples).tolist(), start=1)
         ]
 
-    def _verdicts(self, pool: VotePool, body: dict[str, Any], samples: int, seed: int | None, label: str) -> list[str]:
+    def _verdicts(self, pool: VotePool, body: _Request, samples: int, seed: int | None, label: str) -> list[str]:
         votes = self._votes[MODEL_PREFIX + pool.name]
-        asked = votes.asked(body["messages"])
+        asked = votes.asked(body.messages)
         if asked is None:
             raise _refusal(
                 f"No comparison that was recorded in {self._source} is in the messages: a prompt, and behind it two responses",
@@ -230,7 +238,7 @@ class Replay:
                 votes.verdict(asked, rng),
                 f"Replay {label}{letter} of a recorded verdict on {pool.pairs[asked.comparison].pair_id} in {self._source}; no "
                 "model read these responses.",
-                body,
+                body.response_format,
             )
             for letter in range(1, samples + 1)
         ]
@@ -283,16 +291,6 @@ async def serve(replay: Replay, port: int, ready: Callable[[str], None], stop: a
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _body(data: bytes) -> dict[str, Any]:
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise _refusal(f"The body is not JSON: {error}", "invalid_json") from None
-    if not isinstance(body, dict) or not isinstance(body.get("messages"), list) or not body["messages"]:
-        raise _refusal("The body needs a list 'messages'", "missing_required_parameter")
-    return body
 
 
 def _json(content: object) -> web.Response:

@@ -49,11 +49,6 @@ class Completion:
     usage: Usage
     request_id: str | None
 
-    @property
-    def logprobs(self) -> bool:
-        """Whether log probabilities came with it."""
-        return any(answer.tokens for answer in self.answers)
-
 
 Problem = Failure | Unsupported | Stop
 

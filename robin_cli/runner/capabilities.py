@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
 
 from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
@@ -28,47 +29,51 @@ _SEED = 20
 _FEW_LOGPROBS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What was seen; one entry None: it could not be found out.
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What was seen, as ``robin check --json`` has it; one entry None: it could not be found out.
 
     Attributes:
-        reply, rating: the first judgment, and what was read out of it.
-        choices: answers that one request for 4 brought, 1 to 4.
+        latency_s, reason, answer: of the first judgment.
+        rating: what was read out of it; not there where two responses were compared.
+        verdict, verdict_swapped: on two responses in the first order and in the other, each in words, or why there is none.
+        parameters: of a request after what was refused was learnt.
+        system_role: whether a system message is taken.
+        choices_of_4: answers that one request for 4 brought, 1 to 4.
         logprobs: whether log probabilities of tokens come with an answer.
-        expectation: what an answer with them would be rated by them, or why by its text; None where none came, or no rating.
+        expected_rating, text_because: what an answer with them would be rated by them, or why by its text; both None where
+            none came, or no rating.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
         usage, usage_of_several: whether the endpoint counts tokens itself, of one choice and of several.
         repeats: whether all answers without a seed, of the first request and of the one for 4, were the same to the letter.
-        system_role: whether a system message is taken.
-        sent: the parameters of a request after what was refused was learnt.
         requests: how many answers all this took.
-        verdicts: on two responses in the first order and in the other, each in words, or why there is none; empty where one
-            response was rated.
     """
 
-    reply: Reply
-    rating: Rating
-    choices: int
+    endpoint: str
+    model: str
+    latency_s: float
+    rating: int | UnsetType | None = UNSET
+    verdict: str | UnsetType = UNSET
+    verdict_swapped: str | UnsetType = UNSET
+    reason: str | None
+    answer: str
+    parameters: list[str]
+    system_role: bool
+    choices_of_4: int
     logprobs: bool | None
-    expectation: Expectation | None
+    expected_rating: float | None
+    text_because: str | None
     seed: str
     usage: bool
     usage_of_several: bool
     repeats: bool
-    system_role: bool
-    sent: tuple[str, ...]
+    price: str | None
     requests: int
-    verdicts: tuple[str, ...] = ()
 
 
 async def look_at(
     settings: Settings, asked: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
-) -> tuple[Capabilities | Failure, Price | None]:
-    """Ask the judge at one of its addresses for one judgment, in a few ways.
-
-    Returns:
-        What was seen, or the failure where not even the plain question is answered; and the price there.
+) -> Capabilities | Failure:
+    """Ask a judge at one address for one judgment, in a few ways; a Failure if not even the plain question is answered.
 
     Raises:
         EndpointError: the endpoint cannot be used.
@@ -79,12 +84,14 @@ async def look_at(
     )
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
-        return await _seen(judge, patient, prompts), price
+        return await _seen(judge, patient, prompts, endpoint=base_url, price=str(price) if price else None)
     finally:
         await judge.aclose()
 
 
-async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> Capabilities | Failure:
+async def _seen(
+    judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet, **of_endpoint: Any
+) -> Capabilities | Failure:
     """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
     form, scale = prompts.kind.form, prompts.scales[0]
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
@@ -96,24 +103,33 @@ async def _seen(judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet) -> 
         return first
     several = await patient.ask(Question(messages, samples=_SEVERAL))
     logprobs = await _with_logprobs(judge, messages)
+    with_tokens = logprobs.answers if isinstance(logprobs, Completion) else ()
     seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
     others = [await patient.ask(Question(each)) for each in swapped]
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
+    rating, expected = _read(answer, scale, form), Expectation(None, None, None)
+    if with_tokens and with_tokens[0].tokens and (at := form.place(text := with_tokens[0].text, "text")) is not None:
+        expected = expectation_of(form, with_tokens[0].tokens, text, at, scale)
+    verdicts = [_verdict(each, scale, form) for each in (first, *others)]
     return Capabilities(
-        reply=first,
-        rating=_read(answer, scale, form),
-        choices=len(came) or 1,
-        logprobs=logprobs.logprobs if isinstance(logprobs, Completion) else None if _may_pass(logprobs) else False,
-        expectation=_expectation(logprobs.answers[0], scale, form) if isinstance(logprobs, Completion) else None,
+        **of_endpoint,
+        **(dict(zip(("verdict", "verdict_swapped"), verdicts, strict=True)) if others else {"rating": rating.value}),
+        model=first.model,
+        latency_s=first.latency_s,
+        reason=rating.reason,
+        answer=answer.text,
+        choices_of_4=len(came) or 1,
+        logprobs=any(each.tokens for each in with_tokens) if with_tokens or not _may_pass(logprobs) else None,
+        expected_rating=expected.value,
+        text_because=expected.why,
         seed=_seed(judge, seeded),
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats={each.text for each in came} == {answer.text},
         system_role=judge.takes_system,
-        sent=tuple(sorted(judge.parameters())),
+        parameters=sorted(judge.parameters()),
         requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded, *others)),
-        verdicts=tuple(_verdict(each, scale, form) for each in (first, *others)) if others else (),
     )
 
 
@@ -125,7 +141,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Com
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Problem) -> bool:
+def _may_pass(problem: Completion | Problem) -> bool:
     return isinstance(problem, Failure) and problem.transient
 
 
@@ -138,11 +154,6 @@ def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:
         return "none: it was not answered"
     rating = _read(reply.answers[0], scale, form)
     return said_for(rating.value, scale) or f"none: {rating.reason}"
-
-
-def _expectation(answer: Answer, scale: Scale, form: Form) -> Expectation | None:
-    at = form.place(answer.text, "text")
-    return None if at is None or not answer.tokens else expectation_of(form, answer.tokens, answer.text, at, scale)
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,12 +100,29 @@ class Subject:
     human: FloatArray | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What many simulated runs came to, by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
+
+    measured: Mapping[str, FloatArray]
+
+    def figure(self, column: str) -> float:
+        """Return the mean, std, sem or sum over the runs, as ``column`` ends; std over 1/(runs − 1), nan of one run."""
+        name, _, statistic = column.rpartition("_")
+        values = self.measured[name]
+        if statistic == "sum":
+            return cast("float", values.sum().item())
+        if statistic == "mean":
+            return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
+        std = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+        return std if statistic == "std" else std / float(np.sqrt(len(values)))
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One scheduler at one budget on one subject, over all runs.
+class Row(Measured):
+    """One scheduler at one budget on one subject, over all runs, each at the same place at every budget.
 
     Attributes:
-        measured: by measure, see :meth:`~robin_cli.goals.base.Goal.loss`; each run at the same place at every budget.
         columns: of ``robin simulate``, of what is measured.
         what: may be wrong, where that has a name.
         correlations: the mean over runs of each coefficient with the human ratings, nan where there are none.
@@ -114,19 +132,9 @@ class Row:
     scheduler: str
     budget: int
     runs: int
-    measured: Mapping[str, FloatArray]
     columns: tuple[str, ...] = ()
     what: str = ""
     correlations: Mapping[str, float] | None = None
-
-    def figure(self, column: str) -> float:
-        """Return the mean, std or sem over the runs, as ``column`` ends; std over 1/(runs − 1), nan of one run."""
-        name, _, statistic = column.rpartition("_")
-        values = self.measured[name]
-        if statistic == "mean":
-            return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
-        std = float(values.std(ddof=1)) if len(values) > 1 else np.nan
-        return std if statistic == "std" else std / float(np.sqrt(len(values)))
 
 
 _Job = tuple[Subject, str, SimulationSettings, tuple[int, ...]]

@@ -18,7 +18,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
-from robin_cli.simulation.experiment import World, spend
+from robin_cli.simulation.experiment import Measured, World, spend
 from robin_cli.simulation.rating_model import assumed_mixture, draw_distributions, fit_mixture
 from robin_cli.simulation.runs import Ratings
 
@@ -176,33 +176,16 @@ def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a budget comes to.
+class Expected(Measured):
+    """What a budget comes to: what is measured is what each simulated run came to, as a run of all arms would.
 
     Attributes:
-        each: by measure what each simulated run came to, as a run of all arms would, shape (RUNS,).
-        decisions: that were made in all of the runs together.
         is_over: whether every run ended before the budget was spent.
         arms: of each simulated run.
     """
 
-    each: Mapping[str, FloatArray]
-    decisions: int
     is_over: bool
     arms: int
-
-    def mean(self, measure: str) -> float:
-        """The mean of ``measure`` over the runs."""
-        return float(self.each[measure].mean())
-
-    def sem(self, measure: str) -> float:
-        """Its standard error: the simulation's own noise."""
-        return float(self.each[measure].std(ddof=1)) / math.sqrt(len(self.each[measure]))
-
-    def figure(self, column: str) -> float:
-        """Return the mean of a measure, or its standard error, as ``column`` ends: _mean or _sem."""
-        name, _, statistic = column.rpartition("_")
-        return self.mean(name) if statistic == "mean" else self.sem(name)
 
 
 def simulated(
@@ -226,7 +209,6 @@ def simulated(
     low, high = space.ends
     widest = float(((high - low) / space.units).max())
     further = largest_normal(arms) / largest_normal(size)
-    decisions = RUNS * world.goal.decisions
     found = {}
     for budget, snapshot in spend(
         *(world, lambda budget: policy_at(budget, told, world.goal), budgets, RUNS, rng),
@@ -241,7 +223,7 @@ def simulated(
         if belief.goal.ends:
             is_over = bool((each["calls"] < snapshot.budget).all())
             each["calls"] = each["calls"] * (arms / size)
-        found[budget] = Expected(each, decisions, is_over, size)
+        found[budget] = Expected(is_over, size, measured=each)
     return dict(sorted(found.items()))
 
 
@@ -319,7 +301,7 @@ def foresee(
     if not belief.goal.ends:
         return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
     arms, first, last = len(belief.goal.space), least or budgets[0], budgets[-1]
-    several = belief.goal.is_together
+    several = belief.goal.groups is not None or len(belief.goal.space.judges) > 1
     most = max(last, calls_to_the_end(arms))
 
     def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
@@ -336,7 +318,7 @@ def foresee(
     few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
     if few is None:  # the policy refuses this, and so any smaller budget
         return Outlook({}, Needed.beyond(most))
-    to_end = few.mean("calls") if few.is_over else math.inf
+    to_end = few.figure("calls_mean") if few.is_over else math.inf
     is_near = to_end <= last and rounds is None
     size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
     found = run(size, [*grid(min(last, 1.2 * to_end)), *[most] * is_near])
@@ -353,10 +335,10 @@ def _end(found: Expected, arms: int, *, evenly: bool = False) -> Needed:
 
     An even spread goes on until the last is decided, which takes the longer, the more there are.
     """
-    calls, grown = found.mean("calls"), arms / found.arms
+    calls, grown = found.figure("calls_mean"), arms / found.arms
     if not found.is_over or (evenly and grown > 1):
         return Needed.beyond(_rounded(calls))
-    noise = _NOISE * float(found.each["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
+    noise = _NOISE * float(found.measured["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
     low, high = (_rounded(max(grown, calls + each)) for each in (-noise, noise))
     return Needed(_rounded(calls), "about", low, high)
 
@@ -377,7 +359,7 @@ def calls_for(error: float, expected: Mapping[int, Expected], measure: str = "wo
         shift: read it off so many standard errors of the simulation above its means.
     """
     budgets = np.array(list(expected), dtype=np.float64)
-    errors = [each.mean(measure) + shift * each.sem(measure) for each in expected.values()]
+    errors = [each.figure(f"{measure}_mean") + shift * each.figure(f"{measure}_sem") for each in expected.values()]
     # More calls never make it worse: what rises is the noise of the simulation.
     falling = np.minimum.accumulate(errors)
     if error >= falling[0]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from robin_cli.judges.metering import Price
+from msgspec import UNSET
+
 from robin_cli.parsing.expectation import MOST_OFF_SCALE
-from robin_cli.render import json
 from robin_cli.render.text import one_line
 from robin_cli.runner.capabilities import Capabilities
 
@@ -19,67 +19,38 @@ _BY_TEXT = {
     "off_scale": f"more than {MOST_OFF_SCALE:.0%} of the probability at its rating is of no rating of the scale",
     "split_numbers": "a rating takes several tokens",
 }
+_SEED = {
+    "honoured": "honoured: the same seed gave the same answer; robin judge --seed sends another with every request",
+    "accepted": "accepted, but the same seed gave another answer: --seed repeats nothing here",
+    "refused": "refused: left out",
+    "unknown": "could not be found out",
+}
 
 
-def facts_of(url: str, seen: Capabilities, price: Price | None, *, samples_all: bool = True) -> dict[str, Any]:
+def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
     """Names and findings, in the order they are read.
 
     ``samples_all``: temperature and top_p are 1, as rating by log probabilities needs.
     """
-    reply = seen.reply
+    judged: dict[str, Any] = {"verdict": seen.verdict, "verdict_swapped": seen.verdict_swapped}
+    if seen.verdict is UNSET:
+        judged = {"rating": f"none: {seen.reason}" if seen.rating is None else seen.rating}
     return {
-        "endpoint": url,
-        "model": reply.model,
-        "answered_in_s": round(reply.latency_s, 3),
-        **_judged(seen),
-        "answer": one_line(" ".join(reply.answers[0].text[:_EXCERPT].split())),
-        "parameters_sent": _parameters(seen.sent),
+        "endpoint": seen.endpoint,
+        "model": seen.model,
+        "answered_in_s": round(seen.latency_s, 3),
+        **judged,
+        "answer": one_line(" ".join(seen.answer[:_EXCERPT].split())),
+        "parameters_sent": _parameters(seen.parameters),
         "system_message": "taken" if seen.system_role else "refused: its text goes to the front of the user's",
-        "several_ratings_a_request": _choices(seen.choices),
+        "several_ratings_a_request": _choices(seen.choices_of_4),
         "logprobs": _logprobs(seen, samples_all=samples_all),
-        "seed": {
-            "honoured": "honoured: the same seed gave the same answer; robin judge --seed sends another with every request",
-            "accepted": "accepted, but the same seed gave another answer: --seed repeats nothing here",
-            "refused": "refused: left out",
-            "unknown": "could not be found out",
-        }[seen.seed],
+        "seed": _SEED[seen.seed],
         "token_counts": _token_counts(seen),
-        "price": str(price) if price else "unknown here: --max-cost needs --price-in and --price-out",
+        "price": seen.price or "unknown here: --max-cost needs --price-in and --price-out",
         "robin_judge_will": "; ".join(_consequences(seen)),
         "requests_made": seen.requests,
     }
-
-
-def print_json(url: str, seen: Capabilities, price: Price | None) -> None:
-    """Print what was seen as one line of JSON, for scripts."""
-    content = {
-        "endpoint": url,
-        "model": seen.reply.model,
-        "latency_s": seen.reply.latency_s,
-        **(_judged(seen) if seen.verdicts else {"rating": seen.rating.value}),
-        "reason": seen.rating.reason,
-        "answer": seen.reply.answers[0].text,
-        "parameters": seen.sent,
-        "system_role": seen.system_role,
-        "choices_of_4": seen.choices,
-        "logprobs": seen.logprobs,
-        "expected_rating": seen.expectation.value if seen.expectation else None,
-        "text_because": seen.expectation.why if seen.expectation else None,
-        "seed": seen.seed,
-        "usage": seen.usage,
-        "usage_of_several": seen.usage_of_several,
-        "repeats": seen.repeats,
-        "price": str(price) if price else None,
-        "requests": seen.requests,
-    }
-    json.print_json(content)
-
-
-def _judged(seen: Capabilities) -> dict[str, Any]:
-    """What was read out of the first answer; of two responses also out of that in the other order."""
-    if seen.verdicts:
-        return {"verdict": seen.verdicts[0], "verdict_swapped": seen.verdicts[1]}
-    return {"rating": seen.rating.value if seen.rating.value is not None else f"none: {seen.rating.reason}"}
 
 
 def _parameters(sent: Sequence[str]) -> str:
@@ -102,31 +73,31 @@ def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:
         return "could not be found out"
     if not seen.logprobs:
         return "no: --scoring logprobs would rate by the text"
-    if seen.expectation is None:
+    if seen.expected_rating is None and seen.text_because is None:
         return "yes, but the answer that they came with held no rating to rate by them"
-    if seen.expectation.why is not None:
-        return f"yes, but --scoring logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.expectation.why]}"
+    if seen.text_because is not None:
+        return (
+            f"yes, but --scoring logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
+        )
     needs = "" if samples_all else ", with --temperature 1 and --top-p 1"
-    return f"yes: --scoring logprobs{needs} would rate the answer they came with {seen.expectation.value:.2f}"
+    return f"yes: --scoring logprobs{needs} would rate the answer they came with {seen.expected_rating:.2f}"
 
 
 def _token_counts(seen: Capabilities) -> str:
     if not seen.usage:
         return "not (all) given: estimated, and marked so"
-    if seen.usage_of_several or seen.choices == 1:
+    if seen.usage_of_several or seen.choices_of_4 == 1:
         return "the endpoint's own"
     return "the endpoint's own for one rating a request; of several some are missing: estimated, and marked so"
 
 
 def _consequences(seen: Capabilities) -> list[str]:
     will = ["ask for one rating a request"]
-    if seen.choices > 1:
-        will[0] += f", or with --samples-per-request for several ({seen.choices} are known to come)"
-    if seen.rating.value is None:
-        remedy = "raise --max-tokens" if seen.rating.reason == "truncated" else "look at the answer above"
-        will.append(
-            f"get answers without a rating like this one ({seen.rating.reason}): {remedy} before paying for more"
-        )
+    if seen.choices_of_4 > 1:
+        will[0] += f", or with --samples-per-request for several ({seen.choices_of_4} are known to come)"
+    if seen.reason is not None:
+        remedy = "raise --max-tokens" if seen.reason == "truncated" else "look at the answer above"
+        will.append(f"get answers without a rating like this one ({seen.reason}): {remedy} before paying for more")
     if seen.repeats:
         will.append("learn little from asking again: all answers without a seed were the same to the letter")
     if not seen.usage:

@@ -11,28 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_of_ratings
 from robin_cli.goals.found import Found
-from robin_cli.goals.judges import cost_of, judged_by
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.tables.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
-from robin_cli.model.records import BATCH, GivenLabels, counted, number_of, tier_of
-from robin_cli.policies.registry import traits_of
-from robin_cli.results.words import dollars, tiers_text, tokens_text
-from robin_cli.runner.in_files import command
-from robin_cli.settings.addresses import judges_of
-from robin_cli.settings.table import Settings
-from robin_cli.settings.trust import NO_KEY, Source, doubts, place_of_folder
-from robin_cli.storage.batches import read_batches, requests_file
+from robin_cli.model.records import GivenLabels, counted, number_of
+from robin_cli.results.words import tokens_text
 from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
-from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.pair_files import count_empty_responses
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.rescue import tally
 from robin_cli.views.run_list import state_of
+from robin_cli.views.spent import cost_line, spent_by, spent_of_budget, tier_line, warm_line
+from robin_cli.views.under_way import under_way, under_way_lines
 
 READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""
@@ -54,6 +47,11 @@ class Status:
     def lines(self) -> dict[str, str]:
         """The facts in words, by name."""
         return _lines_of(self.facts, self.found)
+
+    @property
+    def spent(self) -> tuple[str, str]:
+        """How much of the budget, and that it is spent, in words."""
+        return spent_of_budget(self.facts)
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
@@ -77,16 +75,16 @@ def standing(run: RunData, *, working: bool, given: GivenLabels | None = None) -
     """The status of a run that was read already; ``working``: a process is at work on it, ``given``: people's labels."""
     found = goal_of_run(run).found(run)
     of_work = _work_of(run, is_over=found.is_over, working=working)
-    return Status(found, {**of_work, **found.facts(given), **_spent_by(run)})
+    return Status(found, {**of_work, **found.facts(given), **spent_by(run)})
 
 
 def _work_of(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
     """The facts of how far a run came, and of its data; ``is_over``: its goal is reached."""
-    arms, manifest, under_way = run.fold.arms, run.manifest, _under_way(run)
+    arms, manifest, waiting = run.fold.arms, run.manifest, under_way(run)
     return {
         "run": str(run.path),
         "pairwise": manifest.is_pairwise,
-        "state": state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(under_way)),
+        "state": state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)),
         "budget": manifest.budget,
         "budget_usd": manifest.budget_usd,
         "spent": arms.spent,
@@ -98,8 +96,8 @@ def _work_of(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
         "failed": _reasons(run, "failed"),
         "rescued": tally(run.path, manifest),
         "repeated_judgments": run.fold.draws.set_aside,
-        "in_flight_at_stop": None if working else _last(manifest).get("in_flight"),
-        "under_way": under_way,
+        "in_flight_at_stop": manifest.sessions[-1].get("in_flight") if manifest.sessions and not working else None,
+        "under_way": waiting,
         "pairs": len(run.pair_ids),
         "rows_left_out": manifest.data.get("skipped", 0),
         "rows_left_out_because": manifest.data.get("left_out", {}),
@@ -111,79 +109,6 @@ def _work_of(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
         "arms_retired": int(arms.retired_mask.sum()),
         "retired_reasons": dict(sorted(Counter(run.fold.reasons.values()).items())),
     }
-
-
-def _spent_by(run: RunData) -> dict[str, Any]:
-    """The facts of what a run cost, who judged, and what it is of."""
-    arms, manifest, spent = run.fold.arms, run.manifest, run.fold.spending()
-    last = _last(manifest)
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "cached_share": spent.cached_share,
-        "service_tier": _tier_asked(manifest, last),
-        "answers_at_tier": spent.at_tier,
-        # An endpoint that does not tell the tier was asked at the normal one, where no other is recorded.
-        "answers_at_normal_tier": max(spent.at_normal_tier, arms.spent - spent.at_tier)
-        if spent.at_tier
-        else spent.at_normal_tier,
-        "cost_usd": spent.exact_usd,
-        "cost_usd_at_least": spent.cost_usd,
-        "max_cost_usd": last.get("max_cost"),
-        "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
-        "scheduler": manifest.settings["scheduler"],
-        "variances_from": _variances_from(manifest),
-        "judge": judged_by(manifest),
-        "model": ", ".join(manifest.judges),
-        "base_url": _addresses(manifest),
-        "data": manifest.data["source"],
-        "created_at": manifest.created_at,
-        "sessions": len(manifest.sessions),
-    }
-
-
-def _last(manifest: Manifest) -> Mapping[str, Any]:
-    """The last session; empty where there was none."""
-    return manifest.sessions[-1] if manifest.sessions else {}
-
-
-def _under_way(run: RunData) -> list[dict[str, Any]]:
-    """The batches that may still be answered; for an engine without a service, the command that does it.
-
-    No command writes into a folder that only a received run names: robin resume asks about that first.
-    """
-    found = []
-    for each in read_batches(run.path).values():
-        if each.is_open:
-            file = requests_file(run.path, run.manifest.run_id, each)
-            facts: dict[str, Any] = {"batch": each.batch_id, "judge": each.judge, "round": each.round}
-            facts |= {"requests": each.requests, "state": each.state, "at": each.folder or each.url}
-            facts["submitted_at"] = each.submitted_at or None
-            is_named = each.folder and not doubts(Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)])
-            found.append({**facts, "command": command(file, each.judge) if is_named else None})
-    return found
-
-
-def _under_way_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What is under way in words; nothing where nothing is."""
-    told = []
-    for each in facts["under_way"]:
-        since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
-        place = f"at {each['at']}: {each['batch'] or each['state']}{since}"
-        place = f"to be answered: {each['command']}" if each["command"] else place
-        told.append(f"round {each['round']}, {number_of(each['requests'], 'request')} {place}")
-    return {"under way" if len(told) == 1 else f"under way {number}": said for number, said in enumerate(told, 1)}
-
-
-def _addresses(manifest: Manifest) -> list[str]:
-    """Where its judges were asked last; nowhere, where they are functions or a package's."""
-    settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
-    addresses = (
-        [url for judge in judges_of(settings) for url in judge.base_urls]
-        if settings.at_endpoints and settings.sends
-        else []
-    )
-    return list(dict.fromkeys(addresses))
 
 
 def _scoring_line(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -206,24 +131,18 @@ def _rescued_line(facts: Mapping[str, Any]) -> dict[str, str]:
     return {"rescued answers": said} if said else {}
 
 
-def _row_lines(facts: Mapping[str, Any], goal: Goal) -> dict[str, str]:
+def _row_lines(facts: Mapping[str, Any], found: Found) -> dict[str, str]:
     lines = {}
     if left_out := facts["rows_left_out"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in facts["rows_left_out_because"].items())
         first = f"; the first: {facts['rows_left_out_first'][0]}" if facts["rows_left_out_first"] else ""
         lines["rows left out"] = (
-            f"{left_out:,}{f' ({why})' if why else ''}: the {goal.results} are of the {facts['pairs']:,} {goal.rows} that are "
-            f"left, and say nothing of these{first}"
+            f"{left_out:,}{f' ({why})' if why else ''}: the {found.goal.results} are of the {facts['pairs']:,} "
+            f"{found.goal.rows} that are left, and say nothing of these{first}"
         )
     if facts["empty_responses"]:
         lines["empty responses"] = f"{facts['empty_responses']:,}, judged as they are"
     return lines
-
-
-def tokens_of(facts: Mapping[str, Any]) -> str:
-    """The tokens of :func:`status_of`, in words."""
-    tokens = tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"])
-    return "; ".join([tokens, *_tier_line(facts).values()])
 
 
 def _lines_of(facts: Mapping[str, Any], found: Found) -> dict[str, str]:
@@ -243,16 +162,16 @@ def _lines_of(facts: Mapping[str, Any], found: Found) -> dict[str, str]:
             if facts["repeated_judgments"]
             else {}
         ),
-        **_row_lines(facts, found.goal),
+        **_row_lines(facts, found),
         "in flight at stop": "unknown: it was killed, or is new" if in_flight is None else str(in_flight),
-        **_under_way_lines(facts),
+        **under_way_lines(facts),
         **found.lines(facts),
         "given up": counted(facts["retired_reasons"], noun) or "none",
         "tokens": tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"], unit="")
         + (f" (of {number_of(facts['usage_estimated'], 'request')} estimated)" if facts["usage_estimated"] else ""),
-        **_tier_line(facts),
-        "cost": _cost_line(facts),
-        **({} if facts["variances_from"] is None else {"warm start": _warm_line(facts)}),
+        **tier_line(facts),
+        "cost": cost_line(facts),
+        **({} if facts["variances_from"] is None else {"warm start": warm_line(facts)}),
         "judge": f"{facts['judge']}{', at ' if facts['base_url'] else ''}{', '.join(facts['base_url'])}",
         "data": facts["data"],
         "made": f"{facts['created_at']}, {facts['sessions']} session{'s' * (facts['sessions'] != 1)}",
@@ -266,54 +185,9 @@ def _lines_of(facts: Mapping[str, Any], found: Found) -> dict[str, str]:
     return lines
 
 
-def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
-    """The service tier that the last session with one asked for; None for the normal one."""
-    own = manifest.settings.get("extra_body", {}).get("service_tier")
-    for session in (last, *reversed(manifest.sessions)):
-        asked = BATCH if session.get("batch") else own or session.get("service_tier")
-        if (tier := tier_of(None if asked is None else str(asked))) is not None:
-            return tier
-    return None
-
-
-def _tier_line(facts: Mapping[str, Any]) -> dict[str, str]:
-    text = tiers_text(facts["answers_at_tier"], facts["answers_at_normal_tier"], facts["service_tier"])
-    return {"service tier": text} if text else {}
-
-
-def spent_of_budget(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """How much of the budget in :func:`status_of`, and that it is spent."""
-    if facts["budget_usd"] is None:
-        return f"{facts['spent']:,} of {number_of(facts['budget'], 'call')}", "spent"
-    known = dollars(0) if facts["cost_usd_at_least"] is None else cost_of(facts)
-    return f"{known} of {dollars(facts['budget_usd'])}", f"spent in {number_of(facts['spent'], 'call')}"
-
-
-def _variances_from(manifest: Manifest) -> str | None:
-    """The run or pool whose variances the scheduler began with; None for a run that began with none."""
-    return None if traits_of(manifest.settings["scheduler"]).evenly else manifest.settings.get("variances")
-
-
-def _warm_line(facts: Mapping[str, Any]) -> str:
-    how = (
-        "taken for the true ones"
-        if traits_of(facts["scheduler"]).needs_variances
-        else "a prior, outvoted as ratings come in"
-    )
-    return f"{facts['scheduler']} began with the variances of {facts['variances_from']} ({how})"
-
-
 def _reasons(run: RunData, status: str) -> dict[str, int]:
     return _counted(run.judgments.filter(pc.equal(run.judgments["status"], status))["reason"])
 
 
 def _counted(reasons: pa.ChunkedArray) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in sorted(reasons.drop_null().value_counts().to_pylist(), key=str)}
-
-
-def _cost_line(facts: Mapping[str, Any]) -> str:
-    limit = facts["max_cost_usd"]
-    of = f" of {dollars(limit)} (--max-cost)" if limit else ""
-    if facts["cost_usd_at_least"] is None:
-        return "unknown: no price (--price-in, --price-out)" if facts["spent"] else f"no answer yet{of}"
-    return cost_of(facts) + of + ("" if facts["cost_usd"] is not None else "; of some answers no price is known")

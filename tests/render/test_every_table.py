@@ -24,7 +24,7 @@ from rich.console import Console
 from typer.main import get_command
 
 from robin_cli.cli.app import app
-from robin_cli.cli.inspect import What
+from robin_cli.cli.export import What
 from robin_cli.model.errors import InputError
 from robin_cli.render.files import export
 from robin_cli.render.html import PageColumn, page_columns

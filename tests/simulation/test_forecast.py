@@ -95,8 +95,8 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
     assert policy is not None
     for snapshot in simulate(truth, policy, budgets, 20, rng):
         told = foreseen[snapshot.budget]
-        assert 0.7 < told.mean("worst") / snapshot.wce.mean() < 1.4
-        assert 0.7 < told.mean("mean") / snapshot.mean_error.mean() < 1.4
+        assert 0.7 < told.figure("worst_mean") / snapshot.wce.mean() < 1.4
+        assert 0.7 < told.figure("mean_mean") / snapshot.mean_error.mean() < 1.4
 
 
 def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Needed:
@@ -131,7 +131,9 @@ def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None
     (there,) = forecast(believing(counts), by("uniform"), [found.calls], np.random.default_rng(4)).values()
     # The error falls as the root of the calls: ± 1.96 standard errors of it are twice as much of them.
     open_to_noise = np.log((found.high or 0) / (found.low or 1))
-    assert open_to_noise == pytest.approx(2 * 2 * 1.96 * there.sem("worst") / there.mean("worst"), rel=0.4)
+    assert open_to_noise == pytest.approx(
+        2 * 2 * 1.96 * there.figure("worst_sem") / there.figure("worst_mean"), rel=0.4
+    )
 
 
 def test_says_where_the_search_for_a_budget_ends() -> None:
@@ -145,7 +147,7 @@ def test_says_where_the_search_for_a_budget_ends() -> None:
 
 
 def expected(errors: dict[int, float]) -> dict[int, Expected]:
-    return {budget: Expected({"worst": np.full(16, worst)}, 0, False, 5) for budget, worst in errors.items()}
+    return {budget: Expected(False, 5, measured={"worst": np.full(16, worst)}) for budget, worst in errors.items()}
 
 
 def test_reads_off_the_calls_for_an_error() -> None:
@@ -212,8 +214,8 @@ def test_foresees_what_an_even_spread_reaches(calls: int) -> None:
     errors = errors_of([(drawn[0], 30), (drawn[1], 30)], calls)
     told = evenly(belief, 60 * calls)
     for measure, true in (("worst", errors.max(axis=1)), ("mean", errors.mean(axis=1))):
-        assert abs(told.mean(measure) - true.mean()) < 4 * told.sem(measure)
-        assert told.sem(measure) == pytest.approx(true.std() / np.sqrt(30), rel=0.4)
+        assert abs(told.figure(f"{measure}_mean") - true.mean()) < 4 * told.figure(f"{measure}_sem")
+        assert told.figure(f"{measure}_sem") == pytest.approx(true.std() / np.sqrt(30), rel=0.4)
 
 
 def test_foresees_the_worst_of_more_pairs_than_it_simulates() -> None:
@@ -224,8 +226,8 @@ def test_foresees_the_worst_of_more_pairs_than_it_simulates() -> None:
         [errors_of([(drawn, 1)], 50).reshape(-1)[np.random.default_rng(k).integers(4000, size=4000)] for k in range(50)]
     )
     told = evenly(belief, 200_000)
-    assert told.mean("worst") == pytest.approx(errors.max(axis=1).mean(), rel=0.06)
-    assert told.mean("mean") == pytest.approx(errors.mean(), rel=0.03)
+    assert told.figure("worst_mean") == pytest.approx(errors.max(axis=1).mean(), rel=0.06)
+    assert told.figure("mean_mean") == pytest.approx(errors.mean(), rel=0.03)
 
 
 def test_foresees_shares_of_the_scale_where_there_are_several() -> None:
@@ -234,8 +236,8 @@ def test_foresees_shares_of_the_scale_where_there_are_several() -> None:
     for other, scale in ((coins, Scale(10, 14)), (wide, Scale(1, 10))):
         # not the same scale, so errors are shares; the mean of forty arms is that of twenty
         told = evenly(believing(coins, other, scales=(SCALE, scale)), 400)
-        assert told.mean("mean") == pytest.approx(alone.mean("mean") / 4, rel=0.1)
-        assert told.mean("worst") <= 1
+        assert told.figure("mean_mean") == pytest.approx(alone.figure("mean_mean") / 4, rel=0.1)
+        assert told.figure("worst_mean") <= 1
 
 
 def test_foresees_no_error_wider_than_the_scale() -> None:
@@ -244,8 +246,8 @@ def test_foresees_no_error_wider_than_the_scale() -> None:
     one = often((np.array([0.6, 0.2, 0.1, 0.06, 0.04]), 30_000))
     for scales, widest in (((SCALE, Scale(10, 14)), 1), ((SCALE,), 4), ((Scale(1, 5),), 4)):
         told = evenly(believing(*[one] * len(scales), scales=scales), 30_000 * len(scales))
-        assert told.mean("worst") == pytest.approx(widest), scales
-        assert told.mean("mean") < widest / 2, scales
+        assert told.figure("worst_mean") == pytest.approx(widest), scales
+        assert told.figure("mean_mean") < widest / 2, scales
 
 
 def test_divides_pairs_among_sizes_as_evenly_as_whole_numbers_go() -> None:
@@ -303,10 +305,10 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
         verdict, foreseen = snapshot.verdict, told.expected[snapshot.budget]
         assert verdict is not None
         wrong = verdict.wrong.mean()
-        slack = 4 * np.hypot(foreseen.sem("wrong"), verdict.wrong.std() / np.sqrt(runs))
-        assert abs(foreseen.mean("wrong") - wrong) <= max(slack, 0.6 * wrong)
-        assert abs(foreseen.mean("certified") - verdict.certified.mean()) < 0.15
-        assert foreseen.mean("calls") == pytest.approx(verdict.calls.mean(), rel=0.3)
+        slack = 4 * np.hypot(foreseen.figure("wrong_sem"), verdict.wrong.std() / np.sqrt(runs))
+        assert abs(foreseen.figure("wrong_mean") - wrong) <= max(slack, 0.6 * wrong)
+        assert abs(foreseen.figure("certified_mean") - verdict.certified.mean()) < 0.15
+        assert foreseen.figure("calls_mean") == pytest.approx(verdict.calls.mean(), rel=0.3)
     assert verdict is not None
     assert told.end is not None
     if scheduler != "uniform":
@@ -329,18 +331,18 @@ def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.Monk
     wrong = sum(sum_of_nine[: 9 * 2])  # below the threshold of 2, where the mean is above
     told = decided("uniform", counts, to_decide("a>=2", pairs, margin=0.1), [9 * pairs]).expected[9 * pairs]
     assert 0.2 < wrong < 0.4
-    assert told.decisions == 300 * 30
-    assert told.mean("wrong") == pytest.approx(wrong, abs=4 * told.sem("wrong"))
-    assert told.sem("wrong") == pytest.approx(np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5)
+    assert told.figure("decisions_sum") == 300 * 30
+    assert told.figure("wrong_mean") == pytest.approx(wrong, abs=4 * told.figure("wrong_sem"))
+    assert told.figure("wrong_sem") == pytest.approx(np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5)
 
 
 def test_says_when_everything_is_decided_or_that_it_looks_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     clear = decided("apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000])
     assert clear.end is not None
     whole = clear.expected[60_000]
-    assert (whole.mean("wrong"), whole.mean("certified"), clear.end.relation) == (0, 1, "about")
-    assert whole.mean("calls") < 20 * 60
-    assert clear.end.calls == pytest.approx(whole.mean("calls"), rel=0.01)
+    assert (whole.figure("wrong_mean"), whole.figure("certified_mean"), clear.end.relation) == (0, 1, "about")
+    assert whole.figure("calls_mean") < 20 * 60
+    assert clear.end.calls == pytest.approx(whole.figure("calls_mean"), rel=0.01)
 
     skewed = np.tile([[0, 1, 2, 9, 28]], (2000, 1))  # an even spread goes on until the last, and more pairs take longer
     ends = [decided("uniform", skewed[:n], to_decide("a>=2", n), [5 * n]).end for n in (200, 2000)]
@@ -352,7 +354,7 @@ def test_says_when_everything_is_decided_or_that_it_looks_no_further(monkeypatch
     assert open_.end is not None
     assert open_.end.relation == "more than"
     assert open_.end.calls >= 300 * 40 * 0.5
-    assert open_.expected[400].mean("calls") == 400
+    assert open_.expected[400].figure("calls_mean") == 400
 
     none = foresee(believing(coins, task=to_decide("a>=2", 40)), refused, [400], np.random.default_rng(0))
     assert not none.expected
@@ -380,7 +382,8 @@ def test_simulates_whole_groups_of_all_sizes_in_their_proportions() -> None:
 
     few = to_decide("best", 5001, group=np.append(np.arange(5000), 4999), margin=0.1)
     part = _Sample(Best(few.space, few), 20).goal  # however few groups have something to decide
-    assert part.decisions == 1
+    assert part.task is not None
+    assert part.task.decisions == 1
 
 
 def test_foresees_panels_of_several_attributes() -> None:
@@ -390,6 +393,9 @@ def test_foresees_panels_of_several_attributes() -> None:
     budgets = [2 * 4 * pairs, 40 * 4 * pairs]
     told = foresee(believing(high, high, low, low, task=task), by("apt"), budgets, np.random.default_rng(3))
     whole = told.expected[budgets[1]]
-    assert (whole.mean("certified"), whole.mean("wrong")) == (1, 0)  # kept by both: each judge's arms as they are
+    assert (whole.figure("certified_mean"), whole.figure("wrong_mean")) == (
+        1,
+        0,
+    )  # kept by both: each judge's arms as they are
     assert told.end is not None
     assert told.end.calls < budgets[1]

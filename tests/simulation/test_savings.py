@@ -14,7 +14,7 @@ from robin_cli.simulation.savings import Saving, saved
 
 def exact(scheduler: str, budget: int, error: float, runs: int = 30) -> Row:
     """All runs came to the same error."""
-    return Row("a", scheduler, budget, runs, {"wce": np.full(runs, error)})
+    return Row("a", scheduler, budget, runs, measured={"wce": np.full(runs, error)})
 
 
 EVENLY = [exact("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)]
@@ -59,7 +59,7 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
     rng = np.random.default_rng(0)
 
     def row(scheduler: str, budget: int, error: float) -> Row:
-        return Row("a", scheduler, budget, 30, {"wce": error * rng.lognormal(0.0, 0.2, size=30)})
+        return Row("a", scheduler, budget, 30, measured={"wce": error * rng.lognormal(0.0, 0.2, size=30)})
 
     covered = told = 0
     uniform: list[Row] = []
@@ -88,7 +88,7 @@ def test_the_interval_holds_95_percent_of_what_other_runs_would_say(calls: int) 
     runs = 1000
     wces = np.repeat([1.2, 0.8], runs // 2) * 40 / calls**0.5
     evenly = [exact("uniform", budget, 40 / budget**0.5, runs) for budget in (250, 500, 1000, 2000, 4000, 8000)]
-    told = saved([*evenly, Row("a", "other", 1000, runs, {"wce": wces})], "a", "other", 1000)
+    told = saved([*evenly, Row("a", "other", 1000, runs, measured={"wce": wces})], "a", "other", 1000)
     drawn = stats.binom(runs, 0.5)
     ends = [drawn.ppf(0.025), drawn.ppf(0.975)]
     errors = [(1.2 * (runs - low) + 0.8 * low) / runs * 40 / calls**0.5 for low in ends]

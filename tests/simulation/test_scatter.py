@@ -82,7 +82,7 @@ def test_draws_judges_as_preferences_vary_and_as_a_pilot_found_the_systems(tmp_p
     policy = lambda budget, variances, goal: make_policy(  # noqa: E731
         "uniform", Setup(len(goal.space), budget, goal.space.scales[0], matches=goal.matches)
     )
-    wrong = [each.mean("wrong") for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()]
+    wrong = [each.figure("wrong_mean") for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()]
     assert wrong == sorted(wrong, reverse=True)
     assert wrong[2] < 0.2
 

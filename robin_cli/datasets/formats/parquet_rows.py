@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -11,16 +9,13 @@ from robin_cli.datasets import lines
 from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
 from robin_cli.datasets.fields import CHATS, DEPTH
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
-from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
-
-_AHEAD_BYTES = 2**23
-"""Of rows that the next ones are decoded beside: two rows may be 64 MiB."""
 
 
 class _Leaf(NamedTuple):
@@ -56,25 +51,8 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         for name in found:
             further.leave_out(name, TOO_MANY)
             break  # it is said once
-    parts = batches(file, stream, source, columns, further, more)
-    if not more:  # which of these are read hangs on the rows before
-        parts = _ahead(parts)
-    as_columns = _parts(parts, source, _Kept(columns, further, set(more)) if further and more else None)
-    return Table(
-        names, "row", (each for part in as_columns for each in enumerate(part.rows(), part.first)), parts=as_columns
-    )
-
-
-def _ahead(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, each decoded while the rows of the one before are looked at, unless these are long."""
-    with ThreadPoolExecutor(1) as thread:  # which ends before the file is closed, also where reading is given up
-        coming = thread.submit(next, parts, None)
-        while (batch := coming.result()) is not None:
-            if is_short := batch.nbytes <= _AHEAD_BYTES:
-                coming = thread.submit(next, parts, None)
-            yield batch
-            if not is_short:
-                coming = thread.submit(next, parts, None)
+    kept = _Kept(columns, further, set(more)) if further and more else None
+    return Table(names, "row", _rows(batches(file, stream, source, columns, further, more), source, kept))
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:
@@ -100,30 +78,35 @@ def _is_plain(leaf: _Leaf) -> bool:
     return leaf.depth <= DEPTH and any(test(kind) for test in tests)
 
 
-def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Generator[Part, None, None]:
+def _rows(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[tuple[int, Row | BadRow]]:
     first = 1
     with readable(source):
         for batch in found:
             whole, needed = (batch, batch) if kept is None else kept.split(batch)
-            yield Part(first, whole, partial(_rows, whole, needed, source))
+            yield from enumerate(_python_rows(whole, needed), first)
             first += batch.num_rows
-
-
-def _rows(batch: pa.RecordBatch, needed: pa.RecordBatch, source: str) -> Iterator[Row | BadRow]:
-    with readable(source):
-        yield from _python_rows(batch, needed)
 
 
 def _python_rows(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Iterable[Row | BadRow]:
     """The rows of a batch, those too large bad; by the columns that are ``needed``, for the others have bounds of their own."""
+    import pyarrow as pa
+
     if needed.nbytes <= lines.MAX_LINE_BYTES:
         try:
-            rows: list[Row] = batch.to_pylist()
-        except UnicodeDecodeError:  # pyarrow does not say in which row
+            columns = map(_values, batch.columns)
+            return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+        except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not say in which row
             pass
-        else:
-            return rows
     return (_python_row(batch.slice(at, 1), needed.slice(at, 1)) for at in range(batch.num_rows))
+
+
+def _values(column: pa.Array) -> list[object]:
+    """The values of a column as Python has them; of texts five times as fast as pyarrow's own way."""
+    import pyarrow as pa
+
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    found: list[object] = column.to_numpy(zero_copy_only=False).tolist() if is_text else column.to_pylist()
+    return found
 
 
 def _python_row(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Row | BadRow:

@@ -11,7 +11,7 @@ from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.results.words import dollars, error_text
 from robin_cli.views.plan.asked import Asked
-from robin_cli.views.plan.calls import Calls, bought, calls_of, taken
+from robin_cli.views.plan.calls import Calls, calls_of
 from robin_cli.views.plan.page import (
     UNKNOWN,
     Columns,
@@ -68,10 +68,7 @@ class Plan:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """What each budget comes to, rising."""
-        found = [
-            {"budget": each, **taken(self.config, self.calls, self.spent(each)), **self.figures(each)}
-            for each in self.budgets
-        ]
+        found = [{"budget": each, **self.calls.taken(self.spent(each)), **self.figures(each)} for each in self.budgets]
         return [{**row, "known_then": self.goal.known_then(row, self.words)} for row in found]
 
     def spent(self, budget: int) -> int:
@@ -108,7 +105,7 @@ class Plan:
         """The plan as JSON values."""
         asked, calls, config, budget = self.asked, self.calls, self.config, self.asked.budget
         choice, spent = asked.choice(budget), self.spent(budget)
-        tokens, ends = calls.tokens(spent), bought(config, calls)
+        tokens, ends = calls.tokens(spent), calls.bought
         return {
             "pairs": len(self.space.pair_ids),
             "attributes": list(self.space.attributes),
@@ -212,7 +209,7 @@ class Plan:
 
     def _max_cost(self) -> list[str]:
         """Where ``--max-cost`` would end this run, and which of the budgets shown."""
-        limit, (least, most) = self.config.max_cost, bought(self.config, self.calls)
+        limit, (least, most) = self.config.max_cost, self.calls.bought
         if limit is None or least is None:
             return []
         if not most and most is not None:

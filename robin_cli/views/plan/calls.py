@@ -39,6 +39,7 @@ class Calls:
     """What one call takes, on average.
 
     Attributes:
+        config: the settings that they are made with.
         already: what the pilot took, of which the calls are part of every budget.
         prompt, completion: tokens; ``completion`` is None where no answer is known.
         cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
@@ -51,6 +52,7 @@ class Calls:
         source: where the tokens are from, in words.
     """
 
+    config: Settings
     already: Already
     prompt: float
     completion: float | None
@@ -72,13 +74,10 @@ class Calls:
 
     def dollars(self, budget: int) -> tuple[float | None, float | None]:
         """The least and the most that ``budget`` calls may cost; None, None without a price."""
-        ahead = budget - self.already.calls
-        low, high = (None if each is None else self.already.cost_usd + ahead * each for each in self._each)
+        low, high = (self._dollars(budget, each) for each in self._each)
         return low, high
 
-    def about(self, budget: int) -> float | None:
-        """Dollars of ``budget`` calls in one number; None without a price."""
-        each = self.usual if self.cost is None else self.cost
+    def _dollars(self, budget: int, each: float | None) -> float | None:
         return None if each is None else self.already.cost_usd + (budget - self.already.calls) * each
 
     def time(self, budget: int, *, assumed: bool = False) -> float | None:
@@ -86,14 +85,30 @@ class Calls:
         each = self.seconds_assumed if self.seconds is None and assumed else self.seconds
         return None if each is None else self.already.seconds + (budget - self.already.calls) * each
 
-    def bought(self, limit: float) -> tuple[int | None, int | None]:
-        """The least and the most calls that ``limit`` dollars pay for, as ``--max-cost`` counts; None for no end."""
+    @property
+    def bought(self) -> tuple[int | None, int | None]:
+        """The least and the most calls that ``--max-cost`` pays for; None for no end."""
+        if self.config.max_cost is None:
+            return None, None
         done = self.already.calls
-        left = limit - self.already.cost_usd - (self.reserve or 0.0)
+        left = self.config.max_cost - self.already.cost_usd - (self.reserve or 0.0)
         if left < 0:  # a call is made only if the most that it may cost is there
             return done, done
         least, most = (None if not each else done + math.floor(left / each) + 1 for each in self._each[::-1])
         return least, most
+
+    def taken(self, spent: int) -> dict[str, Any]:
+        """Money and time for so many calls, and whether ``--max-cost`` pays for them; None where that hangs on answers."""
+        (low, high), (least, most), config = self.dollars(spent), self.bought, self.config
+        is_within = None if config.max_cost is None else least is None or spent <= least or None
+        return {
+            "cost_usd_at_least": low,
+            "cost_usd_at_most": high,
+            "cost_usd_about": self._dollars(spent, self.usual if self.cost is None else self.cost),
+            "within_max_cost": False if most is not None and spent > most else is_within,
+            "seconds": None if config.in_rounds else self.time(spent),
+            "seconds_about": config.rounds * _WINDOW_S if config.in_rounds else self.time(spent, assumed=True),
+        }
 
     @property
     def _each(self) -> tuple[float | None, float | None]:
@@ -149,7 +164,9 @@ def calls_of(asked: Asked) -> Calls:
         cost = usual if least == most else None
     assumed = _SECONDS / (config.workers or _AT_A_TIME) / a_request
     reserve, price = _reserve(asked, prices), _in_words(config, prices)
-    return Calls(already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source)
+    return Calls(
+        config, already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source
+    )
 
 
 def _a_request(asked: Asked) -> float:
@@ -198,12 +215,12 @@ def _prices(config: Settings) -> list[Price | None]:
     return [prices_at(judge, config)[0] for judge in judges]
 
 
-def at_tier(calls: Calls, config: Settings, tier: str | None) -> Calls | None:
-    """The same calls paid at another service tier than ``config`` asks for; None where no price is known there.
+def at_tier(calls: Calls, tier: str | None) -> Calls | None:
+    """The same calls paid at another service tier than is asked for; None where no price is known there.
 
     What was measured of answers is taken to change as the list does.
     """
-    prices = _prices(config)
+    config, prices = calls.config, _prices(calls.config)
     if not all(price is not None and price.knows(tier) for price in prices):
         return None
     out = calls.completion or 0.0
@@ -257,35 +274,7 @@ _WAYS: dict[str | None, dict[str, Any]] = {
 """By the service tier at which they are paid, what is set for them."""
 
 
-def taken(config: Settings, calls: Calls, spent: int) -> dict[str, Any]:
-    """Money and time for so many calls."""
-    low, high = calls.dollars(spent)
-    return {
-        "cost_usd_at_least": low,
-        "cost_usd_at_most": high,
-        "cost_usd_about": calls.about(spent),
-        "within_max_cost": _within(spent, bought(config, calls), config),
-        "seconds": None if config.in_rounds else calls.time(spent),
-        "seconds_about": config.rounds * _WINDOW_S if config.in_rounds else calls.time(spent, assumed=True),
-    }
-
-
-def bought(config: Settings, calls: Calls) -> tuple[int | None, int | None]:
-    """The least and the most calls that ``--max-cost`` pays for."""
-    return (None, None) if config.max_cost is None else calls.bought(config.max_cost)
-
-
-def _within(budget: int, ends: tuple[int | None, int | None], config: Settings) -> bool | None:
-    """Whether ``--max-cost`` pays for ``budget`` calls; None where there is none, or where it depends on the answers."""
-    least, most = ends
-    if config.max_cost is None or least is None or budget <= least:
-        return None if config.max_cost is None else True
-    return None if most is None or budget <= most else False
-
-
-def ways_of(
-    config: Settings, calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]
-) -> list[dict[str, Any]]:
+def ways_of(calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]) -> list[dict[str, Any]]:
     """What ``budget`` calls take and reach by each way of which a price is known; nothing where that leaves no choice.
 
     Nor where the budget is of money, of which each way makes another number of calls, or goes out in files.
@@ -293,9 +282,10 @@ def ways_of(
     Args:
         reached: what they reach with these settings; ``rounds`` among it, where they are fewer than the settings say.
     """
+    config = calls.config
     if not config.model or config.budget_usd is not None or config.batch_files is not None:
         return []
-    found = {tier: paid for tier in _WAYS if (paid := at_tier(calls, config, tier)) is not None}
+    found = {tier: paid for tier in _WAYS if (paid := at_tier(calls, tier)) is not None}
     if len(found) < 2:
         return []
     rows = []

@@ -10,7 +10,7 @@ from robin_cli.goals.deciding import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.simulation.forecast import Expected, Needed, Outlook, calls_for, calls_to_the_end
+from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecasts import NOISE, Forecast, found, simulated
 from robin_cli.views.plan.page import Columns, Sheet, figure
@@ -43,11 +43,7 @@ class Decisions(Forecast):
     def spent(self, budget: int) -> int:
         """Return the calls that a run with ``budget`` makes on average, for it may end by itself."""
         expected = self.outlooks[0].expected.get(budget)
-        return budget if expected is None else max(self.asked.least, min(budget, round(expected.mean("calls"))))
-
-    def measured(self, expected: Expected | None) -> dict[str, Any]:
-        """Return the figures of the goal, and of how many decisions they are."""
-        return {**super().measured(expected), "decisions_simulated": None if expected is None else expected.decisions}
+        return budget if expected is None else max(self.asked.least, min(budget, round(expected.figure("calls_mean"))))
 
     def own_facts(self) -> dict[str, Any]:
         """Return what is to be decided, and when everything is, too."""
@@ -114,7 +110,7 @@ class Decisions(Forecast):
 
 def _calls_for_wrong(outlook: Outlook, wrong: float) -> Needed | None:
     """The calls for a share of wrong decisions; None where all is decided before it comes to so few."""
-    by_calls = {max(1, round(each.mean("calls"))): each for each in outlook.expected.values()}
+    by_calls = {max(1, round(each.figure("calls_mean"))): each for each in outlook.expected.values()}
     read_off = calls_for(wrong, dict(sorted(by_calls.items())), "wrong")
     ends = outlook.end is not None and outlook.end.relation == "about"
     return None if read_off.relation == "more than" and ends else read_off

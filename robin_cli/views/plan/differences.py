@@ -21,7 +21,7 @@ from robin_cli.simulation.rating_model import spread_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.base import Plan
-from robin_cli.views.plan.calls import Already, taken
+from robin_cli.views.plan.calls import Already
 from robin_cli.views.plan.page import UNKNOWN, Columns, Row, Sheet, money, time
 
 ALPHA, POWER = 0.05, 0.8
@@ -93,7 +93,7 @@ class Differences(Plan):
         if widest is not None and self.difference is not None:
             needed = prompts_for(self.difference, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
             spent = math.ceil(needed * self.a_prompt) * calls
-        costs, tokens = taken(self.config, alone, spent or 0), alone.tokens(spent or 0)
+        costs, tokens = alone.taken(spent or 0), alone.tokens(spent or 0)
         return {
             "calls_a_response": calls,
             "prompts": None if needed is None else int(needed),

@@ -28,7 +28,7 @@ from robin_cli.simulation.rating_model import draw_distributions
 from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.base import Plan
-from robin_cli.views.plan.calls import bought, ways_of
+from robin_cli.views.plan.calls import ways_of
 from robin_cli.views.plan.page import Sheet, figure, listed, ways_sheet
 
 _MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -53,7 +53,7 @@ class Forecast(Plan):
     @property
     def budgets(self) -> Sequence[int]:
         """Half the budget and more, and where ``--max-cost`` ends the run; at no fewer calls than were spent already."""
-        multiples, ends = self.all_budgets, bought(self.config, self.calls)
+        multiples, ends = self.all_budgets, self.calls.bought
         stops = {each for each in ends[:1] if each is not None and ends[0] == ends[1]}
         shown = {each for each in multiples if each >= _SHOWN_FROM * self.asked.budget}
         return sorted(shown | {each for each in stops if self.asked.least <= each <= max(multiples)})
@@ -227,7 +227,7 @@ class Scores(Forecast):
     @cached_property
     def ways(self) -> list[dict[str, Any]]:
         """What the budget comes to by each way to make the calls."""
-        return ways_of(self.config, self.calls, self.asked.budget, self._reached)
+        return ways_of(self.calls, self.asked.budget, self._reached)
 
     def _reached(self, config: Settings) -> dict[str, Any]:
         way, rounds, budget = replace(self.asked, config=config), config.rounds, self.asked.budget

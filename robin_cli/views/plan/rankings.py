@@ -138,7 +138,7 @@ class Rankings(Plan):
                 "told_by": scatter.comparisons,
             },
             "simulated_runs": RUNS,
-            "ways": ways_of(self.config, self.calls, self.asked.budget, lambda _: {}),
+            "ways": ways_of(self.calls, self.asked.budget, lambda _: {}),
         }
 
     def details(self) -> Sequence[Sheet | str]:

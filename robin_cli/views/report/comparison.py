@@ -29,7 +29,7 @@ from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import charts_of, headline_of
-from robin_cli.views.status import spent_of_budget, standing
+from robin_cli.views.status import Status, standing
 
 _BINS = 48
 _LETTERS = ("A", "B")
@@ -60,7 +60,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
         headline=[*headline_of(found), *(_pair_headline(a, rows, scales) if of_pairs else ())],
         warnings=[
-            *_unfinished([status.facts for status in each]),
+            *_unfinished(each),
             *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),
@@ -148,11 +148,11 @@ def _pair_headline(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> I
             yield f"Spearman ρ of A and B{about}", "–" if np.isnan(rho.value) else f"{rho.value:.2f}", note
 
 
-def _unfinished(facts: Sequence[dict[str, Any]]) -> list[str]:
+def _unfinished(each: Sequence[Status]) -> list[str]:
     return [
-        f"Run {letter} is {each['state']}: {' are '.join(spent_of_budget(each))}."
-        for letter, each in zip(_LETTERS, facts, strict=True)
-        if each["state"] != "finished"
+        f"Run {letter} is {status.facts['state']}: {' are '.join(status.spent)}."
+        for letter, status in zip(_LETTERS, each, strict=True)
+        if status.facts["state"] != "finished"
     ]
 
 

@@ -32,7 +32,7 @@ _LARGE = 0.25
 def _sections(found: Preferences, facts: Mapping[str, Any]) -> Sections:
     return Sections(
         title=_title(found.run, found),
-        headline=_headline(found.run, found, facts),
+        headline=_headline(found, facts),
         warnings=warnings_on(found.ranked),
         charts=list(_charts(found.run, found)),
         listing=_listing(found.run, found),
@@ -50,7 +50,7 @@ def _title(run: RunData, found: Preferences) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(run: RunData, found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
+def _headline(found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
     asked = found.compared
     best, certain = facts["best"], []
     if best is not None:
@@ -58,7 +58,7 @@ def _headline(run: RunData, found: Preferences, facts: Mapping[str, Any]) -> lis
     return [
         *certain,
         *leaders(found.ranked),
-        *_order_lines(run, found),
+        *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
         *spending(facts, "verdict"),
@@ -70,21 +70,18 @@ def _compared(asked: Compared) -> str:
     return f"asked in both orders{partly}"
 
 
-def _order_lines(run: RunData, found: Preferences) -> list[Tile]:
-    lines = []
-    for judge, each in zip(run.manifest.judges, found.order_effects, strict=True):
+def _order_lines(found: Preferences) -> Iterator[Tile]:
+    for judge, each in zip(found.run.manifest.judges, found.order_effects, strict=True):
         name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
         if not each.n:
-            lines.append((name, "–", "no comparison has verdicts in both orders"))
+            yield name, "–", "no comparison has verdicts in both orders"
             continue
         place = "the first place helps" if each.effect > 0 else "the second place helps"
         if each.ci_low <= 0 <= each.ci_high:
             place = "it cannot be told from 0"
-        between = 100 * (_EVEN + each.effect)
         interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        told = f"{place}; {interval}; on average the first is preferred in {between:.0f} %"
-        lines.append((name, f"{each.effect:+.3f}", told))
-    return lines
+        between = f"on average the first is preferred in {100 * (_EVEN + each.effect):.0f} %"
+        yield name, f"{each.effect:+.3f}", f"{place}; {interval}; {between}"
 
 
 def _tie_line(found: Preferences) -> list[Tile]:

@@ -11,7 +11,7 @@ from robin_cli.results import charts
 from robin_cli.results.charts import Chart, chart
 from robin_cli.results.words import dollars
 from robin_cli.views.report.page import Tile
-from robin_cli.views.status import spent_of_budget, tokens_of
+from robin_cli.views.spent import spent_of_budget, tokens_of
 
 
 def spending(facts: Mapping[str, Any], noun: str) -> list[Tile]:

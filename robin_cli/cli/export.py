@@ -1,0 +1,154 @@
+"""robin export: what a run says, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
+
+if TYPE_CHECKING:
+    from robin_cli.results.tables import Table
+    from robin_cli.settings.table import Settings
+
+
+class What(StrEnum):
+    """What ``robin export`` writes."""
+
+    SCORES = "scores"
+    JUDGE_SCORES = "judge-scores"
+    RANKING = "ranking"
+    JUDGMENTS = "judgments"
+    AGREEMENT = "agreement"
+    CALIBRATION = "calibration"
+    PREFERENCES = "preferences"
+    SUMMARY = "summary"
+    LABELS_WANTED = "labels-wanted"
+
+
+_FOR = {
+    "messages": {What.PREFERENCES},
+    "by": {What.SUMMARY, What.LABELS_WANTED},
+    "labels": {What.SUMMARY, What.LABELS_WANTED},
+    "threshold": {What.SUMMARY},
+    "n": {What.LABELS_WANTED},
+    "length-control": {What.RANKING},
+}
+"""What each option of ``robin export`` is for that is not for all."""
+
+_What = Annotated[
+    What,
+    typer.Option(
+        help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
+        "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
+        "means of the scores; pairs for people to label."
+    ),
+]
+_By = Annotated[
+    str | None,
+    typer.Option(
+        help="Summary: a mean for each value of this column of the data, as system. Labels wanted: whole prompts, for "
+        "differences between these.",
+        metavar="COLUMN",
+        show_default=False,
+    ),
+]
+_ToHub = Annotated[
+    str | None,
+    typer.Option(
+        "--to-hub",
+        metavar="OWNER/NAME",
+        help="Push the results to this data set of the Hugging Face hub, private if it is new, in place of writing a file.",
+    ),
+]
+
+app = typer.Typer()
+
+
+@app.command(
+    cls=opt.taking(lambda each: is_of_rows(each) or each.name in {"with_text", "wide"}),
+    epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
+)
+def export(
+    ctx: typer.Context,
+    run: opt.Run,
+    what: _What = What.SCORES,
+    length_control: Annotated[
+        bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
+    ] = False,
+    excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
+    messages: Annotated[
+        bool,
+        typer.Option("--messages", help="Preferences as conversations, for trainers of chat models: jsonl or parquet."),
+    ] = False,
+    by: _By = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Summary: also the share of scores at it or above.", metavar="T", show_default=False),
+    ] = None,
+    labels: opt.Labels = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Labels wanted: of how many pairs. (default: 50)", metavar="N", show_default=False),
+    ] = None,
+    to_hub: _ToHub = None,
+    public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
+) -> None:
+    """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    from robin_cli.model.errors import InputError
+    from robin_cli.runner.inputs import files_read_by
+    from robin_cli.views.messages import messages_for
+
+    given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
+    options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
+    options["length-control"] = length_control
+    for name, value in options.items():
+        if value is not None and value is not False and what not in _FOR[name]:
+            raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
+    notify = messages_for().note
+    push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
+    table = _table_of(run, what, given, options, notify)
+    if push is not None:
+        push(table)
+    else:
+        show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
+
+
+def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
+    """What is asked for, by the ``options`` that are for some of it."""
+    from robin_cli.goals.found import View
+    from robin_cli.goals.making import table_of
+
+    for_people, by_length = given.format == "table", options.pop("length-control")
+    view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
+    if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
+        view = replace(view, notify=notify)
+    table = table_of(run, what, view)
+    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
+        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
+    return table
+
+
+def _pushing(
+    given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
+) -> Callable[[Table], None] | None:
+    """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
+    from robin_cli.model.errors import InputError
+    from robin_cli.views.to_hub import check_hub, push
+
+    if name is None:
+        if public:
+            raise InputError("--public: is for --to-hub; name a data set, or leave it out")
+        return None
+    of_files = {"-o": given.output, "--format": given.format, "--excel": excel, "--raw": given.raw}
+    if flag := next((flag for flag, value in of_files.items() if value), None):
+        raise InputError(f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out")
+    check_hub(name)
+    return partial(push, name=name, config=what.value, public=public, notify=notify)

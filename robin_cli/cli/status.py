@@ -1,0 +1,53 @@
+"""robin status and runs: where runs stand."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robin_cli.cli import options as opt
+from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
+def status(
+    run: opt.Run,
+    labels: opt.Labels = None,
+    json: opt.Json = False,
+) -> None:
+    """Say where a run stands: budget, failures, and how far off a score may be."""
+    from rich.console import Console
+
+    from robin_cli.render.json import print_json
+    from robin_cli.render.terminal import print_facts
+    from robin_cli.views.status import status_of
+
+    found = status_of(run, labels=labels)
+    print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
+
+
+@app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")
+def runs(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
+) -> None:
+    """List the runs here, the oldest first, and where each stands."""
+    from robin_cli.render.json import print_json
+    from robin_cli.views.run_list import run_table, runs_in
+
+    given = settings_of_rows(ctx, by_flags_alone=True)
+    found = runs_in(folder)
+    for_people = given.format in {None, "table"} and given.output is None
+    if json:
+        print_json(*found)
+    elif found or not for_people:
+        top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
+        show([run_table(found)], given, say, for_people=for_people, top=top)
+    else:
+        typer.echo(f"no runs in {folder}; robin judge makes them", err=True)
