@@ -22,7 +22,6 @@ from robin_cli.runner.elsewhere import Reach, Target
 from robin_cli.runner.prices import prices_at
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import Settings
-from robin_cli.settings.trust import AT_ENDPOINTS
 
 AUTO_CEILING = 256
 AUTO_CEILING_OF_WORKERS = 2048
@@ -87,7 +86,7 @@ def _endpoints(
             meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
             asked: Judge = OpenAIJudge(endpoint, meter=meter, notify=notify)
         else:
-            target = Target(AT_ENDPOINTS, endpoint, price, settings.tier, settings.tier_fallback)
+            target = Target(settings.judge, endpoint, price, settings.tier, settings.tier_fallback)
             asked = reach(target, key, limiter)
         reached.append((base_url, _retrying(asked, limiter, notices, settings, max_retries, no_room_s)))
     if not several:
