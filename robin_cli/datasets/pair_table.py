@@ -293,8 +293,13 @@ class GrowingTable:
             arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
         names = dict.fromkeys(name for pair in pairs for name in pair.columns)
         columns = {name: _column([pair.columns.get(name) for pair in pairs]) for name in names}
-        self._pairs.add(pa.record_batch(arrays))
-        self._further.add(pa.record_batch(columns or {_NOTHING: pa.nulls(len(pairs))}))
+        self.extend_columns(arrays, columns)
+
+    def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+        """Add pairs by their columns: those of :class:`PairTable`, and their further ones."""
+        self._pairs.add(pa.record_batch(dict(pairs)))
+        there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
+        self._further.add(pa.record_batch(dict(there)))
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """All of them; ``without`` the further columns of these names."""

@@ -13,12 +13,10 @@ import numpy as np
 from robin_cli.files.remote import scheme_of
 from robin_cli.goals.making import goal_of
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import chosen
+from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.merge import Merged, merge
-from robin_cli.storage.pair_files import StoredPairs
-from robin_cli.storage.reader import inquiry_of
 from robin_cli.storage.shards import Shard, scheduler_asked
 
 
@@ -44,11 +42,9 @@ def _expanded(name: str | Path) -> list[Path]:
     return found
 
 
-def _completed(
-    shards: Sequence[Shard], manifest: Manifest, space: ArmSpace, pairs: StoredPairs, notes: list[str]
-) -> Manifest:
+def _completed(shards: Sequence[Shard], manifest: Manifest, inquiry: Inquiry, notes: list[str]) -> Manifest:
     """The manifest of all ``shards`` together, with what their goal records of the data and the scheduler that fits all."""
-    goal = goal_of(inquiry_of(manifest, space, pairs))
+    goal = goal_of(inquiry)
     manifest = manifest.with_data(**goal.data)
     if said := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
         notes.append(said)

@@ -8,9 +8,11 @@ from io import SEEK_END
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
 from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED, check_unpacked
@@ -83,6 +85,17 @@ class StoredPairs(PairTable):
         if name == OTHER_COLUMN and name not in self.has:
             raise StorageError(f"{self.run / PAIRS}: has no responses to compare with; restore it from a copy")
         return _texts([self.run], name)
+
+    def at(self, places: NDArray[np.integer[Any]]) -> PairTable:
+        """The pairs at these places of the data, which rise, with their texts and without further columns."""
+        spool, start = Spool(), 0
+        for batch in read_pair_batches(self.run):
+            mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
+            start += len(batch)
+            if len(mine):
+                spool.add(batch.take(pa.array(mine)))
+        give_back()
+        return PairTable(lambda: spool)
 
     @property
     def systems(self) -> list[Value | None]:

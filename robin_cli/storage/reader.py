@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from robin_cli.datasets.pair_table import REFERENCE, PairTable
+from robin_cli.datasets.pair_table import OPTIONAL_TEXTS, PairTable
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import (
@@ -21,8 +19,6 @@ from robin_cli.model.errors import (
 )
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import (
-    GROUP_COLUMN,
-    OTHER_COLUMN,
     as_text,
 )
 from robin_cli.model.space import ArmSpace
@@ -36,7 +32,6 @@ from robin_cli.storage.pair_files import (
     read_column_names,
     read_columns,
     read_numbers,
-    read_pair_batches,
     read_pair_ids,
     read_table_of_pairs,
 )
@@ -91,19 +86,6 @@ class RunData:
     def matches(self) -> Matches:
         """What the comparisons of a pairwise run are of. StorageError where they cannot be read."""
         return self.inquiry.matches
-
-    def pairs_at(self, places: NDArray[np.integer[Any]]) -> PairTable:
-        """The pairs at these places of the data, which rise, with their texts and without further columns."""
-
-        def chosen() -> Iterator[pa.RecordBatch]:
-            start = 0
-            for batch in read_pair_batches(self.path):
-                mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
-                start += len(batch)
-                if len(mine):
-                    yield batch.take(pa.array(mine))
-
-        return PairTable.spooled(chosen())
 
     @cached_property
     def prompts(self) -> IntArray:
@@ -164,7 +146,7 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         StorageError: its files are damaged, or not of one run.
     """
     manifest = read_manifest(path)
-    texts = {"prompt", "response", REFERENCE, GROUP_COLUMN, OTHER_COLUMN}
+    texts = {"prompt", "response", *OPTIONAL_TEXTS}
     table = read_table_of_pairs(path, lambda name: name not in texts)
     human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
     space = space_of(manifest, Texts(table["pair_id"]))

@@ -26,10 +26,13 @@ from robin_cli.model.records import UNPARSED_REASONS, Judgment
 from robin_cli.storage.journal import read_row
 from robin_cli.storage.layout import REJECTED, RESCUED
 from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import FIELDS, JudgmentKey, judgments_table, key_of
 
-KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at")
+Rescued = tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]
+"""Answers that join a run, and lines that cannot, each with its place and the reason."""
+
+_KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at")
 """The columns of judgments by which answers are known again."""
 
 _MOST_BYTES = 2**30
@@ -71,9 +74,13 @@ def find_rescued(run: Path) -> list[tuple[str, bytes]]:
         raise StorageError(f"{path}: cannot be read ({error.strerror}); move it out of the run") from error
 
 
-def checked(
-    lines: Iterable[tuple[str, bytes]], run: RunData
-) -> tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]:
+def rescued(run: Path) -> Rescued:
+    """Return the rescued answers of ``run`` that join it, and the lines that cannot. StorageError for what cannot be read."""
+    lines = find_rescued(run)
+    return checked(lines, read_run(run, _KNOWN_BY)) if lines else ([], [])
+
+
+def checked(lines: Iterable[tuple[str, bytes]], run: RunData) -> Rescued:
     """Divide ``lines`` into answers that join ``run`` and those that cannot, each of these with the reason.
 
     One that the run has already is in neither.
@@ -162,7 +169,7 @@ def _known(run: RunData) -> dict[JudgmentKey, tuple[Any, int]]:
     """The run's answers by their keys: the request that each came of, and when."""
     rows = run.judgments
     received = rows["received_at"].cast("int64").to_pylist()
-    table = rows.select([name for name in KNOWN_BY if name != "received_at"]).to_pylist()
+    table = rows.select([name for name in _KNOWN_BY if name != "received_at"]).to_pylist()
     return {key_of(row, run.manifest.judges): (row["request_id"], at) for row, at in zip(table, received, strict=True)}
 
 

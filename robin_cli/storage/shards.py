@@ -12,14 +12,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from robin_cli.datasets.texts import Texts
 from robin_cli.model.errors import InputError, RunError, StorageError, shown, typed
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, number_of
+from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.layout import PAIRS, VARIANCES
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import FILE, Manifest, identity, read_manifest
 from robin_cli.storage.pair_files import read_column_names, read_pair_batches, read_pair_names
+from robin_cli.storage.reader import space_of
 
 _SHOWN = 60
 _NAMED = 4
@@ -44,6 +47,11 @@ class Shard:
         if twice := _twice(ids):
             raise StorageError(f"{self.path / PAIRS}: {shown(twice[0])} stands there twice; restore it from a copy")
         return ids
+
+    @cached_property
+    def space(self) -> ArmSpace:
+        """Its arms."""
+        return space_of(self.manifest, Texts(self.pair_ids))
 
     @cached_property
     def names(self) -> Sequence[str]:

@@ -13,53 +13,47 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from robin_cli.datasets.pair_table import PairTable
-from robin_cli.datasets.parquet_tables import read_table, written_table
-from robin_cli.files.local import is_temporary, others_may_write, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, RunError, StorageError, typed, writing
+from robin_cli.model.errors import RunError, StorageError, typed, writing
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
+from robin_cli.storage.files_of_run import (
+    exposure_of,
+    foreign_in,
+    read_variances,
+    remove_remains,
+    write_data,
+    write_segment,
+)
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
     BATCHES,
     COLUMNS,
     JOURNAL,
-    LOCK,
     MANIFEST,
-    PAIRS,
     REJECTED,
     RESCUED,
     SEGMENTS,
     STATE,
     VARIANCES,
     segment_count,
-    segment_path,
 )
 from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.pair_files import (
-    GROUP_BYTES,
     StoredPairs,
-    write_columns,
-    write_pairs,
-    write_table,
 )
-from robin_cli.storage.reader import inquiry_of, read_run, space_of
-from robin_cli.storage.rescue import KNOWN_BY, checked, find_rescued, rescue, set_aside
-from robin_cli.storage.schema import FIELDS, JUDGMENTS, NUMBER, judgments_table
+from robin_cli.storage.reader import inquiry_of, space_of
+from robin_cli.storage.rescue import rescue, rescued, set_aside
+from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
 
@@ -68,9 +62,6 @@ SEGMENT_CHARACTERS = 32 * 1024 * 1024
 """Of answers, that make a segment before there are as many rows: they are held in memory until then."""
 STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
-_OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
-_WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, COLUMNS, MANIFEST})
-_LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  # temporary files of robin 0.1.0
 
 
 class RunStore:
@@ -82,7 +73,7 @@ class RunStore:
 
     def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
         self.path = path
-        self.notes = _exposure(path)
+        self.notes = exposure_of(path)
         self.manifest = manifest
         self._lock = lock
         self._made_of = pairs  # of a run just made: a million are not read back from the disk
@@ -108,19 +99,16 @@ class RunStore:
 
     def _take_in_rescued(self) -> None:
         """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
-        lines = find_rescued(self.path)
-        if not lines:
-            return
-        new, rejected = checked(lines, read_run(self.path, KNOWN_BY))
-        self._journal.write(new)
-        self._journal.sync()
-        self._rows.extend(new)
-        self._synced, self._synced_end = len(self._rows), self._journal.end
+        new, rejected = rescued(self.path)
         if rejected:
             set_aside(self.path, rejected)
             place, _, why = rejected[0]
             self.notes.append(f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
         if new:
+            self._journal.write(new)
+            self._journal.sync()
+            self._rows.extend(new)
+            self._synced, self._synced_end = len(self._rows), self._journal.end
             self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
             self.notes.append(f"{_answers(len(new))} taken back from {self.path / RESCUED}")
         with suppress(OSError):  # one that stays does no harm: each answer joins once
@@ -149,9 +137,7 @@ class RunStore:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = sorted(
-                each.name for each in path.iterdir() if each.name not in _OURS and not _is_leftover(each.name)
-            )
+            foreign = foreign_in(path)
         except OSError as error:
             raise RunError(
                 f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
@@ -161,13 +147,9 @@ class RunStore:
         lock = RunLock(path)
         try:
             with writing(path):
-                _remove_leftovers(path)
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+                remove_remains(path)
                 table = PairTable.of(pairs)
-                write_pairs(table, path / PAIRS)
-                write_columns(table, path / COLUMNS)
-                if variances is not None:
-                    write_table(pa.table({"variance": variances}), path / VARIANCES)
+                write_data(path, table, variances)
                 manifest = manifest.with_data(run_id=new_run_id())
                 store = cls(path, manifest, lock, table)
                 if session is None:
@@ -190,7 +172,7 @@ class RunStore:
         manifest = read_manifest(path)
         lock = RunLock(path)
         try:
-            _remove_leftovers(path)
+            remove_remains(path)
             store = cls(path, read_manifest(path), lock)
             try:
                 (path / SEGMENTS).mkdir(
@@ -213,15 +195,7 @@ class RunStore:
     @property
     def variances(self) -> FloatArray | None:
         """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
-        path = self.path / VARIANCES
-        try:
-            with reading(path) as file:
-                variances: FloatArray = read_table(file, str(path), ["variance"])["variance"].to_numpy()
-        except FileNotFoundError:
-            return None
-        except (OSError, InputError, KeyError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: cannot be read ({error}); restore it from a copy") from error
-        return variances
+        return read_variances(self.path, len(self.space))
 
     @cached_property
     def pairs(self) -> PairTable:
@@ -395,40 +369,8 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
     return StorageError(f"{error}. What came since is safe in {place}: move it to {run / RESCUED} before that")
 
 
-def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
-    """Write segment ``number`` of ``run``, which says in itself that it is that one; in row groups of a bounded size."""
-    table = judgments.replace_schema_metadata({NUMBER: b"%d" % number})
-    lengths = sum(pc.binary_length(table[name]).to_numpy().astype(np.int64) for name in ("text", "feedback"))
-    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // GROUP_BYTES)) + 1
-    with whole_file(segment_path(run, number)) as file, written_table(file, table.schema) as writer:
-        for start, end in pairwise([0, *ends.tolist(), len(table)]):
-            writer.write_table(table.slice(start, end - start))
-
-
 def _answers(count: int) -> str:
     return f"{count:,} rescued answer{'s' * (count != 1)}"
-
-
-def _is_leftover(name: str) -> bool:
-    """Whether a file of this name in a run's folder is what a killed robin was writing."""
-    return is_temporary(name) or name in _LEFT_BY_OTHERS
-
-
-def _remove_leftovers(run: Path) -> None:
-    """Remove what killed processes left; those that write to a run have its lock, and it is ours."""
-    remove_leftovers(run, of=lambda name: name in _WRITTEN_HERE)
-    remove_leftovers(run / SEGMENTS, of=lambda name: name.endswith(".parquet"))
-    for path in (*(run / name for name in _LEFT_BY_OTHERS), *(run / SEGMENTS).glob("*.parquet.tmp")):
-        with suppress(OSError):
-            path.unlink()
-
-
-def _exposure(run: Path) -> list[str]:
-    folders = [folder for folder in (run, run / SEGMENTS) if folder.exists() and others_may_write(folder)]
-    return [
-        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {typed(folder)} keeps it to you"
-        for folder in folders[:1]
-    ]
 
 
 assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

@@ -26,6 +26,7 @@ from robin_cli.runner.merging import merge_runs
 from robin_cli.storage import rescue
 from robin_cli.storage.batches import Calls, Ledger, Submission
 from robin_cli.storage.journal import lines_of
+from robin_cli.storage.layout import segment_count
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import read_column_names, read_columns
@@ -113,7 +114,7 @@ def test_is_a_run_as_any_other_with_the_budget_of_all(tmp_path: Path) -> None:
     assert len({manifest.run_id for manifest in (found, *each)}) == 3
     snapshot = read_snapshot(run, read_run(run).space, found.run_id)
     assert snapshot is not None
-    assert snapshot[1] == 4  # no segment is read again when it goes on
+    assert snapshot[1] == segment_count(run) > 0  # no segment is read again when it goes on
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "new"]
     assert sorted(path.name for path in run.parent.iterdir()) == ["all"]
     assert {path: path.read_bytes() for path in before} == before  # the shards stay as they were

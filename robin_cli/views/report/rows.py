@@ -170,7 +170,7 @@ def _cut(text: str, longest: int | None) -> str:
 def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
     """Return of each row its ``pair``'s place among the texts, and these."""
     pairs, place = np.unique(pair, return_inverse=True)
-    return place, _texts([run], run.pairs_at(pairs).__getitem__, [[[each]] for each in pairs.tolist()])
+    return place, _texts([run], run.pairs.at(pairs).__getitem__, [[[each]] for each in pairs.tolist()])
 
 
 def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
@@ -179,7 +179,7 @@ def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, T
     at_a, at_b = shared_pairs(a, b)
     others = at_b[np.searchsorted(at_a, pairs)].tolist()
     places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
-    return place, _texts([a, b], a.pairs_at(pairs).__getitem__, places)
+    return place, _texts([a, b], a.pairs.at(pairs).__getitem__, places)
 
 
 def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
