@@ -275,7 +275,6 @@ STILL_IMPORTS: dict[str, int] = {
     "runner/connection.py": 16,
     "runner/opening.py": 23,
     "runner/session.py": 20,
-    "storage/store.py": 20,
 }
 
 

@@ -205,6 +205,12 @@ class Manifest:
             tidied=False,
         )
 
+    def says(self, session: Mapping[str, Any]) -> bool:
+        """Whether the last session had the settings of ``session``, as far as the next one would take them over."""
+        last = self.last_session
+        kept = {name: value for name, value in session.items() if TABLE[name].kept}
+        return bool(self.sessions) and all(last.get(name, TABLE[name].default) == each for name, each in kept.items())
+
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
         with writing(run / FILE), whole_file(run / FILE) as file:
