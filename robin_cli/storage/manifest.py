@@ -321,10 +321,6 @@ def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any
         raise ValueError("prompt: its rubrics are not those of the attributes")
 
 
-class _Exact(Struct, forbid_unknown_fields=True):
-    """An object of no other fields than these."""
-
-
 class _Data(TypedDict):
     source: str
     sha256: str
@@ -359,7 +355,7 @@ class _Session(TypedDict):
     budget_usd_reached: NotRequired[float]
 
 
-class Content(_Exact):
+class Content(Struct, forbid_unknown_fields=True):
     """What stands in manifest.json, which may be another's, and must not surprise what reads it. The table checks settings."""
 
     settings: dict[str, Any]

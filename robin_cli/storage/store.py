@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -133,8 +133,9 @@ class RunStore(StoredRun):
             ) from error
         if foreign:
             raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
-        lock = RunLock(path)
-        try:
+        with ExitStack() as undone:
+            lock = RunLock(path)
+            undone.callback(lock.release)
             with writing(path):
                 remove_remains(path)
                 table = PairTable.of(pairs)
@@ -145,9 +146,7 @@ class RunStore(StoredRun):
                     manifest.write(path)
                 else:
                     store.announce(session)
-        except BaseException:
-            lock.release()
-            raise
+            undone.pop_all()
         return store
 
     @classmethod
@@ -158,27 +157,19 @@ class RunStore(StoredRun):
             RunError: no run there, made by a newer robin, or another robin is at work in it.
             StorageError: its files are damaged.
         """
-        manifest = read_manifest(path)
-        lock = RunLock(path)
-        try:
-            remove_remains(path)
-            store = cls(path, read_manifest(path), lock)
-            try:
-                (path / SEGMENTS).mkdir(
-                    mode=0o700, exist_ok=True
-                )  # an empty folder gets lost where runs are copied by git
+        read_manifest(path)  # which says what a folder is that is no run
+        with ExitStack() as undone:
+            lock = RunLock(path)
+            undone.callback(lock.release)
+            with writing(path):
+                remove_remains(path)
+                store = cls(path, read_manifest(path), lock)
+                undone.callback(store._journal.close)
+                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)  # git copies no empty folder
                 if not store.manifest.run_id:  # of robin 0.1.0
                     store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()
-            except BaseException:
-                store._journal.close()
-                raise
-        except OSError as error:
-            lock.release()
-            raise StorageError(f"{path}: cannot be written to ({error.strerror}); run {manifest.created_at}") from error
-        except BaseException:
-            lock.release()
-            raise
+            undone.pop_all()
         return store
 
     @property
