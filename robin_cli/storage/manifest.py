@@ -16,9 +16,9 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
-from robin_cli.model.decision import BEST, Decision, decision_of
+from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
-from robin_cli.model.records import COMPARE, Scale, shared_scale
+from robin_cli.model.records import Scale, shared_scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
@@ -162,11 +162,6 @@ class Manifest:
         )
 
     @property
-    def compares(self) -> bool:
-        """Whether systems are to be compared: not all pairs need be asked about then."""
-        return bool(self.settings.get("objective") == COMPARE)
-
-    @property
     def is_pairwise(self) -> bool:
         """Whether pairs of responses are compared, and none is rated by itself."""
         return bool(self.settings.get("pairwise"))
@@ -181,11 +176,6 @@ class Manifest:
         """By what the better of two responses is told in a pairwise run: a rubric's attribute, or none."""
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
-
-    @property
-    def wants_best(self) -> bool:
-        """Whether the best of each group, or of each prompt, is looked for."""
-        return self.settings.get("decide") == BEST
 
     @property
     def own_settings(self) -> dict[str, Any]:
