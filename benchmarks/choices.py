@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
@@ -67,13 +67,13 @@ def systems_for(count: int) -> Systems:
     return systems_of(space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None)
 
 
-def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
+def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts[Decided]:
     """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
     counts = LevelCounts(task.space)
     ((_, _, by_level),) = counts.by_scale()
     by_level[:, -1] = arms.totals / 4
     by_level[:, 0] = arms.counts - by_level[:, -1]
-    return RunVerdicts(task, counts)
+    return RunVerdicts(Evidence(task), counts)
 
 
 def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:

@@ -199,7 +199,7 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
         naming |= {place for node in nodes(file) if isinstance(node, ast.Name) and node.id == "WritableArms"}
         asking |= {place for node in nodes(file) if isinstance(node, ast.Attribute) and node.attr == "writable"}
     assert {place for place in naming if not place.startswith("planning/")} == {"model/arms.py", "storage/fold.py"}
-    assert asking == {"storage/fold.py", "storage/snapshot.py", "runner/session.py"}
+    assert asking == {"storage/fold.py", "storage/snapshot.py", "runner/scheduling.py"}
     arms = WritableArms(2).read_only()
     for name in Arms.__slots__:
         with pytest.raises(TypeError):
@@ -255,10 +255,7 @@ def conditions(node: ast.AST) -> list[ast.expr]:
 
 
 # To be taken away: how often a file still asks what kind of run there is. Goals and questions know; a policy is for one goal.
-STILL_ASKS: dict[str, int] = {
-    "runner/opening.py": 1,
-    "runner/resuming.py": 1,
-}
+STILL_ASKS: dict[str, int] = {}
 
 
 def test_asks_for_the_kind_of_a_run_in_goals_and_questions_alone() -> None:
@@ -271,11 +268,7 @@ def test_asks_for_the_kind_of_a_run_in_goals_and_questions_alone() -> None:
 
 
 MOST_IMPORTS = 15
-STILL_IMPORTS: dict[str, int] = {
-    "runner/connection.py": 16,
-    "runner/opening.py": 23,
-    "runner/session.py": 20,
-}
+STILL_IMPORTS: dict[str, int] = {}
 
 
 def test_imports_few_modules_of_ours_anywhere() -> None:
@@ -288,9 +281,7 @@ def test_imports_few_modules_of_ours_anywhere() -> None:
 
 
 LONGEST = 60
-STILL_LONG: dict[str, int] = {
-    "planning/planner.py: __init__": 63,
-}
+STILL_LONG: dict[str, int] = {}
 
 
 def test_has_no_long_function() -> None:

@@ -1,8 +1,11 @@
-"""A new setting is one entry in one file, and a new policy is one file: all the rest follows from it."""
+"""A new setting is one entry in one file, a new policy and a new goal are one file each: all the rest follows from it."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +20,7 @@ from tests.many_starts import starts
 
 AFTER = "    seed: int | None = _ask("
 ENTRY = '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
+ENTRY += '    above: float | None = _ask("Say how many scores are above it.")\n'
 PYTHON = """import sys, robin_cli
 given = dict(attribute="helpfulness", base_url=sys.argv[1], model=sys.argv[2], budget=9, quiet=True)
 robin_cli.judge("p.jsonl", run="r", patience=4, **given)
@@ -44,6 +48,45 @@ class Greedy(Estimating):
         return empirical_variance(n, total, total_sq)
 """
 
+GOAL = """from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+import numpy as np
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.rating import Rating
+from robin_cli.model.space import ArmSpace
+from robin_cli.questions.inquiry import Inquiry
+from robin_cli.storage.reader import RunData
+
+@dataclass(frozen=True)
+class Share(Rating):
+    space: ArmSpace
+    above: float
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        above = source.own.get("above")
+        return None if above is None else cls(source.space, above)
+
+    def found(self, run: RunData) -> Rated:
+        return Shares(run, self)
+
+    def headline(self, read: Callable[[], RunData]) -> list[str]:
+        return [f"above: {self.found(read()).facts()['share_above']:.2f}"]
+
+    def loss(self, found: Any, truth: Any) -> dict[str, Any]:
+        own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
+        return {**super().loss(found, truth), "share": np.abs(own[0] - own[1])}
+
+class Shares(Rated):
+    def facts(self, given: Any = None) -> dict[str, Any]:
+        above = self.scores.numbers("score") > self.goal.above
+        return {**super().facts(given), "share_above": float(above.mean())}
+
+    def lines(self, facts: Mapping[str, Any]) -> dict[str, str]:
+        return {**super().lines(facts), "above": f"{100 * facts['share_above']:.0f} %"}
+"""
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -57,12 +100,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert text.count(AFTER) == 1
     table.write_text(text.replace(AFTER, ENTRY + AFTER), encoding="utf-8")
     (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(POLICY, encoding="utf-8")
+    (folder / "robin_cli" / "goals" / "own" / "share.py").write_text(GOAL, encoding="utf-8")
     return folder
 
 
-def test_a_new_policy_is_one_file_and_a_new_setting_one_entry(source: Path, tmp_path: Path, replay_url: str) -> None:
+def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_entry(
+    source: Path, tmp_path: Path, replay_url: str
+) -> None:
     with starts(source, path=source) as changed:
-        for check in (check_policy, check_setting):
+        for check in (check_policy, check_goal, check_setting):
             folder = tmp_path / check.__name__
             folder.mkdir()
             check(partial(changed.robin, cwd=folder), folder, replay_url)
@@ -85,6 +131,28 @@ def check_policy(robin: Robin, folder: Path, url: str) -> None:
     assert "very-greedy" in simulated.stdout, simulated.stderr
     named = robin(*asked[:-3], "very_greedy", "--run", "s")
     assert 'uniform, very-greedy; did you mean "very-greedy"?' in named.stderr
+
+
+def check_goal(robin: Robin, folder: Path, url: str) -> None:
+    """The share of scores above a number: one file, and the setting that names the number."""
+    asked = judging(url, write_pairs(folder / "p.jsonl", 6), 30, "--above", "1.5")
+    planned = robin("plan", *asked[1:])
+    assert planned.returncode == 0, planned.stderr
+    done = robin(*asked, "--run", "r")
+    assert done.returncode == 0, done.stderr
+    status, facts = robin("status", "r").stdout, json.loads(robin("status", "r", "--json").stdout)
+    assert f"above: {facts['share_above']:.2f}" in done.stderr
+    assert re.search(rf"above +{100 * facts['share_above']:.0f} %", status)
+    scores = [float(row["score"]) for row in csv.DictReader(io.StringIO(robin("export", "r").stdout))]
+    assert facts["share_above"] == sum(score > 1.5 for score in scores) / len(scores)
+    summary = robin("export", "r", "--what", "summary", "--threshold", "1.5")
+    assert summary.returncode == 0, summary.stderr
+    assert "rates responses one by one" in robin("export", "r", "--what", "ranking").stderr
+    assert robin("report", "r").returncode == 0
+    simulated = robin("simulate", "r", "--budget", "24", "--runs", "2")
+    assert simulated.returncode == 0, simulated.stderr
+    resumed = robin("resume", "r", "--budget", "40")
+    assert "above: " in resumed.stderr, resumed.stderr
 
 
 def check_setting(robin: Robin, folder: Path, url: str) -> None:

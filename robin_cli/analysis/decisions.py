@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,33 +40,38 @@ _MANY = 64.0
 Sums = tuple[IntArray | FloatArray, FloatArray, FloatArray]
 """Ratings of each arm, their sum and that of their squares, shape (runs, K) each."""
 
+Outcome = TypeVar("Outcome")
+"""What a run comes to, of one kind of decisions."""
+
 CountsAt = Callable[[IntArray, IntArray], FloatArray]
 """How often some arms of some runs got each level, shape (N, levels), given both as numbers, shape (N,); all on one scale."""
 
 
-class Evidence:
+class Certainty(ABC, Generic[Outcome]):
     """How sure it is of each decision of one run, or of several runs side by side, brought up to date contest by contest.
 
     Attributes:
+        error_rate: δ: at most this share of what is certified is wrong, on average.
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
             certifies nothing, may be too large.
-        side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
-        other: the same for the other side of thresholds; both may be sure of a mean within the margin. Shape as ``log``.
         stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
+        contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
+        members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
+        free: arms on which no decision hangs.
     """
 
-    def __init__(self, task: Task, runs: int = 1) -> None:
-        self.task = task
-        self.log = np.full((runs, task.decisions), -np.inf)
-        self.side = np.zeros((runs, task.decisions), dtype=np.int16)
-        self.other = np.full((runs, task.decisions), -np.inf)
-        self.stuck = np.zeros((runs, task.decisions), dtype=np.bool_)
-        self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
+    free: IntArray = np.empty(0, dtype=np.int64)
+
+    def __init__(self, error_rate: float, contest: Coordinates | IntArray, members: IntArray, runs: int = 1) -> None:
+        self.error_rate = error_rate
+        self.contest, self.members = contest, members
+        self.log = np.full((runs, len(members)), -np.inf)
+        self.stuck = np.zeros((runs, len(members)), dtype=np.bool_)
 
     @property
     def needed(self) -> float:
         """ln 1/δ, without which nothing is certified."""
-        return -math.log(self.task.decision.error_rate)
+        return -math.log(self.error_rate)
 
     @property
     def needed_by_all(self) -> FloatArray:
@@ -73,6 +79,7 @@ class Evidence:
         count = max(1, self.log.shape[1])
         return np.asarray(self.needed + np.log(count / np.maximum(count - self.stuck.sum(axis=1, keepdims=True), 1)))
 
+    @abstractmethod
     def update(
         self,
         run: IntArray,
@@ -87,6 +94,42 @@ class Evidence:
             sums: of all ratings.
             given_up: arms that are asked no more because they cannot be rated, shape (runs, K); None where there are none.
         """
+
+    @abstractmethod
+    def outcome(self, arms: Arms, counts: LevelCounts) -> Outcome:
+        """Return what all ratings of one run come to."""
+
+
+class Evidence(Certainty["Decided"]):
+    """How sure it is of each decision of a task.
+
+    Attributes:
+        side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
+        other: the same for the other side of thresholds; both may be sure of a mean within the margin. Shape as ``log``.
+    """
+
+    def __init__(self, task: Task, runs: int = 1) -> None:
+        self.task = task
+        if task.group is None:
+            members = task.space.by_pair(np.arange(len(task.space)))
+        else:
+            members = task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
+            alone = task.contests[task.decisions :]  # of one response: there is nothing to choose
+            self.free = alone[alone >= 0]
+        super().__init__(task.decision.error_rate, contest_of(task), members, runs)
+        self.side = np.zeros((runs, task.decisions), dtype=np.int16)
+        self.other = np.full((runs, task.decisions), -np.inf)
+        self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
+
+    def update(
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Look at some contests of some runs."""
         if not len(contest):
             return
         if given_up is None:
@@ -99,6 +142,11 @@ class Evidence:
             error = moderated(self.task.space, *sums).error_variance
             for part in parts:
                 self._update_best(run[part], contest[part], counts_at, sums, error, given_up)
+
+    def outcome(self, arms: Arms, counts: LevelCounts) -> Decided:
+        """Return what all ratings of one run come to."""
+        means = self.task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
+        return decide(self.task, means, counts, arms)
 
     def _update_pairs(
         self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
@@ -240,7 +288,7 @@ class Evidence:
         return found
 
 
-class RunVerdicts:
+class RunVerdicts(Generic[Outcome]):
     """The decisions of a run under way, as :class:`~robin_cli.planning.stopping.Verdicts` has them.
 
     Attributes:
@@ -249,19 +297,17 @@ class RunVerdicts:
         all_decided: every decision holds, all of them at once.
     """
 
-    def __init__(self, task: Task, counts: LevelCounts) -> None:
-        self.evidence = Evidence(task)
-        self.settled = settled_arms(self.evidence, np.zeros((1, len(task.space)), dtype=np.bool_))[0]
+    def __init__(self, evidence: Certainty[Outcome], counts: LevelCounts) -> None:
+        self.evidence = evidence
+        self.settled = settled_arms(evidence, np.zeros((1, len(evidence.contest)), dtype=np.bool_))[0]
         self.all_decided = False
-        self._task = task
         self._counts = counts
-        self._changed = np.ones(len(task.contests), dtype=np.bool_)
-        self._contest = contest_of(task)
+        self._changed = np.ones(int(evidence.contest.max(initial=-1)) + 1, dtype=np.bool_)
 
     def add(self, arm: int, ratings: Iterable[float]) -> None:
         """Take further ratings of ``arm``."""
         self._counts.add(arm, ratings)
-        self._changed[self._contest[arm]] = True
+        self._changed[self.evidence.contest[arm]] = True
 
     def look(self, arms: Arms) -> IntArray:
         """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
@@ -277,10 +323,9 @@ class RunVerdicts:
         self.settled = settled_arms(self.evidence, before[None, :])[0]
         return np.flatnonzero(self.settled != before)
 
-    def decided(self, arms: Arms) -> Decided:
+    def decided(self, arms: Arms) -> Outcome:
         """What the ratings so far come to."""
-        means = self._task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
-        return decide(self._task, means, self._counts, arms)
+        return self.evidence.outcome(arms, self._counts)
 
 
 def contest_of(task: Task) -> Coordinates:
@@ -292,15 +337,13 @@ def contest_of(task: Task) -> Coordinates:
     return found
 
 
-def all_decided(evidence: Evidence) -> NDArray[np.bool_]:
+def all_decided(evidence: Certainty[Any]) -> NDArray[np.bool_]:
     """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
     return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.stuck).all(axis=1))
 
 
-def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def settled_arms(evidence: Certainty[Any], before: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The arms on which no open decision hangs; one that was settled is opened again below 1/δ.
-
-    Those of groups of one response are settled from the beginning: there is nothing to choose.
 
     Args:
         before: those that were settled, shape (runs, K).
@@ -308,19 +351,13 @@ def settled_arms(evidence: Evidence, before: NDArray[np.bool_]) -> NDArray[np.bo
     Returns:
         Shape (runs, K).
     """
-    task = evidence.task
-    members = (
-        task.space.by_pair(np.arange(len(task.space)))
-        if task.group is None
-        else task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
-    )
+    members = evidence.members
     least = evidence.needed_by_all
     was = before[:, np.where(members < 0, members[:, :1], members)].all(axis=2)
     needed = np.where(was, least, least + math.log(SETTLED))
     is_settled = (evidence.log >= needed) | evidence.stuck
     found = np.zeros_like(before)
-    alone = task.contests[task.decisions :] if task.group is not None else members[:0]
-    found[:, alone[alone >= 0]] = True
+    found[:, evidence.free] = True
     run, decision = np.nonzero(is_settled)
     arms = members[decision]
     there = arms >= 0

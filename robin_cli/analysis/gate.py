@@ -29,7 +29,7 @@ from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
-from robin_cli.analysis.summaries import pair_means
+from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.requirement import Requirement
@@ -380,11 +380,12 @@ _OF_KIND = {
 }
 
 
-def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
+def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
     """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
 
     Args:
         scores: those of :func:`robin_cli.analysis.scores.told_scores`.
+        for_mean: scores are what :func:`~robin_cli.analysis.summaries.pair_means` says.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
@@ -393,27 +394,20 @@ def measured(run: RunData, scores: Scores, attribute: str) -> Measured:
         for rows, parts in told_parts(run)
         if np.isin(mine, rows).all()
     )
-    arms = run.fold.arms
-    spent = run.space.by_rater(arms.counts + arms.unparsed)[mine]
+    arms, known = run.fold.arms, PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2)
+    if for_mean:
+        known = pair_means(run, scores, attribute)
     return Measured(
-        scores=np.asarray(scores.columns["score"], dtype=np.float64)[mine],
-        error_variances=np.asarray(scores.columns["std_error"], dtype=np.float64)[mine] ** 2,
+        scores=known.scores,
+        error_variances=np.zeros_like(known.scores) if known.is_final else known.error_variances,
         prompt=run.prompts[run.space.pair[scores.arm[mine]]],
         parts=parts,
         is_asked=~scores.retired[mine],
         low=float(scale.low),
         high=float(scale.high),
-        calls=int(spent.sum()),
+        calls=int(run.space.by_rater(arms.counts + arms.unparsed)[mine].sum()),
+        first=known.first,
     )
-
-
-def measured_for_mean(run: RunData, scores: Scores, attribute: str) -> Measured:
-    """The same for a requirement on the mean: of what :func:`~robin_cli.analysis.summaries.pair_means` says."""
-    found, known = measured(run, scores, attribute), pair_means(run, scores, attribute)
-    if known.first is None:
-        return found
-    noise = np.zeros_like(known.scores) if known.is_final else known.error_variances
-    return replace(found, scores=known.scores, error_variances=noise, first=known.first)
 
 
 def measured_difference(found: Compared, attribute: str) -> Measured:

@@ -9,15 +9,13 @@ What holds over all prompts together is certified by e-BH (:func:`~robin_cli.ana
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import SETTLED
+from robin_cli.analysis.decisions import Certainty, CountsAt, Sums
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
@@ -26,8 +24,6 @@ from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.storage.reader import RunData
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,167 +67,105 @@ class _Lead(NamedTuple):
     margin: FloatArray
 
 
-class DuelVerdicts:
-    """The best responses of a run under way, as :class:`~robin_cli.planning.stopping.Verdicts` has decisions.
+class DuelEvidence(Certainty[Best]):
+    """How sure it is of the best response to each prompt of one run.
 
     Args:
-        counts: of the ratings so far, to which it adds those to come.
         error_rate: δ: at most this share of what is certified is wrong, on average.
         margin: ε, a probability.
-
-    Attributes:
-        settled: arms on which no open decision hangs, shape (K,).
-        all_decided: every decision holds, all of them at once, but for those that no further call can settle.
     """
 
-    def __init__(
-        self, matches: Matches, counts: LevelCounts, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
-    ) -> None:
-        self.settled = np.zeros(len(matches.space), dtype=np.bool_)
-        self.all_decided = False
+    def __init__(self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN) -> None:
         self._matches = matches
-        self._rivals = Rivals(matches)
-        self._counts = counts
-        self._error_rate = error_rate
+        self._rivals = rivals = Rivals(matches)
         self._margin = margin
-        prompts = len(self._rivals.members)
-        self._changed = np.ones(prompts, dtype=np.bool_)
-        self._log = np.full(prompts, -np.inf)
-        self._stuck = np.zeros(prompts, dtype=np.bool_)
-        self._is_settled = np.zeros(prompts, dtype=np.bool_)
+        super().__init__(error_rate, rivals.of[matches.space.pair], rivals.members.reshape(len(rivals.members), -1))
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Take further ratings of ``arm``."""
-        self._counts.add(arm, ratings)
-        self._changed[self._rivals.of[self._matches.space.pair[arm]]] = True
+    def update(
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Look at some prompts."""
+        gone = np.zeros(len(self._matches.space), dtype=np.bool_) if given_up is None else given_up[0]
+        found = self._leads(contest, counts_at, (sums[0][0], sums[1][0], sums[2][0]), gone)
+        self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
 
-    def look(self, arms: Arms) -> IntArray:
-        """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
-        changed = np.flatnonzero(self._changed)
-        self._changed[changed] = False
-        found = _leads(self._matches, self._rivals, changed, arms, self._counts, self._error_rate, self._margin)
-        self._log[changed], self._stuck[changed] = found.log, found.stuck
-        count = len(self._log)
-        least = math.log(count / max(count - int(self._stuck.sum()), 1)) - math.log(self._error_rate)
-        self.all_decided = bool(((self._log >= least + _ROUNDING) | self._stuck).all())
-        needed = np.where(self._is_settled, least, least + math.log(SETTLED))
-        self._is_settled = (self._log >= needed) | self._stuck
-        before = self.settled
-        of_pair = self._is_settled[self._rivals.of]
-        self.settled = np.asarray(of_pair[self._matches.space.pair])
-        return np.flatnonzero(self.settled != before)
+    def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
+        """Return the best response to each prompt."""
+        matches, rivals = self._matches, self._rivals
+        every = np.arange(len(rivals.members))
+        sums = (arms.counts, arms.totals, arms.totals_sq)
+        found = self._leads(every, lambda _run, arm: counts.of_arms(arm), sums, arms.retired_mask)
+        is_leader = (rivals.side == found.leader[:, None, None]) & (rivals.side >= 0)
+        place = is_leader.reshape(len(every), -1).argmax(axis=1)
+        sure = certified(found.log, self.error_rate)
+        whole = matches.space.by_pair(arms.counts > 0).all(axis=1)
+        has_any = np.bincount(rivals.of, whole, len(every)) > 0
+        known = ~np.isneginf(found.log) | ~np.isnan(found.margin) | has_any
+        return Best(
+            prompt=matches.prompt[rivals.rows[:, 0]],
+            leader=np.where(known, rivals.responses[every, found.leader], -1),
+            comparison=rivals.rows[every, place // 2],
+            side=place % 2,
+            certified=sure,
+            stuck=found.stuck & ~sure,
+            margin=found.margin,
+        )
 
-    @property
-    def decided(self) -> tuple[int, int]:
-        """How many prompts have a best response that is certain, by the last looks, and of how many."""
-        return int(certified(self._log, self._error_rate).sum()), len(self._log)
+    def _leads(self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]) -> _Lead:
+        """Who leads in each of ``prompts``, shape (N,), and how sure it is that none is better."""
+        matches, rivals, margin = self._matches, self._rivals, self._margin
+        side, rows = rivals.side[prompts], rivals.rows[prompts]
+        there = rows >= 0
+        scale = matches.space.scales[0]
+        with np.errstate(invalid="ignore"):
+            points = (sums[1] / sums[0] - scale.low) / (scale.high - scale.low)
+        preference = np.where(there, matches.space.by_pair(points).mean(axis=1)[rows], np.nan)
+        leader = rivals.leaders(preference, prompts)
+        is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
+        is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
+        row, place = np.nonzero(is_a | is_b)
+        ahead = np.where(is_a, preference - 0.5, 0.5 - preference)
+        least = np.full(len(prompts), np.inf)
+        np.minimum.at(least, row, np.where(np.isnan(ahead[row, place]), -np.inf, ahead[row, place]))
+        needed = self.needed
+        found = np.full(len(row), -np.inf)
+        hopeful = np.flatnonzero(least[row] > -margin)
+        found[hopeful] = self._evidence(rows[row, place][hopeful], is_b[row, place][hopeful], counts_at)
+        count = rivals.count[prompts]
+        log = np.full(len(prompts), np.inf)
+        np.minimum.at(log, row, found)
+        log -= np.where(count > 2, np.log(np.maximum(count, 1)), 0.0)
+        missing = rivals.missing[prompts, leader] > 0
+        log[missing] = -np.inf
+        given_up = np.asarray(matches.space.by_pair(gone).any(axis=1))
+        lost = given_up[rows[row, place]] & (found - np.log(np.maximum(count, 1))[row] < needed)
+        stuck = missing.copy()
+        np.logical_or.at(stuck, row, lost)
+        return _Lead(leader, log, stuck, np.where(np.isfinite(least), least, np.nan))
 
-    def best(self, arms: Arms) -> Best:
-        """What the ratings so far come to."""
-        return best_responses(self._matches, arms, self._counts, error_rate=self._error_rate, margin=self._margin)
+    def _evidence(self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt) -> FloatArray:
+        """ln of the bets that A of each comparison, or B, is preferred in more than ½ − ε."""
+        if not len(comparison):
+            return np.zeros(0)
+        space = self._matches.space
+        arms = space.by_pair(np.arange(len(space)))[comparison]
+        alone = np.zeros(len(arms), dtype=np.int64)
+        parts = []
+        for column in arms.T:
+            levels = counts_at(alone, column)
+            parts.append(Part(np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]))
+        return log_sum_evidence(parts, 0.5 - self._margin, enough=self.needed)
 
 
 def run_best(run: RunData) -> Best:
     """The best responses of a pairwise run made with --decide best."""
-    settings = run.manifest.settings
-    return best_responses(
-        run.matches,
-        run.fold.arms,
-        LevelCounts.of(run),
-        error_rate=settings.get("error_rate") or ALPHA,
-        margin=DEFAULT_MARGIN if settings.get("margin") is None else float(settings["margin"]),
+    own = run.manifest.own_settings
+    margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
+    return DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin).outcome(
+        run.fold.arms, LevelCounts.of(run)
     )
-
-
-def best_responses(
-    matches: Matches, arms: Arms, counts: LevelCounts, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
-) -> Best:
-    """The best response to each prompt.
-
-    Args:
-        arms, counts: of all ratings.
-        error_rate, margin: as for :class:`DuelVerdicts`.
-    """
-    rivals = Rivals(matches)
-    every = np.arange(len(rivals.members))
-    found = _leads(matches, rivals, every, arms, counts, error_rate, margin)
-    is_leader = (rivals.side == found.leader[:, None, None]) & (rivals.side >= 0)
-    place = is_leader.reshape(len(every), -1).argmax(axis=1)
-    prompt = matches.prompt[rivals.rows[:, 0]]
-    sure = certified(found.log, error_rate)
-    known = ~np.isneginf(found.log) | ~np.isnan(found.margin) | _any_preference(matches, rivals, arms)
-    return Best(
-        prompt=prompt,
-        leader=np.where(known, rivals.responses[every, found.leader], -1),
-        comparison=rivals.rows[every, place // 2],
-        side=place % 2,
-        certified=sure,
-        stuck=found.stuck & ~sure,
-        margin=found.margin,
-    )
-
-
-def _any_preference(matches: Matches, rivals: Rivals, arms: Arms) -> NDArray[np.bool_]:
-    whole = matches.space.by_pair(arms.counts > 0).all(axis=1)
-    return np.asarray(np.bincount(rivals.of, whole, len(rivals.members)) > 0)
-
-
-def _leads(
-    matches: Matches,
-    rivals: Rivals,
-    prompts: IntArray,
-    arms: Arms,
-    counts: LevelCounts,
-    error_rate: float,
-    margin: float,
-) -> _Lead:
-    """Who leads in each of ``prompts``, shape (N,), and how sure it is that none is better."""
-    side, rows = rivals.side[prompts], rivals.rows[prompts]
-    there = rows >= 0
-    preference = np.where(there, _preferences(matches, arms)[rows], np.nan)
-    leader = rivals.leaders(preference, prompts)
-    is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
-    is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
-    row, place = np.nonzero(is_a | is_b)
-    ahead = np.where(is_a, preference - 0.5, 0.5 - preference)
-    least = np.full(len(prompts), np.inf)
-    np.minimum.at(least, row, np.where(np.isnan(ahead[row, place]), -np.inf, ahead[row, place]))
-    needed = -math.log(error_rate)
-    found = np.full(len(row), -np.inf)
-    hopeful = np.flatnonzero(least[row] > -margin)
-    found[hopeful] = _evidence(
-        matches, rows[row, place][hopeful], is_b[row, place][hopeful], counts, 0.5 - margin, enough=needed
-    )
-    count = rivals.count[prompts]
-    log = np.full(len(prompts), np.inf)
-    np.minimum.at(log, row, found)
-    log -= np.where(count > 2, np.log(np.maximum(count, 1)), 0.0)
-    missing = rivals.missing[prompts, leader] > 0
-    log[missing] = -np.inf
-    given_up = np.asarray(matches.space.by_pair(arms.retired_mask).any(axis=1))
-    gone = given_up[rows[row, place]] & (found - np.log(np.maximum(count, 1))[row] < needed)
-    stuck = missing.copy()
-    np.logical_or.at(stuck, row, gone)
-    return _Lead(leader, log, stuck, np.where(np.isfinite(least), least, np.nan))
-
-
-def _preferences(matches: Matches, arms: Arms) -> FloatArray:
-    """The preference of each comparison, shape (comparisons,); nan where an order or a judge has no verdict."""
-    scale = matches.space.scales[0]
-    with np.errstate(invalid="ignore"):
-        points = (arms.totals / arms.counts - scale.low) / (scale.high - scale.low)
-    return np.asarray(matches.space.by_pair(points).mean(axis=1))
-
-
-def _evidence(
-    matches: Matches, comparison: IntArray, is_b: NDArray[np.bool_], counts: LevelCounts, at: float, *, enough: float
-) -> FloatArray:
-    """ln of the bets that A of each comparison, or B, is preferred in more than ``at``."""
-    if not len(comparison):
-        return np.zeros(0)
-    arms = matches.space.by_pair(np.arange(len(matches.space)))[comparison]
-    parts = []
-    for column in arms.T:
-        levels = counts.of_arms(column)
-        parts.append(Part(np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]))
-    return log_sum_evidence(parts, at, enough=enough)

@@ -33,7 +33,7 @@ class Subject:
 
     run: RunData
     table: Scores
-    mine: slice | NDArray[np.bool_]
+    mine: NDArray[np.bool_]
     scale: Scale
 
     def column(self, name: str) -> FloatArray:
@@ -99,17 +99,11 @@ def subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, Subj
     """Yield the rows of each attribute (and judge) of ``tables``, with the name of it."""
     space = run.space
     for scores in tables:
-        names = ("attribute", "judge") if "judge" in scores.columns else ("attribute",)
-        known = {"attribute": space.attributes, "judge": space.judges}
-        facets = list(product(*(enumerate(known[name]) for name in names)))
-        place_of = {"attribute": space.attribute, "judge": space.judge}
-        for facet in facets:
-            mine: slice | NDArray[np.bool_] = slice(None)
-            if len(facets) > 1:
-                each = zip(names, facet, strict=True)
-                mine = np.all([place_of[name][scores.arm] == place for name, (place, _) in each], axis=0)
-            scale = space.scales[facet[0][0]]
-            yield " · ".join(called for _, called in facet), Subject(run, scores, mine, scale)
+        attribute, judge = space.attribute[scores.arm], space.judge[scores.arm]
+        judges = [f" · {name}" for name in space.judges] if "judge" in scores.columns else [""]
+        for (place, name), (number, about) in product(enumerate(space.attributes), enumerate(judges)):
+            mine = (attribute == place) & ((judge == number) | (not about))
+            yield f"{name}{about}", Subject(run, scores, mine, space.scales[place])
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:

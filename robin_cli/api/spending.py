@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robin_cli.files.remote import scheme_of
-from robin_cli.judges.functions import Function, name_of, tells_itself
+from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop
@@ -83,12 +83,12 @@ def handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple
         return None, {**settings, "judge": judge}
     if not callable(judge):
         raise InputError(f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name")
-    return judge, {**settings, "judge": IN_PYTHON + name_of(judge)}
+    return judge, {**settings, "judge": IN_PYTHON + naming(judge)[0]}
 
 
 def check_same(function: Function | None, judge: str, run: Path, messages: Messages) -> None:
     """InputError where nothing tells whether ``function`` is the judge whose answers are in ``run`` already."""
-    if function is None or tells_itself(function):
+    if function is None or naming(function)[1]:
         return
     name = judge.removeprefix(IN_PYTHON)
     unnamed = f"the judge {name} has no name of its own (a lambda, a closure or an object)"

@@ -48,13 +48,11 @@ def compare(
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
     from rich.console import Console
 
-    from robin_cli.render.files import check_output
     from robin_cli.render.json import print_json
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
     from robin_cli.views.messages import messages_for
 
-    given = settings_of_rows(ctx)
-    check_output(given.format, given.output, filter(None, [labels]))
+    given = settings_of_rows(ctx, filter(None, [labels]))
     notify = messages_for().note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
@@ -62,4 +60,4 @@ def compare(
     elif is_for_people(given):
         print_comparison(Console(), found, ctx.obj.get("top"))
     else:
-        show([table_of(found)], given, {}, notify)
+        show([table_of(found)], given, notify, for_people=False)

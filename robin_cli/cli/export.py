@@ -103,13 +103,10 @@ def export(
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
-    from robin_cli.render.files import check_output
     from robin_cli.runner.inputs import files_read_by
-    from robin_cli.storage.manifest import settings_of
     from robin_cli.views.messages import messages_for
 
-    given = settings_of_rows(ctx)
-    check_output(given.format, given.output, [*files_read_by(run), *filter(None, [labels])])
+    given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
     for name, value in options.items():
@@ -121,7 +118,7 @@ def export(
     if push is not None:
         push(table)
     else:
-        show([table], given, settings_of(run), notify, excel=excel, for_people=given.format == "table")
+        show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
 
 def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:

@@ -58,7 +58,7 @@ def gate(
     import math
 
     from robin_cli.model.errors import InputError
-    from robin_cli.render.files import check_output, write_text
+    from robin_cli.render.files import write_text
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
     from robin_cli.views import gate as views
@@ -68,7 +68,6 @@ def gate(
     if margin is not None and not (margin >= 0.0 and math.isfinite(margin)):
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     given = settings_of_rows(ctx, by_flags_alone=True)
-    check_output(given.format, given.output)
     rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
     views.check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
     found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
@@ -81,7 +80,7 @@ def gate(
     if json:
         print_json(views.facts_of(found))
     elif rows:
-        show([views.requirement_table(found)], given, {}, say, for_people=given.format == "table")
+        show([views.requirement_table(found)], given, say, for_people=given.format == "table")
     elif "-" not in {junit, summary}:
         typer.echo("\n".join(views.lines_of(found)))
     raise typer.Exit(views.EXIT_CODES[found.state])

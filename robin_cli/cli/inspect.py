@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -38,20 +38,15 @@ def render(
     """
     import orjson
 
-    from robin_cli.datasets.comparisons import load_comparisons
-    from robin_cli.datasets.pairs import load_pairs
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError
-    from robin_cli.runner.inputs import prompts_of
+    from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
 
     config = load_settings(ctx.obj, None)
     check_pairwise(config)
     prompts = prompts_of(config)
-    read: Callable[..., Any] = load_pairs
-    if config.pairwise:
-        read = partial(load_comparisons, reference=config.reference, wants_best=config.decide is not None)
-    dataset = read(data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
+    dataset = pairs_of(replace(config, data=tuple(data), limit=None), prompts, lambda _line: None)
     pairs = dataset.pairs
     found = next((each for each in pairs if each.pair_id == pair), None)
     if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,12 +23,17 @@ def is_of_rows(setting: Setting) -> bool:
     return setting.name in _OF_ROWS
 
 
-def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Settings:
+def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_alone: bool = False) -> Settings:
     """Return how rows are to be shown.
 
     Args:
+        reads: files that the command reads, which none of its own may replace.
         by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
+
+    Raises:
+        InputError: an output that could not be written.
     """
+    from robin_cli.render.files import check_output
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
@@ -37,7 +42,9 @@ def settings_of_rows(ctx: typer.Context, *, by_flags_alone: bool = False) -> Set
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]
-    return Settings(**checked(given))
+    settings = Settings(**checked(given))
+    check_output(settings.format, settings.output, reads)
+    return settings
 
 
 def is_for_people(given: Settings) -> bool:
@@ -48,23 +55,23 @@ def is_for_people(given: Settings) -> bool:
 def show(
     tables: Sequence[Table],
     given: Settings,
-    made_with: Mapping[str, Any],
     notify: Callable[[str], None],
     *,
+    for_people: bool,
+    run: Path | None = None,
     excel: bool = False,
-    for_people: bool | None = None,
     top: int | None = None,
 ) -> None:
     """Print ``tables``, or write the first to a file, as ``given`` says.
 
     Args:
-        made_with: settings, for formats that have a place for them.
         notify: is told if an id or a name in a file is not what it was.
+        for_people: print them.
+        run: what they are of, whose settings are shown in formats that have a place for them.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
-        for_people: print them; None to go by what standard output is.
         top: rows that are printed; None to go by ``given``.
     """
-    if is_for_people(given) if for_people is None else for_people:
+    if for_people:
         from rich.console import Console
 
         from robin_cli.render.terminal import View, print_table
@@ -77,10 +84,11 @@ def show(
             print_table(console, table, View(sort, top or given.top, wide=given.wide))
         return
     from robin_cli.render.files import export
+    from robin_cli.storage.manifest import settings_of
 
-    export(
-        tables[0].rows(), made_with, fmt=given.format, output=given.output, excel=excel, raw=given.raw, notify=notify
-    )
+    made_with = {} if run is None else settings_of(run)
+    how: dict[str, Any] = {"fmt": given.format, "output": given.output, "excel": excel, "raw": given.raw}
+    export(tables[0].rows(), made_with, notify=notify, **how)
 
 
 def deliver(run: Path, settings: Settings) -> None:
@@ -88,7 +96,6 @@ def deliver(run: Path, settings: Settings) -> None:
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
-    from robin_cli.storage.manifest import settings_of
     from robin_cli.storage.reader import read_run
     from robin_cli.views.messages import messages_for
 
@@ -98,7 +105,7 @@ def deliver(run: Path, settings: Settings) -> None:
         view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
-        show(tables, settings, settings_of(run), messages.note)
+        show(tables, settings, messages.note, for_people=for_people, run=run)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
     if settings.output not in {None, "-"}:

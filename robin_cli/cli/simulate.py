@@ -30,7 +30,6 @@ def simulate(
     A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
     share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
     """
-    from robin_cli.render.files import check_output
     from robin_cli.settings.reading import load_simulation
     from robin_cli.settings.table import SIMULATION
     from robin_cli.views import simulated
@@ -38,7 +37,6 @@ def simulate(
     from robin_cli.views.progress import simulation_shown
 
     given = settings_of_rows(ctx, by_flags_alone=True)
-    check_output(given.format, given.output)
     settings = load_simulation({name: value for name, value in ctx.obj.items() if name in SIMULATION}, config)
     messages = messages_for(quiet=quiet)
     with simulation_shown(messages) as progress:
@@ -47,7 +45,7 @@ def simulate(
     if given.format is None and given.output is None:
         simulated.print_csv(table, sys.stdout)
     else:
-        show([table], given, {}, messages.note, for_people=given.format == "table")
+        show([table], given, messages.note, for_people=given.format == "table")
     for note in simulated.notes(subjects, rows, settings):
         messages.note(note)
     if settings.plot:

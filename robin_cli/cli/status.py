@@ -38,18 +38,16 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
-    from robin_cli.render.files import check_output
     from robin_cli.render.json import print_json
     from robin_cli.views.run_list import run_table, runs_in
 
     given = settings_of_rows(ctx, by_flags_alone=True)
-    check_output(given.format, given.output)
     found = runs_in(folder)
     for_people = given.format in {None, "table"} and given.output is None
     if json:
         print_json(*found)
     elif found or not for_people:
         top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
-        show([run_table(found)], given, {}, say, for_people=for_people, top=top)
+        show([run_table(found)], given, say, for_people=for_people, top=top)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)

@@ -37,12 +37,13 @@ class Goal(ABC):
         noun: what an answer holds, a rating or a verdict.
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
         asks_all: whether every arm must be asked once.
+        is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
         tables: what ``robin export --what`` has of a run, by name, beside its judgments.
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
             _sem, and ``what``.
-        figures: of a forecast, by the name that ``robin plan --json`` has: measures with _mean or _sem; ``worst`` is the wce
-            of a run of all arms.
+        figures: of a forecast, by the name that ``robin plan --json`` has: measures with _mean, _sem or _sum; ``worst`` is
+            the wce of a run of all arms.
         what: may be wrong, in words, where ``columns`` have it.
         simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
     """
@@ -53,6 +54,7 @@ class Goal(ABC):
     rows: ClassVar[str] = "pairs"
     results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
+    is_of_scores: ClassVar[bool] = True
     tables: ClassVar[Mapping[str, Builder]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
@@ -185,16 +187,6 @@ class Goal(ABC):
         """The group of each pair where whole groups are simulated, numbered from 0, shape (pairs,); None: each by itself."""
         return None
 
-    @property
-    def is_together(self) -> bool:
-        """Whether what is to be found hangs on several arms of a kind, so that a simulation takes longer."""
-        return False
-
-    @property
-    def decisions(self) -> int:
-        """How many decisions there are."""
-        return 0
-
     def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
         """Return the same goal over other arms; ``groups``: of their pairs, where these have some."""
         del groups
@@ -208,7 +200,7 @@ class Goal(ABC):
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return what simulated runs get wrong, by measure, shape (runs,) each; what else is measured may have other shapes.
 
-        Here the errors of scores, in the unit of the space.
+        Here the errors of scores, in the unit of the space. Of a goal that ``ends`` the calls spent are among it, ``calls``.
 
         Args:
             truth: the true means of all arms, shape (runs, K).
@@ -222,7 +214,7 @@ class Goal(ABC):
         Args:
             row: figures of a forecast by name, None where nothing is known.
         """
-        if row["worst_error"] is None:
+        if row.get("worst_error") is None:
             return ""
         return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
 

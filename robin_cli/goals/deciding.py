@@ -39,7 +39,10 @@ class Deciding(Rating):
         "wrong_sem": "wrong_sem",
         "certified": "certified_mean",
         "certified_sem": "certified_sem",
+        "decisions_simulated": "decisions_sum",
     }
+
+    is_of_scores: ClassVar[bool] = False
 
     space: ArmSpace
     task: Task
@@ -66,16 +69,6 @@ class Deciding(Rating):
         """The groups of which the best is looked for."""
         return self.task.group
 
-    @property
-    def is_together(self) -> bool:
-        """Whether a decision hangs on several responses, or on several judges."""
-        return self.groups is not None or len(self.space.judges) > 1
-
-    @property
-    def decisions(self) -> int:
-        """How many decisions there are."""
-        return self.task.decisions
-
     def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
         """Return the same decisions over other arms."""
         return replace(self, space=space, task=Task(self.task.decision, space, groups))
@@ -85,10 +78,11 @@ class Deciding(Rating):
         return Court(self.task, runs)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the share of wrong decisions, of certified ones and of these of wrong ones, and the calls spent."""
+        """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and what was spent."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
-        return {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
+        measured = {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
+        return {**measured, "decisions": np.full(len(found.n), self.task.decisions)}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return how many decisions are wrong, and how many are certified."""

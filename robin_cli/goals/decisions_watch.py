@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from robin_cli.analysis.decisions import Decided, RunVerdicts
+from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.aims import ErrorWatch
@@ -42,10 +42,11 @@ class DecisionsEnding:
 class DecisionsWatch(Watch):
     """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
 
-    verdicts: RunVerdicts
+    verdicts: RunVerdicts[Decided]
 
     def __init__(self, task: Task, counts: LevelCounts) -> None:
-        self.verdicts = RunVerdicts(task, counts)
+        self._evidence = Evidence(task)
+        self.verdicts = RunVerdicts(self._evidence, counts)
         self._errors = ErrorWatch(task.space, None, None)
 
     def ending(self, arms: Arms) -> DecisionsEnding:
@@ -54,7 +55,7 @@ class DecisionsWatch(Watch):
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the likely worst error, and how many decisions are certified and open, by the last look."""
-        evidence = self.verdicts.evidence
+        evidence = self._evidence
         log = evidence.log[0].copy()
         is_sure = certified(log, evidence.task.decision.error_rate)
         waiting = int((~is_sure & (log >= evidence.needed)).sum())

@@ -35,42 +35,26 @@ Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 _LONGEST_NAME = 120
 
 
-def name_of(function: Function) -> str:
-    """Give a function its name in a run: its ``name``, else its module and its name in there, and a hash of bound arguments."""
-    if given := _own_name(function):
-        return given
-    if isinstance(function, partial):
-        inner, bound = name_of(function.func), [*function.args, *sorted(function.keywords.items())]
-        return f"{inner}-{_hash(repr(bound))}" if bound and _is_plain(bound) else inner
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return _fit(f"{named.__module__}.{named.__qualname__}")
+def naming(function: Any) -> tuple[str, bool]:
+    """Return a function's name in a run, and whether that says which function it is.
 
-
-def tells_itself(function: Function) -> bool:
-    """Whether its name says which function it is: that of a lambda, a closure or an object may be another's, too."""
-    if _own_name(function):
-        return True
-    if isinstance(function, partial):
-        return tells_itself(function.func) and _is_plain([*function.args, *function.keywords.values()])
-    name: str = getattr(function, "__qualname__", "<object>")
-    is_closure = "<locals>" in name and bool(getattr(function, "__closure__", None))
-    return _owner(function) is None and not is_closure and "<lambda>" not in name and name != "<object>"
-
-
-def _own_name(function: Any) -> str:
-    """The ``name`` that its author gave it, or the object that it is a method of; "" where there is none."""
-    owner = _owner(function)
-    name = getattr(function if owner is None else owner, "name", None)
-    if not isinstance(name, str) or not name:
-        return ""
-    fit = name if name == _fit(name) else f"{_fit(name) or 'judge'}-{_hash(name)}"
-    return fit if owner is None else f"{fit}.{function.__name__}"
-
-
-def _owner(function: Any) -> Any:
-    """The object that a bound method is of; None for functions of modules and classes."""
+    The name is the ``name`` that its author gave it, or the object that it is a method of; else its module, its name in there
+    and a hash of bound arguments. That of a lambda, a closure or an object may be another's, too.
+    """
     owner = getattr(function, "__self__", None)
-    return None if isinstance(owner, type | ModuleType) else owner
+    owner = None if isinstance(owner, type | ModuleType) else owner
+    given = getattr(function if owner is None else owner, "name", None)
+    if isinstance(given, str) and given:
+        name = given if given == _fit(given) else f"{_fit(given) or 'judge'}-{_hash(given)}"
+        return name if owner is None else f"{name}.{function.__name__}", True
+    if isinstance(function, partial):
+        (name, is_certain), bound = naming(function.func), [*function.args, *sorted(function.keywords.items())]
+        is_plain = _is_plain(bound)
+        return f"{name}-{_hash(repr(bound))}" if bound and is_plain else name, is_certain and is_plain
+    named = function if hasattr(function, "__qualname__") else type(function)
+    is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
+    is_certain = named is function and owner is None and not is_closure and "<lambda>" not in named.__qualname__
+    return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
 
 
 def _fit(name: str) -> str:

@@ -125,9 +125,7 @@ class Planner:
         self._costs = costs
         self._together = together
         self._contests = policy.contests
-        self._contest_of = np.empty(0, dtype=np.int64)
-        if self._contests is not None:
-            self._contest_of = contest_of(self._contests, len(arms))
+        self._contest_of = contest_of(self._contests, len(arms))
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
@@ -140,15 +138,13 @@ class Planner:
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         self._windows = None
         if closely and self.budget.is_limited and not self._in_rounds and self._turn is None and not policy.refits:
-            self._windows = Windows.of(
-                len(arms), judge, min(self.budget.total // max(1, len(arms)), self._warm_up), self.block
-            )
+            self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
         self._urgency = np.full(len(arms), NEVER)
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
         self._stale: set[int] | None = None  # arms whose urgency is to be computed anew; None: all
         self._ahead: deque[int] = deque()  # the rest of the block
-        self._is_choosing = self._is_idle = self._found_none = False
+        self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
         self._learns = policy.refits or costs is not None
@@ -157,7 +153,6 @@ class Planner:
         self._rated_before = -1  # ratings there were when the last round was begun
         self._looks_at = np.inf if verdicts is None else next_look(0, len(arms))
         self._has_news = False  # whether there are answers that the decisions were not looked at with
-        self._is_looking = False
         self._is_unseen = self.budget.spent >= self._looks_at  # whether nothing was decided by answers from before
 
     # ── leave is given ────────────────────────────────────────────────────────────────────────────────────────────────

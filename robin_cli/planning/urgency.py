@@ -68,8 +68,10 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     return np.take_along_axis(found, order, axis=-1)
 
 
-def contest_of(members: IntArray, arms: int) -> IntArray:
-    """Return which contest each of ``arms`` is in, shape (arms,), of the ``members`` that :attr:`Policy.contests` has."""
+def contest_of(members: IntArray | None, arms: int) -> IntArray:
+    """Return which of the :attr:`Policy.contests` each of ``arms`` is in, shape (arms,); of no ``members`` nothing."""
+    if members is None:
+        return np.empty(0, dtype=np.int64)
     there = members >= 0
     found = np.empty(arms, dtype=np.int64)
     found[members[there]] = np.nonzero(there)[0]

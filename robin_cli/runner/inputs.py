@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,31 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.pairs import Dataset, load_pairs
+from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
+from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet, load_prompts
+from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import Manifest, read_manifest
 
 Notify = Callable[[str], None]
+
+
+def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
+    """Which arm is which pair, variant, attribute and judge."""
+    judges = tuple(judge.name for judge in judges_of(settings))
+    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+
+
+def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
+    """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
+    prompts.check_references(dataset.pairs)
+    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
+    check_target(settings, prompts.scales)
+    check_human(dataset, prompts, notify)
+    return dataset
 
 
 def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:

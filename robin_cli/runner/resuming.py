@@ -128,11 +128,13 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
 
 
 def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]) -> RunStore | None:
-    """The run at ``path``, open to go on with; None if it was made with other settings, has no answers, and made way.
+    """The run at ``path``, open to go on with; None if there is none, or one of other settings without answers, which made way.
 
     ``among``: schedulers of which any will do, where the choice was left to robin: it keeps to the one that the run has.
     ``session``: the settings of the session that is to spend a larger budget.
     """
+    if not (path / FILE).exists():
+        return None
     store = RunStore.open(path)
     try:
         if (scheduler := store.manifest.settings["scheduler"]) in among:
@@ -231,7 +233,7 @@ def _prompts_now(manifest: Manifest) -> str:
         return recorded_prompts(manifest).sha256
     try:
         return load_prompts(
-            manifest.criteria if manifest.is_pairwise else manifest.attributes,
+            manifest.criteria if len(manifest.kind.variants) > 1 else manifest.attributes,
             files,
             template,
             manifest.answer_format,

@@ -9,21 +9,16 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.watching import Ending
-from robin_cli.model.errors import RunError
-from robin_cli.planning.asking import give_another_chance
-from robin_cli.planning.planner import Planner
-from robin_cli.planning.rounds import first_depth
-from robin_cli.policies.base import Policy
 from robin_cli.runner.books import Books, Stats, Under
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.runner.money import begun_costs, money_of, spent_before
+from robin_cli.runner.scheduling import planner_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
-from robin_cli.storage.fold import Fold, Spending
-from robin_cli.storage.manifest import FILE
+from robin_cli.storage.fold import Spending
 from robin_cli.storage.store import RunStore
 
 
@@ -79,20 +74,13 @@ class Session:
     ) -> None:
         fold, manifest = store.fold(), store.manifest
         by_money = manifest.budget_usd is not None
-        if not by_money and (spent := fold.arms.spent) > manifest.budget:  # which only a manifest from elsewhere says
-            raise RunError(
-                f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
-                f"file from a copy, or go on with --budget {spent} or more"
-            )
         self.space, self.goal, self._store, self._stop = store.space, goal_of_run(store), store, stop
         self.noun = self.goal.noun
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms
-        give_another_chance(fold.writable, self.space.judge)
         self._before, self._tier = fold.spending(), settings.tier
-        in_rounds = carrying.rounds is not None
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
-        self.money = money_of(manifest, settings, spent_usd, in_rounds=in_rounds)
+        self.money = money_of(manifest, settings, spent_usd, in_rounds=carrying.rounds is not None)
         self.by_money, self.expected_calls = by_money, manifest.budget
         costs = begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold) if by_money else None
         self.watch = self.goal.watch(
@@ -101,24 +89,7 @@ class Session:
             settings.target_error,
             guaranteed=settings.guaranteed,
         )
-        policy = _fitted(self.goal.policy(manifest, store.variances), fold)
-        first = 1 if policy.evenly and self.watch.may_end_early else policy.warm_up  # which goes out at once
-        depth = None
-        if carrying.rounds is not None:
-            depth = first_depth(manifest.budget, len(self.space), max(1, carrying.rounds), warm_up=first)
-        self.planner = Planner(
-            fold.writable,
-            policy,
-            budget=None if by_money else manifest.budget,
-            judge=self.space.judge,
-            stop=self.watch.stop,
-            verdicts=self.watch.verdicts,
-            round_depth=depth,
-            costs=costs,
-            first_fit=self.space.first_fit,
-            together=self.space.together,
-            closely=not in_rounds and settings.samples_per_request == 1 and not settings.may_end_early,
-        )
+        self.planner, first = planner_of(store, fold, self.goal, self.watch, settings, costs, carrying.rounds)
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, costs, self.watch, notify, has_fuses=not settings.no_fuse)
         stall_s, at_endpoint = max(STALL_S, 2 * settings.longest_request_s), settings.at_endpoints
@@ -177,8 +148,3 @@ class Session:
             budget_usd=self._store.manifest.budget_usd,
             money_reached=self._store.manifest.money_reached if not worked else self.money.reached,
         )
-
-
-def _fitted(policy: Policy, fold: Fold) -> Policy:
-    """A pooled policy as it was fitted last: on the ratings that there were then, not on those since."""
-    return policy.fitted(*fold.fitted) if policy.refits and fold.fitted else policy

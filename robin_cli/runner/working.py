@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from robin_cli.judges.functions import Function
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted
 from robin_cli.runner.carrying import Closing, carrying_of
+from robin_cli.runner.cautions import cautions
 from robin_cli.runner.in_rounds import as_submitted
-from robin_cli.runner.opening import cautions
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
-from robin_cli.settings.addresses import api_keys, check_folders, judges_of, keyless
+from robin_cli.settings.addresses import api_keys, check_folders
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.batches import Ledger
@@ -90,22 +90,12 @@ async def _session(
         if already.finished and not ledger.open:
             _record_target(store, settings)
             return already
-        for caution in _cautions(store, session, settings, keys) if cautious else ():
+        for caution in cautions(store, session.goal, settings, keys) if cautious else ():
             note(caution)
         store.begin(session_settings)
         return await _worked(store, session, stop, around)
     finally:
         await _close(carrying.closing, note)
-
-
-def _cautions(store: RunStore, session: Session, settings: Settings, keys: Mapping[str, str]) -> Iterable[str]:
-    """What a user should know before money is spent."""
-    judges = judges_of(settings)
-    for name in keyless(judges, keys, settings.api_key_env):
-        yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
-    keyed = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
-    policy = session.goal.policy(store.manifest, store.variances)
-    yield from cautions(store.manifest, session.goal, policy, settings, keyed)
 
 
 async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,9 +107,11 @@ class Measured:
     measured: Mapping[str, FloatArray]
 
     def figure(self, column: str) -> float:
-        """Return the mean, std or sem over the runs, as ``column`` ends; std over 1/(runs − 1), nan of one run."""
+        """Return the mean, std, sem or sum over the runs, as ``column`` ends; std over 1/(runs − 1), nan of one run."""
         name, _, statistic = column.rpartition("_")
         values = self.measured[name]
+        if statistic == "sum":
+            return cast("float", values.sum().item())
         if statistic == "mean":
             return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
         std = float(values.std(ddof=1)) if len(values) > 1 else np.nan

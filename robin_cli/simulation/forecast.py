@@ -180,12 +180,10 @@ class Expected(Measured):
     """What a budget comes to: what is measured is what each simulated run came to, as a run of all arms would.
 
     Attributes:
-        decisions: that were made in all of the runs together.
         is_over: whether every run ended before the budget was spent.
         arms: of each simulated run.
     """
 
-    decisions: int
     is_over: bool
     arms: int
 
@@ -211,7 +209,6 @@ def simulated(
     low, high = space.ends
     widest = float(((high - low) / space.units).max())
     further = largest_normal(arms) / largest_normal(size)
-    decisions = RUNS * world.goal.decisions
     found = {}
     for budget, snapshot in spend(
         *(world, lambda budget: policy_at(budget, told, world.goal), budgets, RUNS, rng),
@@ -226,7 +223,7 @@ def simulated(
         if belief.goal.ends:
             is_over = bool((each["calls"] < snapshot.budget).all())
             each["calls"] = each["calls"] * (arms / size)
-        found[budget] = Expected(decisions, is_over, size, measured=each)
+        found[budget] = Expected(is_over, size, measured=each)
     return dict(sorted(found.items()))
 
 
@@ -304,7 +301,7 @@ def foresee(
     if not belief.goal.ends:
         return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
     arms, first, last = len(belief.goal.space), least or budgets[0], budgets[-1]
-    several = belief.goal.is_together
+    several = belief.goal.groups is not None or len(belief.goal.space.judges) > 1
     most = max(last, calls_to_the_end(arms))
 
     def run(size: float, further: Sequence[int]) -> dict[int, Expected]:

@@ -20,7 +20,6 @@ from robin_cli.analysis.gate import (
     judged,
     measured,
     measured_difference,
-    measured_for_mean,
     together,
 )
 from robin_cli.analysis.run_compare import Compared, compared
@@ -96,13 +95,13 @@ def gated(
         requirement_of(text, manifest.attributes, manifest.told_scales, margin=margin)
         for text in dict.fromkeys(required)
     ]
-    scores = told_scores(run, alpha=error_rate)
+    scores = told_scores(run)
     verdicts, notes = [], list[str]()
     for each in requirements:
         if each.kind == "compare":
             known = measured_difference(_two_systems(run, each, by, notes.append), each.attribute)
         else:
-            known = (measured_for_mean if each.kind == "mean" else measured)(run, scores, each.attribute)
+            known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
     return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)

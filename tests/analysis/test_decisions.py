@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis import decisions
 from robin_cli.analysis.court import Court
-from robin_cli.analysis.decisions import RunVerdicts, decide, leanings
+from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts, decide, leanings
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
@@ -38,20 +39,25 @@ def made(
     scales: tuple[Scale, ...] = (SHORT,),
     group: list[int] | None = None,
     error_rate: float = 0.05,
-) -> tuple[Task, RunVerdicts, WritableArms]:
+) -> tuple[Task, RunVerdicts[Decided], WritableArms]:
     """The task, and its verdicts after these ratings of each arm."""
     names = ("a", "b")[: len(scales)]
     pairs = len(ratings) // (judges * len(scales))
     space = ArmSpace([f"p{each}" for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
     decision = decision_of(text, names, scales, margin=MARGIN, error_rate=error_rate)
     task = Task(decision, space, None if group is None else np.array(group))
-    arms, verdicts = WritableArms(len(space)), RunVerdicts(task, LevelCounts(space))
+    arms, verdicts = WritableArms(len(space)), RunVerdicts(Evidence(task), LevelCounts(space))
     for arm, each in enumerate(ratings):
         tell(verdicts, arms, arm, each)
     return task, verdicts, arms
 
 
-def tell(verdicts: RunVerdicts, arms: WritableArms, arm: int, ratings: list[int]) -> None:
+def side_of(verdicts: RunVerdicts[Decided]) -> np.ndarray[Any, Any]:
+    assert isinstance(verdicts.evidence, Evidence)
+    return verdicts.evidence.side
+
+
+def tell(verdicts: RunVerdicts[Decided], arms: WritableArms, arm: int, ratings: list[int]) -> None:
     verdicts.add(arm, ratings)
     for rating in ratings:
         arms.add_rating(arm, rating)
@@ -77,7 +83,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
         over, under = (each[0] for each in log_evidence(counted(ratings[2 * pair + 1], LONG), 1, 10, 2, MARGIN))
         keep, drop = min(above, under), math.log((math.exp(below) + math.exp(over)) / 2)
         assert verdicts.evidence.log[0, pair] == pytest.approx(max(keep, drop))
-        assert verdicts.evidence.side[0, pair] == (keep >= drop)
+        assert side_of(verdicts)[0, pair] == (keep >= drop)
 
 
 @example([[4] * 9, [4] * 9, [1] * 9, [2] * 9])
@@ -98,7 +104,7 @@ def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
             assert verdicts.evidence.log[0, pair] < verdicts.evidence.needed
             continue
         assert verdicts.evidence.log[0, pair] == pytest.approx(max(above, below))
-        assert verdicts.evidence.side[0, pair] == (below >= above)
+        assert side_of(verdicts)[0, pair] == (below >= above)
 
 
 def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a_bet_that_pays_for_all_of_them() -> (
@@ -111,7 +117,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
 
     (one,) = log_sum_evidence([Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN)
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
-    assert verdicts.evidence.side[0].tolist() == [0, 0]
+    assert side_of(verdicts)[0].tolist() == [0, 0]
     assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
     decided = decide(task, mean(arms.counts, arms.totals), LevelCounts(task.space), arms)
     assert decided.number.tolist() == [0, 0, 1, 1, 1, 1]
@@ -128,7 +134,7 @@ def test_tells_of_three_rivals_the_hardest_to_beat() -> None:
         log_sum_evidence([Part(counted(leader), 0, 4, 1.0), Part(counted(rival), 0, 4, -1.0)], -MARGIN)[0]
         for rival in rivals
     ]
-    assert verdicts.evidence.side[0, 0] == 1
+    assert side_of(verdicts)[0, 0] == 1
     assert verdicts.evidence.log[0, 0] == pytest.approx(min(each) - math.log(3))
 
 
@@ -263,7 +269,7 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         assert court.settled[1].tolist() == verdicts.settled.tolist()
         evidence = court._evidence
         assert evidence.log[1].tolist() == pytest.approx(verdicts.evidence.log[0].tolist())
-        assert evidence.side[1].tolist() == verdicts.evidence.side[0].tolist()
+        assert evidence.side[1].tolist() == side_of(verdicts)[0].tolist()
 
 
 @pytest.mark.parametrize(("text", "group"), [("a>=2,b<=5", None), ("best", [0, 1, 0, 2, 1, 0, 3, 1])])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import DuelVerdicts
+from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
@@ -16,8 +17,8 @@ from tests.planning.comparing import VOTES, by_strength, comparisons, planner_of
 from tests.planning.played import work
 
 
-def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> DuelVerdicts:
-    return DuelVerdicts(matches, LevelCounts(matches.space), margin=margin)
+def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts[Best]:
+    return RunVerdicts(DuelEvidence(matches, margin=margin), LevelCounts(matches.space))
 
 
 def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
@@ -25,7 +26,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
     rating = by_strength(matches, [0.0, 9.0, 0.5, 1.0], 1)
     list(play(matches, policy_for(matches, "duels"), arms, rating, 20_000, verdicts))
-    best = verdicts.best(arms)
+    best = verdicts.decided(arms)
     numbers = system_numbers(matches)
     assert arms.spent < 3_000
     assert verdicts.all_decided
@@ -46,7 +47,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
         arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
         list(play(matches, policy_for(matches, "uniform"), arms, rating, 2_000, verdicts))
-        best, numbers = verdicts.best(arms), system_numbers(matches)
+        best, numbers = verdicts.decided(arms), system_numbers(matches)
         found = [numbers[comparison][side] for comparison, side in zip(best.comparison, best.side, strict=True)]
         certain += best.decided
         wrong += sum(sure and each != 2 for sure, each in zip(best.certified, found, strict=True))
@@ -60,7 +61,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
     planner = planner_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
     gone = matches.space.pair == 1
     list(work(planner, lambda ticket: Unanswered.PERMANENT if gone[ticket.arm] else (2.0,)))
-    best = verdicts.best(arms)
+    best = verdicts.decided(arms)
     assert best.certified.tolist() == [True, False, True]
     assert best.stuck.tolist() == [False, True, False]
     assert best.leader[1] == -1
@@ -79,7 +80,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
     verdicts.look(arms)
-    best = verdicts.best(arms)
+    best = verdicts.decided(arms)
     assert best.leader.tolist() == [0]
     assert not best.certified.any()
     assert best.stuck.all()
@@ -95,5 +96,5 @@ def test_takes_the_orders_effect_out_of_who_is_best() -> None:
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
     verdicts.look(arms)
-    assert not verdicts.best(arms).decided
+    assert not verdicts.decided(arms).decided
     assert not verdicts.all_decided

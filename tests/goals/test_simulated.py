@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 
 from robin_cli.analysis.court import Snapshot
-from robin_cli.goals.base import Goal
+from robin_cli.goals.base import Goal, Words
 from robin_cli.goals.own.compare import Compare
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.goals.own.preferred import Preferred
@@ -14,6 +18,12 @@ from robin_cli.goals.own.rank import Rank
 from robin_cli.goals.own.threshold import Threshold
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.matches import Matches
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.policies.registry import make_policy
+from robin_cli.settings.table import SimulationSettings
+from robin_cli.simulation.experiment import Subject, conduct
+from robin_cli.simulation.forecast import Known, RatingsBelief, forecast
 from tests.model.test_matches import matches, tournament
 
 
@@ -61,3 +71,35 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
 )
 def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float | None], says: str) -> None:
     assert goal.known_then(goal.__new__(goal), row, lambda error: f"{error:g}") == says
+
+
+@dataclass(frozen=True)
+class ShareAbove(Estimate):
+    """A goal of its own, in one class: the share of scores above the middle of the scale."""
+
+    columns = ("share_mean", "share_sem")
+    figures: ClassVar[Mapping[str, str]] = {"share_off": "share_mean", "share_off_sem": "share_sem"}
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        above = [(each > 2).mean(axis=1) for each in (found.estimates, truth)]
+        return {"share": np.abs(above[0] - above[1])}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        return f"the share is off by about {words(row['share_off'])}"
+
+
+def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() -> None:
+    rng = np.random.default_rng(0)
+    space = ArmSpace([str(each) for each in range(40)], ["a"], ["j"], [Scale(0, 4)])
+    goal = ShareAbove(space, "worst-case")
+    subject = Subject("pool", tuple(rng.integers(0, 5, (40, 9))), goal)
+    settings = SimulationSettings(schedulers=("uniform",), budget=(40, 4000), runs=20)
+    few, many = conduct([subject], settings, lambda *_: None)
+    assert few.columns == ("share_mean", "share_sem")
+    assert few.figure("share_mean") > 1.5 * many.figure("share_mean")
+    belief = RatingsBelief([Known.nothing(40, Scale(0, 4), "helpfulness")], goal)
+    own = {"delta": 0.01, "mode": "practice", "objective": "worst-case", "margin": None}
+    policy = make_policy("uniform", goal.setup(own, 4000))
+    rows = forecast(belief, lambda *_: policy, [40, 4000], rng)
+    figures = [{name: each.figure(column) for name, column in goal.figures.items()} for each in rows.values()]
+    assert figures[0]["share_off"] > 1.5 * figures[1]["share_off"]

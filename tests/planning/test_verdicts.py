@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
@@ -41,7 +41,7 @@ def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
 
 def planner_for(
     task: Task, budget: int, name: str = "auto", each: int = 0, seed: int = 1
-) -> tuple[RunVerdicts, Planner]:
+) -> tuple[RunVerdicts[Decided], Planner]:
     """Decisions, and a planner for them, whose arms have ``each`` ratings, or one more."""
     rng = np.random.default_rng(seed)
     arms, counts = WritableArms(len(task.space)), LevelCounts(task.space)
@@ -53,7 +53,7 @@ def planner_for(
         counts.add(arm, ratings)
     judge = task.space.judge if len(task.space.judges) > 1 else None
     policy = policy_for(task, budget, name)
-    verdicts = RunVerdicts(task, counts)
+    verdicts = RunVerdicts(Evidence(task), counts)
     return verdicts, Planner(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.court import Court
-from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.decision import decision_of
@@ -148,7 +148,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         asked = np.diff(n[:, run], axis=0, prepend=0)
         sums = np.diff(total[:, run], axis=0, prepend=0.0)
         arms = WritableArms(len(space))
-        verdicts = RunVerdicts(task, LevelCounts(space))
+        verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
         calls = int(n[-1, run].sum())
         told = (float(round(each)) for each in sums[np.arange(calls), asked[:calls].argmax(axis=1)])
         planner = Planner(arms, made, budget=budget, verdicts=verdicts)
@@ -213,7 +213,7 @@ def check_asks_the_same_in_rounds(
         for row, rating in drawing.drawn:
             if row // arms == run:
                 answers.setdefault(row % arms, []).append(rating)
-        verdicts = None if task is None else RunVerdicts(task, LevelCounts(task.space))
+        verdicts = None if task is None else RunVerdicts(Evidence(task), LevelCounts(task.space))
         depth = first_depth(budget, arms, rounds, warm_up=first)
         planner = Planner(WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
         for tickets in played_in_rounds(planner, budget, rounds, first):

@@ -92,4 +92,4 @@ def test_takes_no_line_with_another_bit_for_an_answer(at: int, bit: int) -> None
     spoilt[at % len(line)] ^= 1 << bit
     found = read_row(bytes(spoilt))
     assert answer == orjson.loads(orjson.dumps(judgment(1)))
-    assert found is None or found.items() >= answer.items(), "the name of the checksum itself was hit"
+    assert found is None or answer is None or found.items() >= answer.items(), "the name of the checksum itself was hit"

@@ -53,8 +53,9 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
     assert told["compared"] == ("180 of 180", "asked in both orders")
     for judge, effect in zip(("x", "y"), found.order_effects, strict=True):
         value, note = told[f"the order's effect · {judge}"]
-        assert value == f"{effect.effect:+.2f}"
-        assert f"the first response is preferred in {50 + 100 * effect.effect:.0f} %" in note
+        assert value == f"{effect.effect:+.3f}"
+        assert "the first place helps" in note
+        assert f"on average the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
 
     written = words_in(page, "Who beats whom")
     rates = ranking.rates(order.tolist()).rate

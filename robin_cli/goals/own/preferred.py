@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import DuelVerdicts
+from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence
 from robin_cli.goals.comparisons_watch import ComparisonsEnding, ComparisonsWatch
 from robin_cli.goals.preferring import Preferring
 from robin_cli.goals.watching import Counts, Fact, Watch
@@ -25,20 +27,21 @@ from robin_cli.questions.inquiry import Inquiry
 class DuelsWatch(ComparisonsWatch):
     """Watches for which prompts the best response is certain."""
 
-    verdicts: DuelVerdicts
+    verdicts: RunVerdicts[Best]
 
     def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
         super().__init__(matches)
         margin = own["margin"] or DEFAULT_MARGIN
-        self.verdicts = DuelVerdicts(matches, counts, error_rate=own["error_rate"], margin=margin)
+        self.verdicts = RunVerdicts(DuelEvidence(matches, error_rate=own["error_rate"], margin=margin), counts)
 
     def ending(self, arms: Arms) -> ComparisonsEnding:
         """Return how far the run came, and whether all that can be decided is decided."""
-        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.best(arms).is_over)
+        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.decided(arms).is_over)
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return how many comparisons were asked, and for how many prompts the best is certain."""
-        sure, prompts = self.verdicts.decided
+        evidence = self.verdicts.evidence
+        prompts, sure = evidence.log.shape[1], int(certified(evidence.log[0], evidence.error_rate).sum())
         decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
         return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
 

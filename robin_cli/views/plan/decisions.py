@@ -10,7 +10,7 @@ from robin_cli.goals.deciding import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.simulation.forecast import Expected, Needed, Outlook, calls_for, calls_to_the_end
+from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecasts import NOISE, Forecast, found, simulated
 from robin_cli.views.plan.page import Columns, Sheet, figure
@@ -44,10 +44,6 @@ class Decisions(Forecast):
         """Return the calls that a run with ``budget`` makes on average, for it may end by itself."""
         expected = self.outlooks[0].expected.get(budget)
         return budget if expected is None else max(self.asked.least, min(budget, round(expected.figure("calls_mean"))))
-
-    def measured(self, expected: Expected | None) -> dict[str, Any]:
-        """Return the figures of the goal, and of how many decisions they are."""
-        return {**super().measured(expected), "decisions_simulated": None if expected is None else expected.decisions}
 
     def own_facts(self) -> dict[str, Any]:
         """Return what is to be decided, and when everything is, too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.preferences import Preferences, best_text, order_effect_text
+from robin_cli.goals.preferences import Preferences, best_text
 from robin_cli.goals.tables.comparisons import comparisons_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
@@ -58,7 +58,7 @@ def _headline(found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
     return [
         *certain,
         *leaders(found.ranked),
-        *_order_lines(facts["order_effects"]),
+        *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
         *spending(facts, "verdict"),
@@ -70,11 +70,18 @@ def _compared(asked: Compared) -> str:
     return f"asked in both orders{partly}"
 
 
-def _order_lines(effects: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
-    for each in effects:
-        name = f"the order's effect · {cut(each['judge'], NAME)}" if len(effects) > 1 else "the order's effect"
-        value = "–" if each["effect"] is None else f"{each['effect']:+.2f}"
-        yield name, value, order_effect_text(each).removeprefix(f"{value} ")
+def _order_lines(found: Preferences) -> Iterator[Tile]:
+    for judge, each in zip(found.run.manifest.judges, found.order_effects, strict=True):
+        name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
+        if not each.n:
+            yield name, "–", "no comparison has verdicts in both orders"
+            continue
+        place = "the first place helps" if each.effect > 0 else "the second place helps"
+        if each.ci_low <= 0 <= each.ci_high:
+            place = "it cannot be told from 0"
+        interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
+        between = f"on average the first is preferred in {100 * (_EVEN + each.effect):.0f} %"
+        yield name, f"{each.effect:+.3f}", f"{place}; {interval}; {between}"
 
 
 def _tie_line(found: Preferences) -> list[Tile]:

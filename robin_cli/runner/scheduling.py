@@ -1,0 +1,84 @@
+"""The policy of a run: which it gets, with what it is set up, and what a user should know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from robin_cli.goals.base import Goal
+from robin_cli.goals.watching import Watch
+from robin_cli.model.errors import RunError
+from robin_cli.planning.asking import give_another_chance
+from robin_cli.planning.costs import Costs
+from robin_cli.planning.planner import Planner
+from robin_cli.planning.rounds import first_depth
+from robin_cli.policies.base import Choice
+from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings
+from robin_cli.storage.fold import Fold
+from robin_cli.storage.manifest import FILE
+from robin_cli.storage.store import RunStore
+
+
+def with_scheduler(
+    settings: Settings, goal: Goal, budget: int, notify: Callable[[str], None]
+) -> tuple[Settings, Choice | None]:
+    """Return ``settings`` with the scheduler that the run gets, and why it is that one, where the one named only chooses."""
+    setup = goal.setup(
+        {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN},
+        budget,
+        by_money=settings.budget_usd is not None,
+        to_target=settings.target_error is not None,
+        rounds=settings.rounds if settings.in_rounds else None,
+    )
+    choice = chosen(settings.scheduler, setup)
+    settings = settings if choice is None else replace(settings, scheduler=choice.name)
+    if settings.variances and policy_named(settings.scheduler).whole:
+        notify(
+            f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
+        )
+        settings = replace(settings, variances=None)
+    return settings, choice
+
+
+def planner_of(
+    store: RunStore, fold: Fold, goal: Goal, watch: Watch, settings: Settings, costs: Costs | None, rounds: int | None
+) -> tuple[Planner, int]:
+    """Make the planner of a session.
+
+    Args:
+        rounds: in which calls go out; None where each is chosen by all answers so far.
+
+    Returns:
+        The planner, and the ratings of an arm that are asked before any are looked at.
+
+    Raises:
+        RunError: more is spent than the budget in the manifest, which only one from elsewhere says.
+    """
+    manifest, space = store.manifest, store.space
+    by_money = manifest.budget_usd is not None
+    if not by_money and (spent := fold.arms.spent) > manifest.budget:
+        raise RunError(
+            f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
+            f"file from a copy, or go on with --budget {spent} or more"
+        )
+    give_another_chance(fold.writable, space.judge)
+    policy = goal.policy(manifest, store.variances)
+    if policy.refits and fold.fitted:  # as it was fitted last: on the ratings that there were then, not on those since
+        policy = policy.fitted(*fold.fitted)
+    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # which goes out at once
+    planner = Planner(
+        fold.writable,
+        policy,
+        budget=None if by_money else manifest.budget,
+        judge=space.judge,
+        stop=watch.stop,
+        verdicts=watch.verdicts,
+        round_depth=None if rounds is None else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),
+        costs=costs,
+        first_fit=space.first_fit,
+        together=space.together,
+        closely=rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
+    )
+    return planner, first
