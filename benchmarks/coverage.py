@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
-from robin_cli.analysis.moderated import likely_intervals, likely_worst_error, moderated
+from robin_cli.analysis.moderated import Moderated, likely_half_widths, likely_worst_error, moderated
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms, mean
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
@@ -84,6 +84,16 @@ def likely(rated: Rated, counts: IntArray) -> tuple[FloatArray, FloatArray]:
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
     space = rated.space
     return likely_intervals(space, n, total, moderated(space, n, total, total_sq), alpha=0.05)
+
+
+def likely_intervals(
+    space: ArmSpace, n: IntArray, totals: FloatArray, found: Moderated, *, alpha: float
+) -> tuple[FloatArray, FloatArray]:
+    """x̄ ± t √(V/n) of all arms, within their scales; shape (K,) each, nan without a rating."""
+    low, high = space.ends
+    half = likely_half_widths(found.error_variance, found.freedom, alpha=alpha)
+    center = mean(n, totals)
+    return np.maximum(center - half, low), np.minimum(center + half, high)
 
 
 def told(values: Sequence[float], digits: int = 2) -> str:

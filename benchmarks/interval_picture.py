@@ -13,9 +13,9 @@ import numpy as np
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
-from benchmarks.coverage import POOLS, SIZES, likely, normal_widths, sets_of
+from benchmarks.coverage import POOLS, SIZES, likely, likely_intervals, normal_widths, sets_of
 from robin_cli.analysis.intervals import mean_intervals
-from robin_cli.analysis.moderated import likely_intervals, moderated
+from robin_cli.analysis.moderated import moderated
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,12 +14,7 @@ import msgspec
 import orjson
 
 from robin_cli.files.descriptors import most_connections
-from robin_cli.judges.functions import Checked
 from robin_cli.judges.judge import Judge
-from robin_cli.judges.metering import Meter
-from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.registry import judge_named
-from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import RobinError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Pair
@@ -27,7 +22,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.asking import Questions
 from robin_cli.questions.rubrics import PromptSet
-from robin_cli.runner.elsewhere import Target
+from robin_cli.runner.elsewhere import Target, asked_here
 from robin_ray.texts import PairTexts, texts_at
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 
@@ -97,7 +92,7 @@ class Worker:
         """Get ready to ask ``targets``, each with its key; how many calls at a time can be made here."""
         at_a_time = max(target.options.at_a_time for target in targets)
         can = most_connections(at_a_time * len(targets), self._note)
-        self._judges = [_judge(*each, self._note) for each in zip(targets, keys, strict=True)]
+        self._judges = [asked_here(*each, self._note) for each in zip(targets, keys, strict=True)]
         return max(1, can // len(targets))
 
     async def exchange(self, group: bytes) -> bytes:
@@ -215,14 +210,6 @@ class Worker:
     def _note(self, line: str) -> None:
         self._came.notes.append(line)
         self._any.set()
-
-
-def _judge(target: Target, key: str, notify: Callable[[str], None]) -> Judge:
-    options = target.options
-    meter = Meter(target.price, tier=target.tier, falls_back=target.falls_back)
-    if isinstance(options, Endpoint):
-        return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
-    return Checked(judge_named(target.judge, options), options, meter)
 
 
 _encoded = msgspec.msgpack.Encoder().encode

@@ -7,7 +7,6 @@ still vary), so pairs with few ratings set it, and an even spread may make it sm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +16,8 @@ from robin_cli.analysis.decisions import Evidence, contest_of, doubts, first_row
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, distinct_rows, largest_reach
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.worst_error import bound_of
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
-from robin_cli.model.records import Scale
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import counts_by_scale, values_of
 from robin_cli.storage.reader import RunData
@@ -50,29 +49,32 @@ class Curve:
 
 def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     """The curve of ``run``; empty where no arm has a rating."""
-    space = run.space
-    arm = run.arm
-    arms = run.fold.arms
+    space, arm, arms = run.space, run.arm, run.fold.arms
     is_kept = arms.counts > 0
-    kept, unit = np.flatnonzero(is_kept), space.units
+    kept = np.flatnonzero(is_kept)
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
     calls = _looks(len(rated), len(kept), points)
-    variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / unit**2)[kept]
-    final = [(scale, mine, rows) for scale, mine, rows, _ in _kept(counts_by_scale(space, arm, run.judgments), is_kept)]
+    variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
+    final = [
+        (scale, space.units[mine[0]], distinct_rows(each[is_kept[mine]])[0])
+        for scale, mine, each in counts_by_scale(space, arm, run.judgments)
+        if is_kept[mine].any()
+    ]
     measured = []
     for count in calls:
-        until = int(rated[count - 1]) + 1
-        evenly = count / len(kept)
-        at_most, evenly_most, n = np.nan, np.nan, np.zeros(len(space))
-        for scale, mine, rows, of in _kept(counts_by_scale(space, arm[:until], run.judgments.slice(0, until)), is_kept):
-            n[mine] = rows.sum(axis=1)[of]
-            at_most = np.fmax(at_most, _reach(scale, rows, len(kept)) / unit[mine[0]])
-        for scale, mine, rows in final:
-            evenly_most = np.fmax(
-                evenly_most, _reach(scale, _spread_evenly(rows, np.full(len(rows), evenly)), len(kept)) / unit[mine[0]]
+        until, evenly = int(rated[count - 1]) + 1, count / len(kept)
+        at_most = bound_of(space, is_kept, counts_by_scale(space, arm[:until], run.judgments.slice(0, until)))
+        evenly_most = max(
+            largest_reach(
+                _spread_evenly(rows, np.full(len(rows), evenly)),
+                *(scale.low, scale.high),
+                alpha=ALPHA * len(rows) / len(kept),
             )
+            / unit
+            for scale, unit, rows in final
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.sqrt(variance / n[kept])
+            error = np.sqrt(variance / np.bincount(arm[rated[:count]], minlength=len(space))[kept])
         measured.append((at_most, evenly_most, _largest(error), _largest(np.sqrt(variance / evenly))))
     bound, even_bound, error, even_error = np.array(measured).reshape(-1, 4).T
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
@@ -83,21 +85,6 @@ def _looks(ratings: int, arms: int, points: int) -> IntArray:
     if not ratings:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.geomspace(min(ratings, 2 * arms), ratings, points).round().astype(np.int64))
-
-
-def _kept(
-    counted: Iterable[tuple[Scale, IntArray, FloatArray]], is_kept: NDArray[np.bool_]
-) -> Iterator[tuple[Scale, IntArray, FloatArray, IntArray]]:
-    """The kept arms on each scale, how often arms that differ got each rating, and which of these rows each arm's are."""
-    for scale, arms, counts in counted:
-        mine = is_kept[arms]
-        if mine.any():
-            yield scale, arms[mine], *distinct_rows(counts if mine.all() else counts[mine])
-
-
-def _reach(scale: Scale, rows: FloatArray, arms: int) -> float:
-    """How far the score of any arm may be off, of ``arms`` at once, whose counts are ``rows`` as far as they differ."""
-    return largest_reach(rows, scale.low, scale.high, alpha=ALPHA * len(rows) / arms)
 
 
 def _largest(values: FloatArray) -> float:

@@ -79,7 +79,6 @@ class Certainty(ABC, Generic[Outcome]):
         count = max(1, self.log.shape[1])
         return np.asarray(self.needed + np.log(count / np.maximum(count - self.stuck.sum(axis=1, keepdims=True), 1)))
 
-    @abstractmethod
     def update(
         self,
         run: IntArray,
@@ -94,6 +93,14 @@ class Certainty(ABC, Generic[Outcome]):
             sums: of all ratings.
             given_up: arms that are asked no more because they cannot be rated, shape (runs, K); None where there are none.
         """
+        if len(contest):
+            gone = np.zeros(np.shape(sums[0]), dtype=np.bool_) if given_up is None else given_up
+            self._update(run, contest, counts_at, sums, gone)
+
+    @abstractmethod
+    def _update(
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+    ) -> None: ...
 
     @abstractmethod
     def outcome(self, arms: Arms, counts: LevelCounts) -> Outcome:
@@ -121,19 +128,9 @@ class Evidence(Certainty["Decided"]):
         self.other = np.full((runs, task.decisions), -np.inf)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
 
-    def update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_] | None = None,
+    def _update(
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
     ) -> None:
-        """Look at some contests of some runs."""
-        if not len(contest):
-            return
-        if given_up is None:
-            given_up = np.zeros(np.shape(sums[0]), dtype=np.bool_)
         parts = (slice(start, start + _AT_ONCE) for start in range(0, len(contest), _AT_ONCE))
         if self.task.group is None:
             for part in parts:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.space import ArmSpace
 
 WEIGHT = 4.0
@@ -141,13 +141,3 @@ def _log_chance_within(freedom: FloatArray, error: FloatArray, x: float) -> Floa
     from scipy.special import stdtr
 
     return np.asarray(np.log1p(-2.0 * stdtr(freedom, -x / error)))
-
-
-def likely_intervals(
-    space: ArmSpace, n: IntArray, totals: FloatArray, found: Moderated, *, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """x̄ ± t √(V/n) of all arms, within their scales; shape (K,) each, nan without a rating."""
-    low, high = space.ends
-    half = likely_half_widths(found.error_variance, found.freedom, alpha=alpha)
-    center = mean(n, totals)
-    return np.maximum(center - half, low), np.minimum(center + half, high)

@@ -81,17 +81,10 @@ class DuelEvidence(Certainty[Best]):
         self._margin = margin
         super().__init__(error_rate, rivals.of[matches.space.pair], rivals.members.reshape(len(rivals.members), -1))
 
-    def update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_] | None = None,
+    def _update(
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
     ) -> None:
-        """Look at some prompts."""
-        gone = np.zeros(len(self._matches.space), dtype=np.bool_) if given_up is None else given_up[0]
-        found = self._leads(contest, counts_at, (sums[0][0], sums[1][0], sums[2][0]), gone)
+        found = self._leads(contest, counts_at, (sums[0][0], sums[1][0], sums[2][0]), given_up[0])
         self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
 
     def outcome(self, arms: Arms, counts: LevelCounts) -> Best:

@@ -121,12 +121,27 @@ class Form(ABC):
             f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'
         )
 
+    @cache  # noqa: B019  # forms are made once
     def structure(self, answer_format: str, scale: Scale) -> Mapping[str, Any]:
         """Return what is sent along so that an answer has ``answer_format``: names and values of the request's body.
 
         ``grammar`` is sent by both names there are, llama.cpp's server's and vLLM's: each lets the other's be.
         """
-        return _structure(self, answer_format, scale)
+        if answer_format == "json_schema":
+            choices = list(self.choices(scale))
+            kind = "integer" if isinstance(choices[0], int) else "string"
+            schema = {
+                "type": "object",
+                "properties": {"feedback": {"type": "string"}, self.name: {"type": kind, "enum": choices}},
+                "required": ["feedback", self.name],
+                "additionalProperties": False,
+            }
+            judgment = {"name": "judgment", "strict": True, "schema": schema}
+            return {"response_format": {"type": "json_schema", "json_schema": judgment}}
+        if answer_format == "grammar":
+            grammar = self.grammar(scale)
+            return {"grammar": grammar, "structured_outputs": {"grammar": grammar}}
+        return {}
 
     def grammar(self, scale: Scale) -> str:
         """Return the two lines in GBNF: a Feedback line, then a line with one of the ratings of the scale, or the verdicts."""
@@ -205,25 +220,6 @@ class Form(ABC):
     def _is_unsettled(self, head: re.Match[str], answer: str) -> bool:
         """Return whether the end of the answer came before it was certain what its last such line says."""
         return answer.endswith(head.string) and self.unsettled.match(head.string, head.end()) is not None
-
-
-@cache
-def _structure(form: Form, answer_format: str, scale: Scale) -> Mapping[str, Any]:
-    if answer_format == "json_schema":
-        choices = list(form.choices(scale))
-        kind = "integer" if isinstance(choices[0], int) else "string"
-        schema = {
-            "type": "object",
-            "properties": {"feedback": {"type": "string"}, form.name: {"type": kind, "enum": choices}},
-            "required": ["feedback", form.name],
-            "additionalProperties": False,
-        }
-        judgment = {"name": "judgment", "strict": True, "schema": schema}
-        return {"response_format": {"type": "json_schema", "json_schema": judgment}}
-    if answer_format == "grammar":
-        grammar = form.grammar(scale)
-        return {"grammar": grammar, "structured_outputs": {"grammar": grammar}}
-    return {}
 
 
 def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> re.Pattern[str]:

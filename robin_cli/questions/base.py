@@ -17,7 +17,6 @@ class Kind:
 
     Attributes:
         name: ``rate`` or ``prefer``.
-        noun: what an answer holds, a rating or a verdict.
         form: how an answer is asked for and read.
         variants: the ways in which the same is asked, by name; one, called "", where there is one only.
         turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
@@ -31,7 +30,6 @@ class Kind:
     """
 
     name: str
-    noun: str
     form: Form
     variants: tuple[str, ...]
     turned: tuple[bool, ...]

@@ -32,7 +32,6 @@ def _said(points: float, scale: Scale) -> str:
 
 PREFER = Kind(
     name="prefer",
-    noun="verdict",
     form=VERDICT,
     variants=ORDERS,
     turned=(False, True),

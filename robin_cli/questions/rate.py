@@ -25,7 +25,6 @@ def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) 
 
 RATE = Kind(
     name="rate",
-    noun="rating",
     form=RATING,
     variants=("",),
     turned=(False,),

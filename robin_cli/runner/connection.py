@@ -12,13 +12,12 @@ from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limiter import Caps, Limiter
 from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
 from robin_cli.files.descriptors import most_connections
-from robin_cli.judges.functions import Checked, Function
-from robin_cli.judges.judge import Judge, Notices, Options
+from robin_cli.judges.functions import Function
+from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.registry import judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
-from robin_cli.runner.elsewhere import Reach, Target
+from robin_cli.runner.elsewhere import Reach, Target, asked_here
 from robin_cli.runner.prices import prices_at
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import Settings
@@ -51,85 +50,46 @@ def endpoints_of(
     addresses = sum(len(judge.base_urls) for judge in judges)
     wanted = min(fixed or ceiling, budget)
     most = wanted if reach is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
-    calls = (None if fixed is None else min(fixed, most), min(ceiling, most))
-    asked = [
-        _endpoints(settings, judge, keys[judge.api_key_env], calls, notify, reach)
-        if settings.at_endpoints
-        else _elsewhere(settings, judge, calls, notify, function, reach)
-        for judge in judges
-    ]
-    return asked, [prices_at(judge, settings)[0] for judge in judges]
+    calls, ceiling = None if fixed is None else min(fixed, most), min(ceiling, most)
 
-
-def _endpoints(
-    settings: Settings,
-    judge: JudgeAddress,
-    key: str,
-    calls: tuple[int | None, int],
-    notify: Callable[[str], None],
-    reach: Reach | None,
-) -> Dispatched:
-    several = len(judge.base_urls) > 1
-    reached = []
-    for base_url, price in zip(judge.base_urls, prices_at(judge, settings), strict=True):
-        endpoint = replace(
-            endpoint_at(base_url, judge.name, key if reach is None else "none", settings),
-            bounded=settings.money_limit is not None,
-            logprobs=settings.scoring == "logprobs",
-            at_a_time=calls[0] or calls[1],
-        )
+    def reached(judge: JudgeAddress, base_url: str, price: Price | None) -> Retrying:
+        limiter = Limiter(calls, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
+        key = keys[judge.api_key_env] if settings.at_endpoints else "none"
+        target = _target(settings, judge.name, base_url, price, calls or ceiling)
+        asked = asked_here(target, key, notify, function) if reach is None else reach(target, key, limiter)
         # Where there are others, a call that fails goes to them rather than waiting here.
-        max_retries = min(1, settings.max_retries) if several else settings.max_retries
-        no_room_s = _NO_ROOM_HERE_S if several else NO_ROOM_S
-        notices, limiter = Notices(base_url, notify), _limiter(settings, calls)
-        if reach is None:
-            meter = Meter(price, tier=settings.tier, falls_back=settings.tier_fallback)
-            asked: Judge = OpenAIJudge(endpoint, meter=meter, notify=notify)
-        else:
-            target = Target(settings.judge, endpoint, price, settings.tier, settings.tier_fallback)
-            asked = reach(target, key, limiter)
-        reached.append((base_url, _retrying(asked, limiter, notices, settings, max_retries, no_room_s)))
-    if not several:
-        return reached[0][1]
-    return Failover(reached, clock=time.monotonic, notify=notify)
+        several = len(judge.base_urls) > 1
+        return Retrying(
+            asked,
+            limiter,
+            Notices(base_url if settings.at_endpoints else judge.name, notify),
+            max_retries=min(1, settings.max_retries) if several else settings.max_retries,
+            # A call that timed out may be made again, however long that took.
+            patience_s=max(PATIENCE_S, 2 * settings.longest_request_s),
+            no_room_s=_NO_ROOM_HERE_S if several else NO_ROOM_S,
+        )
+
+    asked: list[Dispatched] = []
+    prices: list[Price | None] = []
+    for judge in judges:
+        priced = list(zip(judge.base_urls, prices_at(judge, settings), strict=True))
+        found = [(base_url, reached(judge, base_url, price)) for base_url, price in priced]
+        asked.append(Failover(found, clock=time.monotonic, notify=notify) if len(found) > 1 else found[0][1])
+        prices.append(priced[0][1])
+    return asked, prices
 
 
-def _elsewhere(
-    settings: Settings,
-    judge: JudgeAddress,
-    calls: tuple[int | None, int],
-    notify: Callable[[str], None],
-    function: Function | None,
-    reach: Reach | None,
-) -> Dispatched:
-    """A judge at no address: a package's, or a function of the caller's."""
-    options = Options(judge.name, at_a_time=calls[0] or calls[1], **_stated(settings))
-    (price,) = prices_at(judge, settings)
-    notices, limiter = Notices(judge.name, notify), _limiter(settings, calls)
-    if reach is not None:
-        asked = reach(Target(settings.judge, options, price), "none", limiter)
-    else:
-        found = judge_of(function, options) if function is not None else judge_named(settings.judge, options)
-        asked = Checked(found, options, Meter(price))
-    return _retrying(asked, limiter, notices, settings, settings.max_retries)
-
-
-def _limiter(settings: Settings, calls: tuple[int | None, int]) -> Limiter:
-    workers, ceiling = calls
-    return Limiter(workers, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
-
-
-def _retrying(
-    judge: Judge,
-    limiter: Limiter,
-    notices: Notices,
-    settings: Settings,
-    max_retries: int,
-    no_room_s: float = NO_ROOM_S,
-) -> Retrying:
-    # A call that timed out may be made again, however long that took.
-    patience_s = max(PATIENCE_S, 2 * settings.longest_request_s)
-    return Retrying(judge, limiter, notices, max_retries=max_retries, patience_s=patience_s, no_room_s=no_room_s)
+def _target(settings: Settings, model: str, base_url: str, price: Price | None, at_a_time: int) -> Target:
+    """One address of a judge, or a judge at none: a package's, or a function of the caller's."""
+    if not settings.at_endpoints:
+        return Target(settings.judge, Options(model, at_a_time=at_a_time, **_stated(settings)), price)
+    endpoint = replace(
+        endpoint_at(base_url, model, "none", settings),
+        bounded=settings.money_limit is not None,
+        logprobs=settings.scoring == "logprobs",
+        at_a_time=at_a_time,
+    )
+    return Target(settings.judge, endpoint, price, settings.tier, settings.tier_fallback)
 
 
 def endpoint_alone(

@@ -50,7 +50,7 @@ class RunDesk:
         *,
         has_fuses: bool,
     ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.noun
+        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
         self._costs = costs

@@ -7,17 +7,20 @@ A package adds this by an entry point of the group ``robin.carriers``: a module,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from robin_cli.judges.functions import Checked, Function
+from robin_cli.judges.judge import Judge, Options
+from robin_cli.judges.metering import Meter, Price
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.registry import judge_named, judge_of
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import Plugin, install, plugins
 
 if TYPE_CHECKING:
     from robin_cli.dispatch.limiter import Limiter
-    from robin_cli.judges.judge import Judge, Options
-    from robin_cli.judges.metering import Price
-    from robin_cli.judges.transport import Endpoint
     from robin_cli.runner.carrying import Carrying
     from robin_cli.settings.table import Settings
     from robin_cli.storage.store import RunStore
@@ -42,8 +45,18 @@ class Target:
     falls_back: bool = False
 
 
-Reach = Callable[[Target, str, "Limiter"], "Judge"]
+Reach = Callable[[Target, str, "Limiter"], Judge]
 """Takes down what workers are to ask, its key, and whose permits are for it; a judge that has workers ask it."""
+
+
+def asked_here(target: Target, key: str, notify: Callable[[str], None], function: Function | None = None) -> Judge:
+    """Make the judge at ``target``, to be asked by this process; ``function``: one that Python handed over."""
+    options, meter = target.options, Meter(target.price, tier=target.tier, falls_back=target.falls_back)
+    if isinstance(options, Endpoint):
+        return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
+    return Checked(
+        judge_named(target.judge, options) if function is None else judge_of(function, options), options, meter
+    )
 
 
 class Carries(Protocol):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from benchmarks.coverage import likely_intervals
 from robin_cli.analysis.moderated import (
     freedom_of_sum,
     likely_half_widths,
-    likely_intervals,
     likely_worst_error,
     moderated,
 )

@@ -13,7 +13,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Choice, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import chosen, make_policy
+from robin_cli.policies.registry import chosen
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
@@ -102,10 +102,6 @@ class Asked:
     def choice(self, budget: int) -> Choice | None:
         """The scheduler that a run with ``budget`` would get, where the one asked for only chooses; InputError if it cannot."""
         return chosen(self.scheduler, self.setup(budget))
-
-    def check_scheduler(self) -> None:
-        """InputError for a scheduler that needs more than is known."""
-        make_policy(self.config.scheduler, Setup(len(self.space), self.budget, self.space.scales[0]))
 
     def scheduler_at(self, budget: int) -> str:
         """The name of the scheduler that a run with ``budget`` would have."""

@@ -13,7 +13,7 @@ from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.registry import policy_named
+from robin_cli.policies.registry import make_policy, policy_named
 from robin_cli.runner.inputs import prompts_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.variances import earlier_variances, known_counts
@@ -57,7 +57,7 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
         )
     asked = Asked(*(config, dataset, prompts, space, told_by, pilot, run, paid, goal))
     if policy_named(config.scheduler).needs_variances and not config.variances:
-        asked.check_scheduler()
+        make_policy(config.scheduler, asked.setup(asked.budget))  # which refuses to begin with none
     if config.pairwise:
         return asked
     asked = _begun(

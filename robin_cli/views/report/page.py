@@ -15,13 +15,16 @@ import orjson
 from numpy.typing import NDArray
 
 from robin_cli.goals.found import Found
+from robin_cli.goals.judges import cost_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.render.charts import picture
 from robin_cli.render.html import PageColumn, page_columns
 from robin_cli.render.text import plain
 from robin_cli.results.charts import Chart
 from robin_cli.results.tables import Table
+from robin_cli.results.words import dollars
 from robin_cli.views.report.rows import Texts, packed
+from robin_cli.views.spent import tokens_of
 
 MOST_ROWS = 10_000
 _HERE = Path(__file__).parent
@@ -186,6 +189,20 @@ class Sections:
 def sections_of(found: Found, facts: Mapping[str, Any]) -> Sections:
     """Return what a page shows of what was found; ``facts``: those of its status."""
     raise NotImplementedError(type(found).__name__)
+
+
+def spending(facts: Mapping[str, Any], noun: str) -> list[Tile]:
+    """Return what was spent, and on what in vain; ``noun``: what an answer holds."""
+    budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
+    return [
+        ("calls spent", f"{facts['spent']:,}", f"of a budget of {budget}; {facts['state']}"),
+        (
+            f"answers without a {noun}",
+            f"{sum(facts['unparsed'].values()):,}",
+            f"and {sum(facts['failed'].values()):,} failed calls kept",
+        ),
+        ("cost", cost_of(facts), tokens_of(facts)),
+    ]
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:

@@ -18,8 +18,7 @@ from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram, under_one_another
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
-from robin_cli.views.report.parts import spending
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
 

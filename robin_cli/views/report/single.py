@@ -17,8 +17,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
-from robin_cli.views.report.parts import spending
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
 from robin_cli.views.report.rated import rated_charts
 from robin_cli.views.report.rows import texts_of_pairs
 
