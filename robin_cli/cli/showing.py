@@ -74,14 +74,14 @@ def show(
     if for_people:
         from rich.console import Console
 
-        from robin_cli.render.terminal import View, print_table
+        from robin_cli.render.terminal import print_table
 
         console = Console()
         for number, table in enumerate(tables):
             if number:
                 console.print()
-            sort = given.sort if number == 0 else View().sort
-            print_table(console, table, View(sort, top or given.top, wide=given.wide))
+            sort = {} if number else {"sort": given.sort}
+            print_table(console, table, top=top or given.top, **sort)
         return
     from robin_cli.render.files import export
     from robin_cli.storage.manifest import settings_of

@@ -79,7 +79,7 @@ class ArmSpace:
         """Which of the judges is asked for each arm."""
         return self._along(np.tile(np.arange(len(self.judges)), len(self.attributes) * len(self.variants)))
 
-    @property
+    @cached_property
     def kind(self) -> Coordinates:
         """Attribute, variant and judge of each arm as one number, shape (K,): arms of one kind differ by their pair alone."""
         return self._along(np.arange(self.arms_per_pair))

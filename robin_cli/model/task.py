@@ -10,7 +10,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError
-from robin_cli.model.space import ArmSpace, Coordinates
+from robin_cli.model.space import ArmSpace
 
 MOST_IN_A_GROUP = 1_000
 """Responses of one group that can be compared."""
@@ -83,8 +83,3 @@ class Task:
     def margin(self) -> FloatArray:
         """ε of each arm, in points, shape (K,)."""
         return np.array(self.decision.margins)[self.space.attribute]
-
-    @cached_property
-    def kind(self) -> Coordinates:
-        """Which attribute, variant and judge each arm is of, as one number, shape (K,)."""
-        return self.space.kind

@@ -28,7 +28,7 @@ class Deciding(Policy):
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
-        pooled: g by ``task.kind``, shape (kinds,), in simulation (runs, kinds).
+        pooled: g by ``task.space.kind``, shape (kinds,), in simulation (runs, kinds).
     """
 
     whole: ClassVar[bool] = True
@@ -67,13 +67,13 @@ class Deciding(Policy):
         if self.pooled.shape[-1] == 1:
             return self.low.item(0), self.high.item(0), per_arm(self.pooled[..., 0], n)
         own = arm % len(self.low)
-        return self.low[own], self.high[own], of_arms(self.pooled, self.task.kind[own])
+        return self.low[own], self.high[own], of_arms(self.pooled, self.task.space.kind[own])
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """The same with g from these ratings."""
         freedom = np.maximum(n - 1.0, 0.0)
         squares = squares_within(n, total, total_sq)
-        of_kind = [self.task.kind == each for each in range(self.pooled.shape[-1])]
+        of_kind = [self.task.space.kind == each for each in range(self.pooled.shape[-1])]
         within, seen = (
             # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
             np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in of_kind], axis=-1)
@@ -122,5 +122,5 @@ class Responses(NamedTuple):
 
 
 def _even(task: Task) -> FloatArray:
-    """The variance of a rating drawn evenly from the scale, by ``task.kind``."""
+    """The variance of a rating drawn evenly from the scale, by ``task.space.kind``."""
     return np.repeat([scale.even_variance for scale in task.space.scales], task.space.raters)

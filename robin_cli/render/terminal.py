@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,37 +30,25 @@ _ALL_ROWS = "all rows:"
 _MARK = "*"
 _BAR = 12
 _SHORTEST_BAR = 4
+_SORT = TABLE["sort"].default
 _FORMS = {"count": "{:,.0f}", "share": "{:.2f}", "signed": "{:+.2f}"}
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """How a table is shown.
+def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default) -> None:
+    """Print the ``top`` rows of ``table`` that come first in its order ``sort``; under it what is not shown, and how to see it.
 
-    Attributes:
-        sort: which of its orders; rows that are equal in it stay in the order of the data.
-        top: rows shown.
-        wide: the table has columns for each attribute.
-    """
-
-    sort: str = TABLE["sort"].default
-    top: int = TABLE["top"].default
-    wide: bool = False
-
-
-def print_table(console: Console, table: Table, view: View) -> None:
-    """Print the rows of ``table`` that come first; under it what is not shown, and how to see it.
+    Rows that are equal in that order stay in the order of the data.
 
     Raises:
         InputError: it has no such order, or is for files alone.
     """
     if not table.terminal:
         raise InputError(f"--format table: {table.name} are for files; leave it out, or name another format")
-    sort = sort_of(table, view.sort)
-    rows = _order(table, sort)[: view.top]
-    fitted = fit(_cells(table, rows, sort), console.width, _GAP)
+    order = sort_of(table, sort)
+    rows = _order(table, order)[:top]
+    fitted = fit(_cells(table, rows, order), console.width, _GAP)
     _print_fitted(console, fitted, table, rows)
-    for note in _notes(table, fitted, view, sort, console.width):
+    for note in _notes(table, fitted, sort, top, console.width):
         copied = not console.is_terminal or note.startswith(_ALL_ROWS)  # a command is broken by the terminal alone
         console.print(Text(plain(note)), soft_wrap=copied)
 
@@ -190,9 +177,9 @@ def _over(group: str, span: int) -> Text:
     return head
 
 
-def _notes(table: Table, fitted: Fitted, view: View, sort: Sort | None, width: int) -> list[str]:
+def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> list[str]:
     """What to know of the table, what is not in it, and how to see that."""
-    notes = []
+    notes, sort = [], table.sorts.get(name)
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
@@ -202,13 +189,13 @@ def _notes(table: Table, fitted: Fitted, view: View, sort: Sort | None, width: i
         cell.endswith(f"#{number}") for cell, number in zip(first.cells, first.numbers or (), strict=True)
     ):
         notes.append("#N: the Nth pair of the data, where ids look the same")
-    rest = [f"{view.top:,} of {number_of(lines, table.noun)}"] if view.top < lines else []
+    rest = [f"{top:,} of {number_of(lines, table.noun)}"] if top < lines else []
     if sort is not None:
-        others = "|".join(name for name in table.sorts if name != view.sort)
+        others = "|".join(each for each in table.sorts if each != name)
         rest.append(f"{sort.words} (another order: --sort {others})")
     if rest:
         notes.append(", ".join(rest))
-    if view.top < lines and table.command:
-        order = "" if sort is None or view.sort == TABLE["sort"].default else f" --sort {view.sort}"
-        notes.append(f"{_ALL_ROWS} {table.command} --format table{' --wide' * view.wide}{order} --top {lines}")
+    if top < lines and table.command:
+        order = "" if sort is None or name == _SORT else f" --sort {name}"
+        notes.append(f"{_ALL_ROWS} {table.command} --format table{' --wide' * table.is_wide}{order} --top {lines}")
     return [*notes, *table.footer]

@@ -98,6 +98,7 @@ class Table:
         notes, footer: lines under the table, before and behind those on rows and columns that are left out.
         command: the command line that shows it.
         further: the rows for files, where these have more columns.
+        is_wide: it is one that :meth:`wide` returned.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Table:
     footer: Sequence[str] = ()
     command: str = ""
     further: Callable[[], pa.RecordBatchReader] | None = None
+    is_wide: bool = False
 
     @property
     def public(self) -> list[str]:
@@ -188,6 +190,7 @@ class Table:
             self,
             columns=columns,
             data=data,
+            is_wide=True,
             terminal=[
                 *(name for name in self.terminal if name in there),
                 *(f"{facet}_{name}" for facet in facets for name in shown),

@@ -233,7 +233,7 @@ def _prompts_now(manifest: Manifest) -> str:
         return recorded_prompts(manifest).sha256
     try:
         return load_prompts(
-            (*manifest.criteria, *(name for name in manifest.attributes if name not in manifest.kind.variants)),
+            manifest.criteria if len(manifest.kind.variants) > 1 else manifest.attributes,
             files,
             template,
             manifest.answer_format,

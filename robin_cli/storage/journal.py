@@ -21,6 +21,7 @@ from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import orjson
 
@@ -29,6 +30,7 @@ from robin_cli.files.local import open_regular, read_at_most, whole_file
 from robin_cli.model.errors import StorageError, typed, writing
 
 _VERSION = 1
+_CHECKED_BY = b',"crc32":'
 _MOST_BYTES = 2**30
 """Many times what a journal holds when it becomes a segment, however long the answers are."""
 
@@ -129,8 +131,9 @@ class Journal:
 
 
 def lines_of(records: Sequence[object]) -> bytes:
-    """Records (dataclasses or mappings) as lines of a journal."""
-    return b"".join(orjson.dumps(record) + b"\n" for record in records)
+    """Records (dataclasses or mappings) as lines of a journal, each with a checksum of itself."""
+    found = map(orjson.dumps, records)
+    return b"".join(b"%b%b%d}\n" % (line[:-1], _CHECKED_BY, crc32(line)) for line in found)
 
 
 def _opened(path: Path) -> FileIO:
@@ -177,9 +180,12 @@ def read_journal(path: Path) -> JournalContent | None:
 
 
 def read_row(line: bytes) -> dict[str, Any] | None:
-    """The row in one line of a journal; None where it is damaged."""
+    """The row in one line of a journal; None where it is damaged. Lines of earlier robins have no checksum."""
+    whole, checked, checksum = line.rpartition(_CHECKED_BY)
+    if checked and checksum != b"%d}" % crc32(whole + b"}"):
+        return None
     try:
-        row = orjson.loads(line)
+        row = orjson.loads(whole + b"}" if checked else line)
     except orjson.JSONDecodeError:
         return None
     return row if isinstance(row, dict) else None

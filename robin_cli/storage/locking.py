@@ -90,13 +90,8 @@ def left_alone(run: Path) -> Iterator[None]:
         with suppress(OSError):
             descriptor = os.open(run, os.O_RDONLY)
     try:
-        if sys.platform != "win32" and descriptor is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise _at_work(run) from None
-            except OSError:  # of a system that locks no folders
-                pass
+        if descriptor is not None and _locks(descriptor, shared=True) is False:
+            raise _at_work(run)
         yield
     finally:
         if descriptor is not None:
@@ -112,19 +107,14 @@ def _locked_folder(run: Path) -> int | None:
     except OSError as error:
         raise RunError(f"{run}: cannot be opened ({error.strerror}); a run needs a folder that can be read") from error
     deadline = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise _at_work(run) from None
-            time.sleep(_STEP_S)
-        except OSError:
-            os.close(descriptor)
-            return None
-        else:
-            return descriptor
+    while (is_ours := _locks(descriptor)) is False and time.monotonic() <= deadline:
+        time.sleep(_STEP_S)
+    if is_ours:
+        return descriptor
+    os.close(descriptor)
+    if is_ours is None:
+        return None
+    raise _at_work(run)
 
 
 def _is_held(path: Path) -> bool:
@@ -134,14 +124,22 @@ def _is_held(path: Path) -> bool:
         return False
     try:
         # Shared, so that those who look do not see each other, and also works in a folder that can only be read.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return _locks(descriptor, shared=True) is False
     finally:
         os.close(descriptor)
-    return False
+
+
+def _locks(descriptor: int, *, shared: bool = False) -> bool | None:
+    """Lock what is open, if nobody else holds it: whether that could be done; None where the system locks no such thing."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _is_file_locked(path: Path) -> bool:

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import read_at_most, whole_file
-from robin_cli.model.decision import BEST, Decision, decision_of
+from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
-from robin_cli.model.records import COMPARE, Scale, shared_scale
+from robin_cli.model.records import Scale, shared_scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
@@ -162,11 +162,6 @@ class Manifest:
         )
 
     @property
-    def compares(self) -> bool:
-        """Whether systems are to be compared: not all pairs need be asked about then."""
-        return bool(self.settings.get("objective") == COMPARE)
-
-    @property
     def is_pairwise(self) -> bool:
         """Whether pairs of responses are compared, and none is rated by itself."""
         return bool(self.settings.get("pairwise"))
@@ -181,11 +176,6 @@ class Manifest:
         """By what the better of two responses is told in a pairwise run: a rubric's attribute, or none."""
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
-
-    @property
-    def wants_best(self) -> bool:
-        """Whether the best of each group, or of each prompt, is looked for."""
-        return self.settings.get("decide") == BEST
 
     @property
     def own_settings(self) -> dict[str, Any]:
@@ -204,6 +194,12 @@ class Manifest:
             "its last session",
             tidied=False,
         )
+
+    def says(self, session: Mapping[str, Any]) -> bool:
+        """Whether the last session had the settings of ``session``, as far as the next one would take them over."""
+        last = self.last_session
+        kept = {name: value for name, value in session.items() if TABLE[name].kept}
+        return bool(self.sessions) and all(last.get(name, TABLE[name].default) == each for name, each in kept.items())
 
     def write(self, run: Path) -> None:
         """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
@@ -315,10 +311,6 @@ def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any
         raise ValueError("prompt: its rubrics are not those of the attributes")
 
 
-class _Exact(Struct, forbid_unknown_fields=True):
-    """An object of no other fields than these."""
-
-
 class _Data(TypedDict):
     source: str
     sha256: str
@@ -353,7 +345,7 @@ class _Session(TypedDict):
     budget_usd_reached: NotRequired[float]
 
 
-class Content(_Exact):
+class Content(Struct, forbid_unknown_fields=True):
     """What stands in manifest.json, which may be another's, and must not surprise what reads it. The table checks settings."""
 
     settings: dict[str, Any]

@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -183,11 +184,10 @@ class _Check:
     def __init__(self, run: RunData) -> None:
         self._run_id = run.manifest.run_id
         self._pairs = set(run.pair_ids)
-        self._attributes = set(run.manifest.attributes)
         judges = run.manifest.judges
         # Of one judge, rows from before there could be several do not name it.
         self._judges = {*judges, None} if len(judges) == 1 else set(judges)
-        self._scales = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
+        self._scales = dict(zip(run.space.asked, cycle(run.space.scales), strict=False))  # variants have the same one
 
     def why_not(self, row: Mapping[str, Any]) -> str | None:
         """The reason, None for a row that fits."""
@@ -197,7 +197,7 @@ class _Check:
             judgments_table([row])
         except _NO_JUDGMENT as error:
             return f"no judgment ({str(error)[:200]})"
-        for name, known in (("pair_id", self._pairs), ("attribute", self._attributes), ("judge", self._judges)):
+        for name, known in (("pair_id", self._pairs), ("attribute", self._scales), ("judge", self._judges)):
             if row.get(name) not in known:
                 return f"its {name} is none of this run's"
         if not 0 <= row["draw"] < _MOST_DRAWS:

@@ -50,6 +50,7 @@ NUMBER = b"robin_segment"
 """The name of the footer's entry that says which segment of its run a file is, so that no copy passes for another."""
 
 FIELDS = tuple(field.name for field in fields(Judgment))
+assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101
 
 
 def key_of(row: Mapping[str, Any], judges: Sequence[str]) -> JudgmentKey:

@@ -21,7 +21,7 @@ from robin_cli.storage.batches import read_batches
 from robin_cli.storage.layout import PAIRS, VARIANCES
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import FILE, Manifest, identity, read_manifest
-from robin_cli.storage.pair_files import read_column_names, read_pair_batches, read_pair_names
+from robin_cli.storage.pair_files import StoredPairs, read_column_names, read_pair_batches
 from robin_cli.storage.reader import space_of
 
 _SHOWN = 60
@@ -54,9 +54,9 @@ class Shard:
         return space_of(self.manifest, Texts(self.pair_ids))
 
     @cached_property
-    def names(self) -> Sequence[str]:
-        """The names of the columns of its pairs."""
-        return read_pair_names(self.path)
+    def pairs(self) -> StoredPairs:
+        """Its pairs, each column of which is read when it is asked for."""
+        return StoredPairs(self.path)
 
     @cached_property
     def prompts(self) -> PromptSet | None:
@@ -190,8 +190,8 @@ def scheduler_asked(manifest: Manifest) -> str:
 def _differing_files(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
     """What the data of some have, and that of others has not, where going on needs it of all."""
     wanted = {
-        "groups of pairs": [GROUP_COLUMN in shard.names for shard in shards],
-        "second responses": [OTHER_COLUMN in shard.names for shard in shards],
+        "groups of pairs": [GROUP_COLUMN in shard.pairs.has for shard in shards],
+        "second responses": [OTHER_COLUMN in shard.pairs.has for shard in shards],
         "variances to begin with": [(shard.path / VARIANCES).exists() for shard in shards],
     }
     if len(shards[0].manifest.kind.variants) > 1:
@@ -260,9 +260,9 @@ def _texts_of(shard: Shard, pair_id: str) -> list[object]:
 
 def check_groups_named_once(shards: Sequence[Shard]) -> None:
     """InputError where two of ``shards`` have groups of one name without a prompt in common: they may be different groups."""
-    if GROUP_COLUMN not in shards[0].names:
+    if GROUP_COLUMN not in shards[0].pairs.has:
         return
-    of_each = [pc.unique(_column(shard, GROUP_COLUMN)) for shard in shards]
+    of_each = [pc.unique(pa.chunked_array(shard.pairs.texts(GROUP_COLUMN), pa.large_string())) for shard in shards]
     both = _twice(pa.chunked_array(of_each, pa.large_string()))
     if not both:
         return
@@ -277,11 +277,6 @@ def check_groups_named_once(shards: Sequence[Shard]) -> None:
                     "tells whether it is one group or two of the same name. Give groups names of their own over all parts, and "
                     "judge again"
                 )
-
-
-def _column(shard: Shard, wanted: str) -> pa.ChunkedArray:
-    found = read_pair_batches(shard.path, lambda name: name == wanted)
-    return pa.chunked_array([batch.column(wanted) for batch in found], pa.large_string())
 
 
 def _prompts_of(shard: Shard, groups: pa.Array) -> dict[str, set[int]]:

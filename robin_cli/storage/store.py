@@ -10,9 +10,8 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,19 +19,14 @@ from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import RunError, StorageError, typed, writing
 from robin_cli.model.records import Judgment, Pair
-from robin_cli.model.space import ArmSpace
-from robin_cli.questions.inquiry import Inquiry
-from robin_cli.settings.table import TABLE
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.files_of_run import (
     exposure_of,
     foreign_in,
-    read_variances,
     remove_remains,
     write_data,
     write_segment,
 )
-from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
     BATCHES,
@@ -48,14 +42,11 @@ from robin_cli.storage.layout import (
 )
 from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
-from robin_cli.storage.pair_files import (
-    StoredPairs,
-)
-from robin_cli.storage.reader import inquiry_of, space_of
 from robin_cli.storage.rescue import rescue, rescued, set_aside
-from robin_cli.storage.schema import FIELDS, JUDGMENTS, judgments_table
+from robin_cli.storage.schema import judgments_table
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
+from robin_cli.storage.stored import StoredRun
 
 SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
@@ -64,7 +55,7 @@ STATE_EVERY = 100_000
 """Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
 
 
-class RunStore:
+class RunStore(StoredRun):
     """A run directory held open for writing by this process alone. Use as a context manager.
 
     Attributes:
@@ -72,11 +63,9 @@ class RunStore:
     """
 
     def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
-        self.path = path
+        super().__init__(path, manifest, pairs)
         self.notes = exposure_of(path)
-        self.manifest = manifest
         self._lock = lock
-        self._made_of = pairs  # of a run just made: a million are not read back from the disk
         self._is_announced = False
         self._characters = 0  # of the answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
@@ -144,8 +133,9 @@ class RunStore:
             ) from error
         if foreign:
             raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
-        lock = RunLock(path)
-        try:
+        with ExitStack() as undone:
+            lock = RunLock(path)
+            undone.callback(lock.release)
             with writing(path):
                 remove_remains(path)
                 table = PairTable.of(pairs)
@@ -156,9 +146,7 @@ class RunStore:
                     manifest.write(path)
                 else:
                     store.announce(session)
-        except BaseException:
-            lock.release()
-            raise
+            undone.pop_all()
         return store
 
     @classmethod
@@ -169,52 +157,20 @@ class RunStore:
             RunError: no run there, made by a newer robin, or another robin is at work in it.
             StorageError: its files are damaged.
         """
-        manifest = read_manifest(path)
-        lock = RunLock(path)
-        try:
-            remove_remains(path)
-            store = cls(path, read_manifest(path), lock)
-            try:
-                (path / SEGMENTS).mkdir(
-                    mode=0o700, exist_ok=True
-                )  # an empty folder gets lost where runs are copied by git
+        read_manifest(path)  # which says what a folder is that is no run
+        with ExitStack() as undone:
+            lock = RunLock(path)
+            undone.callback(lock.release)
+            with writing(path):
+                remove_remains(path)
+                store = cls(path, read_manifest(path), lock)
+                undone.callback(store._journal.close)
+                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)  # git copies no empty folder
                 if not store.manifest.run_id:  # of robin 0.1.0
                     store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()
-            except BaseException:
-                store._journal.close()
-                raise
-        except OSError as error:
-            lock.release()
-            raise StorageError(f"{path}: cannot be written to ({error.strerror}); run {manifest.created_at}") from error
-        except BaseException:
-            lock.release()
-            raise
+            undone.pop_all()
         return store
-
-    @property
-    def variances(self) -> FloatArray | None:
-        """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
-        return read_variances(self.path, len(self.space))
-
-    @cached_property
-    def pairs(self) -> PairTable:
-        """The pairs, with their texts. StorageError where they cannot be read."""
-        return StoredPairs(self.path) if self._made_of is None else self._made_of
-
-    @cached_property
-    def space(self) -> ArmSpace:
-        """Which arm is which pair, attribute and judge. StorageError where the pairs cannot be read."""
-        return space_of(self.manifest, self.pairs.ids)
-
-    @cached_property
-    def inquiry(self) -> Inquiry:
-        """What the run finds out about its pairs."""
-        return inquiry_of(self.manifest, self.space, self.pairs)
-
-    def fold(self) -> Fold:
-        """The numbers after all judgments that were synced. StorageError where they cannot be read."""
-        return folded(self.path, self.space, self.manifest.run_id)[0]
 
     @property
     def has_answers(self) -> bool:
@@ -232,11 +188,8 @@ class RunStore:
         In two steps a process that is killed between them would leave a budget without the limits that were set to it. What
         the last session says already is not said again: there may be nothing to do.
         """
-        manifest, last = replace(self.manifest, **changed), self.manifest.last_session
-        kept = {name: value for name, value in session.items() if TABLE[name].kept}
-        self._is_announced = not manifest.sessions or any(
-            last.get(name, TABLE[name].default) != value for name, value in kept.items()
-        )
+        manifest = replace(self.manifest, **changed)
+        self._is_announced = not manifest.says(session)
         self.set_manifest(manifest.with_session(**session, in_flight=0) if self._is_announced else manifest)
 
     def begin(self, session: Mapping[str, Any]) -> None:
@@ -371,6 +324,3 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
 
 def _answers(count: int) -> str:
     return f"{count:,} rescued answer{'s' * (count != 1)}"
-
-
-assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

@@ -17,7 +17,7 @@ from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.tables.summary import LabelsFile, given_labels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.render.terminal import View, print_table
+from robin_cli.render.terminal import print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
@@ -105,7 +105,7 @@ def print_comparison(console: Console, found: Compared, top: int | None = None) 
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()
-    print_table(console, table_of(found), View(top=top or len(found.systems) ** 2 * len(found.differences)))
+    print_table(console, table_of(found), top=top or len(found.systems) ** 2 * len(found.differences))
 
 
 def facts_of(found: Compared) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import export
-from robin_cli.render.terminal import View
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.views.live import LiveView
@@ -63,9 +62,9 @@ def facts_of(run: RunData) -> dict[str, Any]:
     return decision_facts(found)
 
 
-def table(run: RunData, width: int, view: View | None = None) -> str:
+def table(run: RunData, width: int, *, wide: bool = False) -> str:
     out = io.StringIO()
-    print_scores(Console(file=out, width=width), score(run), run, view or View(sort="data"))
+    print_scores(Console(file=out, width=width), score(run), run, sort="data", wide=wide)
     return out.getvalue()
 
 
@@ -157,9 +156,8 @@ def test_the_table_tells_a_decision_from_a_leaning_however_narrow_it_is(tmp_path
 
 
 def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(tmp_path: Path) -> None:
-    wide = View(sort="data", wide=True)
-    kept = table(run_of(tmp_path / "r", MIXED), 200, wide)
-    best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide)
+    kept = table(run_of(tmp_path / "r", MIXED), 200, wide=True)
+    best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide=True)
     assert kept.count("decision ") == best.count("decision ") == 1
     assert "group" in best.splitlines()[1]
 

@@ -28,7 +28,7 @@ from robin_cli.cli.export import What
 from robin_cli.model.errors import InputError
 from robin_cli.render.files import export
 from robin_cli.render.html import PageColumn, page_columns
-from robin_cli.render.terminal import DASH, View, print_table
+from robin_cli.render.terminal import DASH, print_table
 from robin_cli.results.__main__ import page
 from robin_cli.results.columns import JUDGMENTS, SCORES, TABLES
 from robin_cli.results.tables import TEXTS, Column, Sort, Table, read_by
@@ -75,9 +75,9 @@ def filled(table: Table, rows: int, *, parts: int = 1) -> Table:
     return made.having(lambda: read_by(whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))))
 
 
-def shown(table: Table, width: int, view: View | None = None) -> list[str]:
+def shown(table: Table, width: int, **how: Any) -> list[str]:
     out = io.StringIO()
-    print_table(Console(file=out, width=width), table, view or View())
+    print_table(Console(file=out, width=width), table, **how)
     return out.getvalue().split("\n")
 
 
@@ -85,7 +85,7 @@ def shown(table: Table, width: int, view: View | None = None) -> list[str]:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(table: Table, rows: int) -> None:
     for width in (60, 80, 140):
-        lines = shown(filled(table, rows), width, View(top=20))
+        lines = shown(filled(table, rows), width, top=20)
         text = "\n".join(lines)
         assert not [char for char in text if unicodedata.category(char) == "Cc" and char != "\n"]
         assert "\u202e" not in text
@@ -190,13 +190,13 @@ def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
     about: dict[str, Any] = {"terminal": ("pair_id", "score"), "command": "robin export r"}
     orders = {"score": Sort("largest first", lambda: sizes), "data": Sort("as they are", lambda: -np.arange(4.0))}
     table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sorts=orders, **about)
-    lines = shown(table, 80, View(sort="score", top=3))
+    lines = shown(table, 80, sort="score", top=3)
     assert [line.split() for line in lines[2:5]] == [["c", "3"], ["a", "2"], ["d", "1"]]
     assert lines[5:7] == [
         "3 of 4 rows, largest first (another order: --sort data)",
         "all rows: robin export r --format table --sort score --top 4",
     ]
-    assert DASH in shown(table, 80, View(sort="score"))[5]
+    assert DASH in shown(table, 80, sort="score")[5]
 
 
 def test_docs_and_help_say_what_the_columns_say() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import RobinError
+from robin_cli.storage.journal import lines_of, read_row
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -82,3 +83,13 @@ def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: boo
     row = orjson.loads(orjson.dumps(judgment(7)))
     row = {name: value for name, value in row.items() if name not in change} if drop else row | change
     assert read_with(run, (run / "journal.jsonl").read_bytes() + orjson.dumps(row) + b"\n") in {6, 7, None}
+
+
+@given(at=st.integers(0), bit=st.integers(0, 7))
+def test_takes_no_line_with_another_bit_for_an_answer(at: int, bit: int) -> None:
+    line = lines_of([judgment(1)]).rstrip(b"\n")
+    answer, spoilt = read_row(line), bytearray(line)
+    spoilt[at % len(line)] ^= 1 << bit
+    found = read_row(bytes(spoilt))
+    assert answer == orjson.loads(orjson.dumps(judgment(1)))
+    assert found is None or answer is None or found.items() >= answer.items(), "the name of the checksum itself was hit"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import Judgment
+from robin_cli.model.records import ORDERS, Judgment
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.rescue import rescue
@@ -150,6 +150,16 @@ def test_takes_back_answers_of_judges_that_cost_nothing(tmp_path: Path) -> None:
     rescue(run, run_id, [replace(judgment(3), **free)])  # type: ignore[arg-type]
     assert opened(run)[0].startswith("1 rescued answer taken back")
     assert ids(run) == ["r0", "r3"]
+
+
+def test_takes_back_verdicts_on_two_responses(tmp_path: Path) -> None:
+    of_verdicts = {"settings": {**FULL, "pairwise": True}, "attributes": ("preference",), "scale": (0, 2)}
+    verdicts = [replace(judgment(number), attribute=ORDERS[number % 2], rating=1) for number in (0, 1)]
+    comparisons = [replace(pair, other="another") for pair in PAIRS]
+    with RunStore.create(tmp_path / "r", manifest(**of_verdicts), comparisons) as store:
+        run_id = store.manifest.run_id
+    rescue(tmp_path / "r", run_id, verdicts)
+    assert opened(tmp_path / "r")[0].startswith("2 rescued answers taken back")
 
 
 def test_spends_no_more_than_the_budget_on_what_comes_back_late(tmp_path: Path) -> None:

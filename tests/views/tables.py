@@ -13,7 +13,7 @@ from rich.console import Console
 from robin_cli.analysis.scores import Scores, score
 from robin_cli.goals.tables.scores import score_table
 from robin_cli.model.records import Judgment, Pair
-from robin_cli.render.terminal import View, print_table
+from robin_cli.render.terminal import print_table
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -28,9 +28,11 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchRe
     return score_table(scores, run, **options).rows()
 
 
-def print_scores(console: Console, scores: Scores, run: RunData, view: View) -> None:
+def print_scores(
+    console: Console, scores: Scores, run: RunData, *, sort: str = "width", wide: bool = False, **how: Any
+) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, sort=view.sort, wide=view.wide), view)
+    print_table(console, score_table(scores, run, sort=sort, wide=wide), sort=sort, **how)
 
 
 def page_of(run: RunData, *, working: bool = False) -> Page:
@@ -90,7 +92,7 @@ def rated(
     return read_run(folder / "r", JUDGMENTS.names)
 
 
-def shown_at(width: int, run: RunData, view: View, scores: Scores | None = None) -> list[str]:
+def shown_at(width: int, run: RunData, scores: Scores | None = None, **how: Any) -> list[str]:
     out = io.StringIO()
-    print_scores(Console(file=out, width=width), scores or score(run), run, view)
+    print_scores(Console(file=out, width=width), scores or score(run), run, **how)
     return out.getvalue().split("\n")

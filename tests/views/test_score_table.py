@@ -28,7 +28,6 @@ from robin_cli.goals.tables import data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
-from robin_cli.render.terminal import View
 from robin_cli.render.text import plain
 from robin_cli.results.columns import SCORES
 from robin_cli.settings.reading import load_settings
@@ -39,7 +38,7 @@ from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.tables import make_run, rated, score_rows, shown_at
 
 ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
-VIEWS = (View(), View(wide=True), View(sort="variance", top=3))
+VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"sort": "variance", "top": 3})
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity", "style", "safety", "tone of voice")
 
 
@@ -107,9 +106,9 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
     panel, each_judge = score(run), score(run, by_judge=True)
     figures = {f"{value:.2f}".removesuffix(".00") for value in np.asarray(panel.columns["score"])}
     for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
-        lines = shown_at(width, run, view, scores)
+        lines = shown_at(width, run, scores, **view)
         rule = next(at for at, line in enumerate(lines) if set(line) == {"─"})
-        body = lines[rule + 1 : rule + 1 + min(view.top, 14)]
+        body = lines[rule + 1 : rule + 1 + view.get("top", 14)]
         assert all(cell_len(line) <= width for line in [*lines[: rule + 1], *body]), (width, view)
         assert not re.search(r"\d\.\d?…|…\.\d", "\n".join(body)), (width, view)
         at = lines[rule - 1].index("score")
@@ -118,14 +117,14 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
 
 def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
     run = rated(tmp_path, [f"pair-{at}" for at in range(70)], ATTRIBUTES[:4])
-    text = "\n".join(shown_at(40, run, View()))
+    text = "\n".join(shown_at(40, run))
     assert "left out at 40 columns: guaranteed, variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
     assert "95 % intervals: likely, on average over the pairs; guaranteed, for each of them" in text
     assert "60 of 280 rows, widest likely interval first (another order: --sort score|variance|data)" in text
     assert f"all rows: robin export {run.path} --format table --top 280" in text
     wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
-    assert "left out" not in "\n".join(shown_at(wide_enough, run, View()))
-    assert "left out" in "\n".join(shown_at(wide_enough - 1, run, View()))
+    assert "left out" not in "\n".join(shown_at(wide_enough, run))
+    assert "left out" in "\n".join(shown_at(wide_enough - 1, run))
 
 
 def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data(tmp_path: Path) -> None:
@@ -135,9 +134,9 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     def first(lines: list[str]) -> list[str]:
         return [line.split()[0] for line in lines if line.startswith("pair-")]
 
-    assert first(shown_at(80, run, View()))[0] == f"pair-{np.argmax(high - low):02}"
-    assert first(shown_at(80, run, View(sort="data", top=3))) == ["pair-00", "pair-01", "pair-02"]
-    assert first(shown_at(80, run, View(sort="score"))) == [f"pair-{at:02}" for at in range(12)]  # all alike
+    assert first(shown_at(80, run))[0] == f"pair-{np.argmax(high - low):02}"
+    assert first(shown_at(80, run, sort="data", top=3)) == ["pair-00", "pair-01", "pair-02"]
+    assert first(shown_at(80, run, sort="score")) == [f"pair-{at:02}" for at in range(12)]  # all alike
     flags = ("--sort", "variance", "--top", "2")
     assert first(robin("export", "r", "--format", "table", *flags, cwd=tmp_path).stdout.split("\n")) == [
         "pair-11",
@@ -153,7 +152,7 @@ def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_
     columns = dict(scores.columns)
     for name in ("score", "likely_low", "likely_high"):
         columns[name] = np.array([np.nan, *np.asarray(columns[name])[1:]])
-    head, _, first, second, *_ = shown_at(100, run, View(), replace(scores, columns=columns))
+    head, _, first, second, *_ = shown_at(100, run, replace(scores, columns=columns))
     assert head.split()[:4] == ["pair", "score", "likely", "guaranteed"]
     assert first.split()[:3] == ["one", "–", "–"]
     likely_low, likely_high, low, high = (np.asarray(columns[name])[2] for name in ENDS)
@@ -162,7 +161,7 @@ def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_
 
 def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Path) -> None:
     run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
-    first = {sort: shown_at(80, run, View(sort=sort))[2].split()[1] for sort in ("width", "score", "variance")}
+    first = {sort: shown_at(80, run, sort=sort)[2].split()[1] for sort in ("width", "score", "variance")}
     assert first == {"width": "small", "score": "small", "variance": "small"}  # 2 of 4 is more than 2 of 100
 
 
@@ -175,7 +174,7 @@ def test_refuses_an_order_that_it_does_not_know() -> None:
 
 def test_shows_each_attribute_in_columns_of_its_own(tmp_path: Path) -> None:
     run = rated(tmp_path, ["one", "two"], ATTRIBUTES[:2])
-    group, head, _, *rows = shown_at(120, run, View(wide=True))
+    group, head, _, *rows = shown_at(120, run, wide=True)
     assert re.fullmatch(r" *─+ helpfulness ─+  ─+ correctness ─+ *", group)
     assert head.split().count("score") == 2
     assert sorted(row.split()[0] for row in rows[:2]) == ["one", "two"]
@@ -261,7 +260,7 @@ def test_further_columns_come_out_whatever_they_are_called_and_hold(rows: list[d
 
 
 def test_further_columns_are_not_in_the_table_of_the_terminal(tmp_path: Path) -> None:
-    assert "small" not in "\n".join(shown_at(300, run_of(tmp_path), View()))
+    assert "small" not in "\n".join(shown_at(300, run_of(tmp_path)))
 
 
 def test_further_columns_go_with_decisions(tmp_path: Path) -> None:
