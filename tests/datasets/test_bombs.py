@@ -22,7 +22,7 @@ from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
-from robin_cli.storage import pair_files, store
+from robin_cli.storage import files_of_run, pair_files
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -244,7 +244,7 @@ def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, mon
 
 
 def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "GROUP_BYTES", 2**20)
+    monkeypatch.setattr(files_of_run, "GROUP_BYTES", 2**20)
     answers = [replace(judgment(n), text="x" * 2**19) for n in range(9)]
     with RunStore.create(tmp_path / "r", manifest(budget=9), [Pair(f"p{n}", "p", "r") for n in range(3)]) as run:
         run.append(answers)
