@@ -89,10 +89,7 @@ class RunStore(StoredRun):
     def _take_in_rescued(self) -> None:
         """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
         new, rejected = rescued(self.path)
-        if rejected:
-            set_aside(self.path, rejected)
-            place, _, why = rejected[0]
-            self.notes.append(f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
+        before = len(self.notes)
         if new:
             self._journal.write(new)
             self._journal.sync()
@@ -100,6 +97,10 @@ class RunStore(StoredRun):
             self._synced, self._synced_end = len(self._rows), self._journal.end
             self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
             self.notes.append(f"{_answers(len(new))} taken back from {self.path / RESCUED}")
+        if rejected:  # once the good ones are kept: a disk that refuses these leaves both where they are
+            set_aside(self.path, rejected)
+            place, _, why = rejected[0]
+            self.notes.insert(before, f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
         with suppress(OSError):  # one that stays does no harm: each answer joins once
             (self.path / RESCUED).unlink()
 
