@@ -16,7 +16,7 @@ from robin_cli.model.errors import shown
 from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.columns import FurtherColumns
@@ -31,7 +31,6 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 _ABSENT = "null or empty"
 _LONG = 2**20
-_LENGTH = struct.Struct(">Q").pack
 
 
 def pair_of(
@@ -207,13 +206,23 @@ def pair_id_of(prompt: str, response: str) -> str:
     Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that no two different
     pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
     """
-    asked, said = prompt.encode(), response.encode()
-    if len(asked) + len(said) < _LONG:
-        return hashlib.sha256(_LENGTH(len(asked)) + asked + _LENGTH(len(said)) + said).hexdigest()[:16]
-    hashed = hashlib.sha256()
-    for part in (_LENGTH(len(asked)), asked, _LENGTH(len(said)), said):  # put together they would take as much again
-        hashed.update(part)
-    return hashed.hexdigest()[:16]
+    return pair_ids_of([prompt.encode()], [response.encode()])[0]
+
+
+def pair_ids_of(prompts: Iterable[bytes], responses: Iterable[bytes]) -> list[str]:
+    """The ids of pairs by their texts in UTF-8, see :func:`pair_id_of`."""
+    sha256, length = hashlib.sha256, struct.Struct(">Q").pack  # looked up once: there may be ten million
+    both = zip(prompts, responses, strict=True)
+
+    def id_of(prompt: bytes, response: bytes) -> str:
+        if len(prompt) + len(response) < _LONG:
+            return sha256(length(len(prompt)) + prompt + length(len(response)) + response).hexdigest()[:16]
+        hashed = sha256(length(len(prompt)))
+        for part in (prompt, length(len(response)), response):  # put together they would take as much again
+            hashed.update(part)
+        return hashed.hexdigest()[:16]
+
+    return [id_of(*each) for each in both]
 
 
 def mean(ratings: Sequence[float]) -> float:

@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from robin_cli.datasets.fields import DEPTH
 from robin_cli.datasets.rows import Row, not_encodable
@@ -20,6 +20,8 @@ from robin_cli.model.records import NO_COLUMNS, Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    import pyarrow as pa
 
     from robin_cli.datasets.fields import Fields
 
@@ -108,6 +110,24 @@ class FurtherColumns:
                 self._keep(found, name, value)
         return found or NO_COLUMNS
 
+    def whole(self, columns: Mapping[str, pa.Array], systems: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """What is kept of columns with values that are kept as they are, and of the ``systems``; as :meth:`of`."""
+        found = dict(systems)
+        for name, column in columns.items():
+            is_reference = name == self._if_text and column.type == _text()
+            if name not in found and not is_reference and column.null_count < len(column):
+                found[name] = column
+        for name in list(found):
+            own = self._names.get(name) or self._admitted(name)
+            if own == _LEFT_OUT:
+                del found[name]
+                continue
+            self._bytes[own] += found[name].nbytes
+            self._held += found[name].nbytes
+        if self._held > MOST_BYTES:
+            self._make_room(found)
+        return found
+
     def leave_out(self, name: str, why: str) -> None:
         """Keep nothing under this name, and take back what was kept."""
         self._say(name, why)
@@ -172,7 +192,7 @@ class FurtherColumns:
         if self._held > MOST_BYTES:
             self._make_room(found)
 
-    def _make_room(self, found: dict[str, Value]) -> None:
+    def _make_room(self, found: dict[str, Any]) -> None:
         """Leave out what takes the most, but for a system that is asked for, until there is room for some time."""
         by_size = sorted(self._bytes, key=lambda name: (name not in self._systems, self._bytes[name]))
         left = self._held
@@ -206,6 +226,53 @@ class FurtherColumns:
             return _LEFT_OUT
         self._bytes[name] = 0
         return self._names.setdefault(name, name)
+
+
+def column_of(values: list[Any]) -> pa.Array | None:
+    """Values as a column, absent ones null; None where they are not of one type, or one is to be looked at by itself.
+
+    UnicodeEncodeError for a text that cannot be stored.
+    """
+    import pyarrow as pa
+
+    kinds = {*map(type, values)} - {type(None)}
+    if kinds == {str}:
+        if max(map(len, filter(None, values)), default=0) > LONGEST_TEXT:
+            return None
+        return pa.array([value or None for value in values], _text())
+    if kinds == {float}:
+        return pa.array([None if value != value else value for value in values], pa.float64())  # nan is none
+    if kinds <= {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds != {int} or not all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return None
+    return pa.array(values, pa.int64())
+
+
+def column_in(values: pa.Array) -> pa.Array | None:
+    """The same of values that stand in a column of any type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if (pc.max(pc.utf8_length(values)).as_py() or 0) > LONGEST_TEXT:
+            return None
+        if pc.any(pc.equal(pc.binary_length(values), 0)).as_py():
+            values = pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
+        return values.cast(_text())
+    if pa.types.is_floating(kind):
+        values = values.cast(pa.float64())
+        return pc.if_else(pc.is_nan(values), None, values) if pc.any(pc.is_nan(values)).as_py() else values
+    if pa.types.is_boolean(kind):
+        return values
+    return values.cast(pa.int64()) if pa.types.is_integer(kind) and kind != pa.uint64() else None
+
+
+def _text() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.large_string()
 
 
 def _plain(value: object) -> Value | None:

@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING
 from robin_cli.datasets.checking import mean, pair_id_of, pair_of
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import (
-    Field,
     Fields,
     fields_of,
     is_in,
@@ -25,10 +25,11 @@ from robin_cli.datasets.fields import (
     only_among,
     only_in,
 )
-from robin_cli.datasets.lines import check_idle
+from robin_cli.datasets.lines import MAX_LINE_BYTES, check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
+from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -36,7 +37,7 @@ from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.model.records import Pair
 
@@ -142,8 +143,8 @@ def gathered(
 _Shape = tuple[Fields, tuple[str, ...]]
 """Of rows that have the same keys: which fields they can have, and under which keys more is kept."""
 
-_AT_A_TIME = 512
-"""Rows that are looked at together."""
+_FEWEST, _AT_A_TIME = 16, 512
+"""Rows that are looked at together: the first few, and the most."""
 
 _BYTES_AT_A_TIME = 2**23
 """About how many bytes of rows are looked at together, and one row more: a row may be as long as MAX_LINE_BYTES."""
@@ -167,8 +168,8 @@ class _Gathering:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
         self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
         self._pairs = GrowingTable()  # each with its first row's human ratings until the end
+        self._at_a_time = _FEWEST
         self._new: list[Pair] = []  # of the rows that are looked at, behind these
-        self._count = 0  # of both
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further)
@@ -185,6 +186,16 @@ class _Gathering:
         self._starts: list[int] = []  # the first pair of each source
         self._later: dict[int, list[Mapping[str, float]]] = {}
         self._rated_by_workers = False
+
+    @property
+    def _count(self) -> int:
+        return len(self._pairs) + len(self._new)
+
+    @property
+    def _room(self) -> int:
+        """How many rows may be looked at together: past the limit nothing is kept."""
+        left = (self._limit or 0) - self._count
+        return min(self._at_a_time, left) if left > 0 else self._at_a_time
 
     def _pair(self, at: int) -> Pair:
         return self._pairs[at] if at < len(self._pairs) else self._new[at - len(self._pairs)]
@@ -209,10 +220,21 @@ class _Gathering:
         taken, skipped = self._count + self._merged, self._reasons.total()
         self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
+        names: list[str] = []
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        names = self._take_rows(rows, fields, unseen)
+        if table.parts is not None and as_it_is:
+            self._take_parts(table.parts, fields)
+        else:
+
+            def seen(row: Row | BadRow) -> None:
+                nonlocal names, unseen
+                if unseen and isinstance(row, dict):
+                    names = list(names_in(row))
+                    unseen = [field for field in unseen if not is_in(row, field)]
+
+            rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
+            self._take_rows(rows, fields, seen if unseen else None)
         if taken == self._count + self._merged and self._count != self._limit:
             if not self._first_said:
                 raise InputError(
@@ -223,27 +245,39 @@ class _Gathering:
         if unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
 
-    def _take_rows(self, rows: Iterator[_Numbered], fields: Fields, unseen: list[Field]) -> list[str]:
-        """Add rows, until :attr:`done`; take the fields that they have from ``unseen``; return the names of the last one."""
-        names: list[str] = []
+    def _take_parts(self, parts: Generator[Part, None, None], fields: Fields) -> None:
+        """Add rows that stand in columns, until :attr:`done`."""
+        with closing(parts):
+            for part in parts:
+                if not self._take_part(part, fields):
+                    self._take_rows(enumerate(part.rows(), part.first), fields)
+                if self.done:
+                    break
+
+    def _take_rows(
+        self, rows: Iterator[_Numbered], fields: Fields, seen: Callable[[Row | BadRow], None] | None = None
+    ) -> None:
+        """Add rows, until :attr:`done`; ``seen`` is told each."""
         while not self.done:
-            room = (self._limit or 0) - self._count  # past the limit nothing is kept
-            some, broken = _some(rows, min(_AT_A_TIME, room) if room > 0 else _AT_A_TIME)
-            if unseen:
+            some, broken = _some(rows, self._room)
+            if seen is not None:
                 for _, row in some:
-                    if isinstance(row, dict):
-                        names = list(names_in(row))
-                        unseen[:] = [field for field in unseen if not is_in(row, field)]
+                    seen(row)
             self._take_some(some, fields)
             if broken is not None:
                 raise broken
             if not some:
                 break
             del some  # or these rows would be held while the next ones are read
-        return names
 
     def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
-        """Add rows."""
+        """Add rows, together where all are plain, else each by itself."""
+        if not self._take_columns(some, fields):
+            self._take_each(some, fields)
+        self._at_a_time = min(_AT_A_TIME, 4 * self._at_a_time)
+
+    def _take_each(self, some: Sequence[_Numbered], fields: Fields) -> None:
+        """Add rows, each by itself."""
         made = [self._made(row, fields) for _, row in some]
         ids = [each[0].pair_id for each in made if not isinstance(each, BadRow)]
         earlier = {pair_id: at for pair_id, at in zip(ids, self._seen.find(ids).tolist(), strict=True) if at >= 0}
@@ -264,6 +298,39 @@ class _Gathering:
             self._seen.add([pair.pair_id for pair in self._new], len(self._pairs))
             self._pairs.extend(self._new)
             self._new = []
+
+    def _take_columns(self, some: Sequence[_Numbered], fields: Fields) -> bool:
+        """Add rows together, if all are plain, of the same keys, and of ids that no other has; False where they are not."""
+        if not some or self._count == self._limit:
+            return False
+        rows = [row for _, row in some if type(row) is dict]
+        keys = set(map(tuple, rows))
+        if len(keys) != 1 or len(rows) < len(some):
+            return False
+        shape = self._shape_of(rows[0], fields)
+        found = columns_of(rows, *shape)
+        if found is None or not self._add_columns(found, (number for number, _ in some)):
+            return False
+        if self._count == self._limit:
+            self._rated_by_workers = is_of_one_worker(rows[-1], fields)
+        return True
+
+    def _take_part(self, part: Part, fields: Fields) -> bool:
+        """The same of rows that stand in columns."""
+        rows = part.batch.num_rows
+        if part.batch.nbytes > MAX_LINE_BYTES or (self._limit is not None and self._count + rows >= self._limit):
+            return False
+        names = part.batch.schema.names
+        found = columns_in(part.batch, only_in(fields, names), self._further.names_of(names))
+        return found is not None and self._add_columns(found, range(part.first, part.first + rows))
+
+    def _add_columns(self, found: Columns, numbers: Iterable[int]) -> bool:
+        if len(set(found.ids)) < len(found.ids) or (self._seen.find(found.ids) >= 0).any():
+            return False
+        self._seen.add(found.ids, len(self._pairs))
+        self._pairs.extend_columns(found.pairs, self._further.whole(found.more, found.systems))
+        self._numbers.extend(numbers)
+        return True
 
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
@@ -328,7 +395,6 @@ class _Gathering:
             earlier[pair.pair_id] = self._count
             self._new.append(pair)
             self._numbers.append(number)
-            self._count += 1
             if self._count == self._limit:
                 self._rated_by_workers = is_of_one_worker(row, fields)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import tempfile
 import weakref
 from bisect import bisect_right
@@ -31,12 +32,15 @@ _AROUND_BYTES = 2**16
 _LET_GO_BYTES = 2**25
 """How much of that may be there at a time."""
 
+_SMALL_BYTES = 2**25
+"""So much stays in memory: a run on few pairs leaves the folder for temporary files alone."""
+
 _FOR_LONG = Path("/var/tmp")  # noqa: S108  # a file without a name is made in it
 """Where systems keep large temporary files on disk, though the usual place be memory."""
 
 
 class Spool:
-    """Record batches in the order they came, of any columns each, in a file: ten rows and ten million alike.
+    """Record batches in the order they came, of any columns each, in a file: in memory while they are few, else on disk.
 
     A row is found by its place among all. The file has no name, so nobody else opens it, and a killed process leaves nothing.
     It is mapped, so that what is looked at comes into memory, and may leave it again.
@@ -49,6 +53,7 @@ class Spool:
         self._opened: dict[int, pa.RecordBatch] = {}
         self._ends = [0]
         self._file: IO[bytes] | None = None
+        self._is_small = False
         self._mapped: mmap.mmap | None = None
         self._looked = 0  # bytes, about
 
@@ -105,16 +110,14 @@ class Spool:
         if not self._pending:
             return
         batch = _one(self._pending)
-        if self._file is None:
-            self._file = _nameless()
-            weakref.finalize(self, self._file.close)
         try:
-            offset = self._file.tell()
-            with pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema) as stream:
+            file = self._room_for(batch.nbytes)
+            offset = file.tell()
+            with pa.ipc.new_stream(pa.PythonFile(file, "w"), batch.schema) as stream:
                 stream.write_batch(batch)
-            self._file.flush()
-            end = self._file.tell()
-            self._file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
+            file.flush()
+            end = file.tell()
+            file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
         except OSError as error:
             raise InputError(
                 f"{tempfile.gettempdir() if 'TMPDIR' in os.environ else _FOR_LONG}: the texts of the data cannot be put there "
@@ -128,6 +131,23 @@ class Spool:
         del batch
         if is_long:
             give_back()
+
+    def _room_for(self, further: int) -> IO[bytes]:
+        """Return the file for so many bytes more: one on disk, once they are many. OSError where it cannot be made."""
+        before = self._file
+        size = (0 if before is None else before.tell()) + further
+        if before is None or (self._is_small and size > _SMALL_BYTES):
+            self._is_small = size <= _SMALL_BYTES
+            self._file = _in_memory() if self._is_small else _on_disk()
+            weakref.finalize(self, self._file.close)
+            if before is not None:
+                end = before.tell()
+                before.seek(0)
+                shutil.copyfileobj(before, self._file)
+                self._file.seek(end)
+                self._mapped = None
+        assert self._file is not None  # noqa: S101  # for the types
+        return self._file
 
     def _batch(self, number: int) -> pa.RecordBatch:
         found = self._opened.get(number)
@@ -156,6 +176,12 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batch
 
 
-def _nameless() -> IO[bytes]:
+def _in_memory() -> IO[bytes]:
+    if not hasattr(os, "memfd_create"):
+        return _on_disk()
+    return os.fdopen(os.memfd_create("robin"), "w+b")
+
+
+def _on_disk() -> IO[bytes]:
     folder = None if "TMPDIR" in os.environ or not os.access(_FOR_LONG, os.W_OK) else _FOR_LONG
     return tempfile.TemporaryFile(dir=folder)

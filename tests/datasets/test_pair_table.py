@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -15,12 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robin_cli.datasets import pairs as data_pairs
 from robin_cli.datasets import seen, spool
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
+from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.spool import Spool
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from tests.datasets.writing import as_lines, written
 
 TEXT = st.text("ab é\n", max_size=6)
 PAIRS = st.builds(
@@ -37,9 +41,16 @@ PAIRS = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6), st.sampled_from([1, 3, 2**13]), st.data())
-def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], rows: int, data: st.DataObject) -> None:
-    with patch.object(spool, "_ROWS", rows):
+@given(
+    st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6),
+    st.sampled_from([1, 3, 2**13]),
+    st.sampled_from([0, 500, 2**25]),
+    st.data(),
+)
+def test_gives_pairs_back_from_memory_and_disk(
+    parts: list[list[Pair]], rows: int, small: int, data: st.DataObject
+) -> None:
+    with patch.object(spool, "_ROWS", rows), patch.object(spool, "_SMALL_BYTES", small):
         growing = GrowingTable()
         kept: list[Pair] = []
         for part in parts:
@@ -92,7 +103,8 @@ def test_says_where_there_is_no_room_for_texts() -> None:
     rows = Spool()
     rows.add(pa.record_batch({"a": ["x"]}))
     said = r"cannot be put there \(No space left on device\); make room, or .*TMPDIR"
-    with pytest.raises(InputError, match=said), patch.object(spool, "_nameless", _Full):
+    on_disk = patch.multiple(spool, _SMALL_BYTES=0, _on_disk=_Full)
+    with pytest.raises(InputError, match=said), on_disk:
         rows.at(0)
 
 
@@ -123,6 +135,54 @@ def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> 
             known.add(new, len(rows))
             rows |= {each: len(rows) + at for at, each in enumerate(new)}
         assert known.find(list(rows)).tolist() == list(rows.values())
+
+
+VALUES: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers(-2, 102) | st.floats() | st.sampled_from(["", "  ", "a", "é", "NA", "3"])
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "prompt": st.sampled_from(["p", "q", " r"]) | VALUES,
+            "response": st.sampled_from(["a", "b", "c", ""]) | VALUES,
+        },
+        optional=dict.fromkeys(("id", "helpfulness", "reference", "set", "system", "more"), st.integers(0, 9) | VALUES),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def told(read: Any) -> Any:
+    """What came of reading: the data set with all its counts and lines, or the error."""
+    try:
+        found: Dataset = read()
+    except InputError as error:
+        return str(error)
+    told = {name: getattr(found, name) for name in Dataset.__dataclass_fields__ if name != "pairs"}
+    return told, list(found.pairs), found.pairs.table.to_pydict(), found.pairs.columns.to_pydict()
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    ROWS, st.booleans(), st.sampled_from([None, 1, 3]), st.sampled_from([None, "set"]), st.sampled_from([None, "set"])
+)
+def test_reads_rows_together_as_one_by_one(
+    rows: list[dict[str, Any]], skip: bool, limit: int | None, group: str | None, system: str | None
+) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), "p.jsonl", as_lines(rows))
+
+        def read() -> Dataset:
+            columns = {} if system is None else {"system": system}
+            return load_pairs(path, group=group, columns=columns, skip_bad_rows=skip, limit=limit)
+
+        with patch.object(data_pairs, "_FEWEST", 4), patch.object(data_pairs, "_AT_A_TIME", 4):
+            together = told(read)
+            with patch.object(data_pairs, "columns_of", lambda *_: None):
+                assert told(read) == together
 
 
 def test_holds_no_texts_in_memory(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -9,11 +10,11 @@ from robin_cli.datasets import lines
 from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
 from robin_cli.datasets.fields import CHATS, DEPTH
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
+from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -51,8 +52,11 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         for name in found:
             further.leave_out(name, TOO_MANY)
             break  # it is said once
-    kept = _Kept(columns, further, set(more)) if further and more else None
-    return Table(names, "row", _rows(batches(file, stream, source, columns, further, more), source, kept))
+    parts = batches(file, stream, source, columns, further, more)
+    as_columns = _parts(parts, source, _Kept(columns, further, set(more)) if further and more else None)
+    return Table(
+        names, "row", (each for part in as_columns for each in enumerate(part.rows(), part.first)), parts=as_columns
+    )
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:
@@ -78,13 +82,18 @@ def _is_plain(leaf: _Leaf) -> bool:
     return leaf.depth <= DEPTH and any(test(kind) for test in tests)
 
 
-def _rows(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[tuple[int, Row | BadRow]]:
+def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Generator[Part, None, None]:
     first = 1
     with readable(source):
         for batch in found:
             whole, needed = (batch, batch) if kept is None else kept.split(batch)
-            yield from enumerate(_python_rows(whole, needed), first)
+            yield Part(first, whole, partial(_rows, whole, needed, source))
             first += batch.num_rows
+
+
+def _rows(batch: pa.RecordBatch, needed: pa.RecordBatch, source: str) -> Iterator[Row | BadRow]:
+    with readable(source):
+        yield from _python_rows(batch, needed)
 
 
 def _python_rows(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Iterable[Row | BadRow]:
