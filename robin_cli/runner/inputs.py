@@ -20,10 +20,9 @@ from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet, load_prompts
-from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.addresses import judges_of, shared_addresses
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
-from robin_cli.settings.trust import OPENAI_URL
 from robin_cli.storage.manifest import FORMAT, Manifest, ends_of, read_manifest
 
 Notify = Callable[[str], None]
@@ -155,7 +154,9 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
     """
     judges = judges_of(settings)
     own = {
-        "base_url": list(settings.base_url or (OPENAI_URL,) * settings.sends) if settings.at_endpoints else [],
+        "base_url": list(settings.base_url or shared_addresses(settings) * settings.sends)
+        if settings.at_endpoints
+        else [],
         "model": settings.model[0] if len(judges) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }
