@@ -28,7 +28,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.costs import Costs
 from robin_cli.planning.stopping import StoppingRule, Verdicts, next_look
-from robin_cli.planning.urgency import FIRST, IN_WARM_UP, NEVER, WARM_UP, block_of, contest_of, most_urgent, urgency_by
+from robin_cli.planning.urgency import FIRST, IN_WARM_UP, NEVER, WARM_UP, block_of, most_urgent, sets_of, urgency_by
 from robin_cli.policies.base import Policy, exited
 
 Found = TypeVar("Found")
@@ -125,13 +125,7 @@ class Planner:
         self._in_rounds = round_depth is not None
         self._costs = costs
         self._together = together
-        # Arms whose urgencies are computed together: those of a contest, or that are asked together; None: each alone.
-        self._sets = policy.contests
-        if self._sets is None and together > 1:
-            self._sets = np.arange(len(arms)).reshape(-1, together)
-        self._set_of: Sequence[int] = range(len(arms))
-        if self._sets is not None:
-            self._set_of = contest_of(self._sets, len(arms)).data
+        self._sets, self._set_of = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
@@ -74,3 +76,12 @@ def contest_of(members: IntArray, arms: int) -> IntArray:
     found = np.empty(arms, dtype=np.int64)
     found[members[there]] = np.nonzero(there)[0]
     return found
+
+
+def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int]]:
+    """Return which of ``arms`` are looked at together, those of a contest or a question, and in which set each is.
+
+    None, and each its own, where every arm stands alone.
+    """
+    sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
+    return sets, range(arms) if sets is None else contest_of(sets, arms).data
