@@ -325,7 +325,7 @@ def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
         }
         for k in range(24)
     ]
-    given = [{**row, "human": said_of(row["response_a"])} for row in rows]
+    given = [{**row, "human": said_of(str(row["response_a"]))} for row in rows]
     data = write_rows(tmp_path / "pairs.jsonl", given)
     asked: dict[str, Any] = {"judge": here, "pairwise": True, "budget": 48, "quiet": True}
     run = robin_cli.judge(data, columns={"preference": "human"}, run=tmp_path / "r", **asked)

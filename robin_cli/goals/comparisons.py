@@ -127,11 +127,11 @@ def ranking_table(found: Preferences, view: View) -> Table:
     Raises:
         InputError: there is no ranking, and why.
     """
-    run, ranked = found.run, ranked_systems(found.run, by_length=True) if view.by_length else found.ranked
+    run, ranked = found.run, ranked_systems(found.run, by_length=True) if view.length_control else found.ranked
     _check_ranked(ranked, run, in_python=view.in_python)
     for line in _notes_on(ranked):
         view.notify(line)
-    length = " --length-control" if view.by_length else ""
+    length = " --length-control" if view.length_control else ""
     return replace(
         ranking_of(ranked),
         footer=[f"judge: {judged_by(run.manifest)}"],
