@@ -37,6 +37,10 @@ class BadRow(Exception):
         self.reason = reason
 
 
+class Passed(BadRow):
+    """A row that is none of the data, as of a log what is no answer: it is left out in any case, and counted."""
+
+
 class Part(NamedTuple):
     """Some rows of a table as columns: the number of the first, and the rows one by one, for those who have to look at each."""
 

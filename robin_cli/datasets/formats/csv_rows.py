@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from robin_cli.datasets import lines
+from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
 from robin_cli.model.errors import InputError, shown, size
 
@@ -42,7 +43,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     _check_header(names, f"{source}:{line}", wanted.names, delimiter)
     if wanted.further:
         wanted.further.leave_out_twice(names, wanted.names)
-    return Table(names, "line", _rows(records, names))
+    return Table(None if is_log(names, wanted, source) else names, "line", _rows(records, names))
 
 
 def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:

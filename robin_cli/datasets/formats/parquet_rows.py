@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from robin_cli.datasets import lines
 from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
 from robin_cli.datasets.fields import CHATS, DEPTH
+from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
 from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
@@ -35,7 +36,10 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     file, schema = opened_file(stream, source)
     leaves = list(_leaves(list(schema)))
     names = [leaf.name for leaf in leaves]
-    columns = [name for name in names if name in wanted.names or any(leads_into(path, name) for path in wanted.names)]
+    as_log = is_log(names, wanted, source)
+    columns = [
+        name for name in names if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
+    ]
     if {"prompt", "response"} <= set(columns):  # conversations matter only where one of these is not there
         columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
@@ -55,7 +59,10 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     parts = batches(file, stream, source, columns, further, more)
     as_columns = _parts(parts, source, _Kept(columns, further, set(more)) if further and more else None)
     return Table(
-        names, "row", (each for part in as_columns for each in enumerate(part.rows(), part.first)), parts=as_columns
+        None if as_log else names,
+        "row",
+        (each for part in as_columns for each in enumerate(part.rows(), part.first)),
+        parts=as_columns,
     )
 
 
