@@ -229,7 +229,7 @@ def test_reads_what_langfuse_s_pages_and_api_give_out(tmp_path: Path) -> None:
 
 
 def phoenix_row(own: str, of: str, **more: object) -> Row:
-    columns = {
+    columns: Row = {
         "name": "llm",
         "span_kind": of,
         "parent_id": None,
