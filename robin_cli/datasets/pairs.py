@@ -172,7 +172,7 @@ class _Gathering:
         self._new: list[Pair] = []  # of the rows that are looked at, behind these
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
-        self.wanted = Wanted(either.paths, self._further)
+        self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._shape: _Shape = (fields, ())  # of the rows of this table that have so many keys
         self._width = -1
