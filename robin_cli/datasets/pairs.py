@@ -164,7 +164,7 @@ class _Gathering:
         self._pairs = GrowingTable()  # each with its first row's human ratings until the end
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
-        self.wanted = Wanted(either.paths, self._further)
+        self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
         self._passed: Counter[str] = Counter()
         self._first_bad: list[str] = []
