@@ -45,7 +45,7 @@ def load_labels(
         InputError: it cannot be read; a label is none, or off its scale; two of one pair differ; a probability is not above 0
             and at most 1, or is told of some rows only; of pairs or attributes that are not there.
     """
-    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales})
+    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales}, numbers={_LABEL, _PROBABILITY, *scales})
     if isinstance(name, BytesIO):
         return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
     with opened(str(name), wanted) as source:

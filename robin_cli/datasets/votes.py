@@ -107,7 +107,7 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
     names = expanded([name])
     with no_collector():
         for each in names:
-            with opened(each, Wanted(fields.paths | {*_COLUMNS})) as source:
+            with opened(each, Wanted(fields.paths | {*_COLUMNS}, numbers={_VERDICT})) as source:
                 further = FurtherColumns(fields)
                 for number, row in source.table.rows:
                     here = place(source.name, source.table.unit, number)

@@ -12,7 +12,7 @@ from typing import Any
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
-from robin_cli.datasets.formats.sheets import file_of
+from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_target
@@ -138,7 +138,7 @@ def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Datas
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """The files that the pairs of a run were read from, each with its SHA-256 then."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
-    return [(file_of(str(name)), str(recorded)) for name, recorded in files]
+    return [(sheets.file_of(str(name)), str(recorded)) for name, recorded in files]
 
 
 def files_read_by(run: Path) -> list[str]:
