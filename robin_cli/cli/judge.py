@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -42,13 +43,16 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
 
 def judge_by(settings: Settings) -> None:
     """Do what robin judge does, by ``settings``."""
-    from robin_cli.datasets.sources import expanded
     from robin_cli.runner.opening import open_run
 
-    def inputs() -> Iterable[str]:
-        return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
+    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
 
-    _work(settings, inputs, lambda settings, messages: open_run(settings, messages.note))
+
+def inputs_of(settings: Settings) -> list[str]:
+    """Return the files that a new run reads."""
+    from robin_cli.datasets.sources import expanded
+
+    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
 @app.command(

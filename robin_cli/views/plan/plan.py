@@ -11,14 +11,14 @@ from robin_cli.goals.checks import check_error, check_target, check_together
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE, Scale
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.views.plan.base import Plan
 from robin_cli.views.plan.decisions import Decisions
 from robin_cli.views.plan.differences import Differences
-from robin_cli.views.plan.forecasts import Forecast, Scores
+from robin_cli.views.plan.forecast import Plan
 from robin_cli.views.plan.known import asked_of
 from robin_cli.views.plan.rankings import Rankings
+from robin_cli.views.plan.scores import Scores
 
-_PLANS: Sequence[type[Plan]] = (Decisions, Differences, Rankings, Scores, Forecast)
+_PLANS: Sequence[type[Plan]] = (Decisions, Differences, Rankings, Scores, Plan)
 """The first that is for the goal is taken; the last is for any."""
 
 _ASKS = {"--for-error": "finds the calls that an error of scores takes", "--compare": "plans a comparison of systems"}
