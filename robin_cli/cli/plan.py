@@ -100,9 +100,9 @@ def plan(
     if json:
         print_json(found.facts, indent=True)
     elif given.output is not None or given.format not in {None, "table"}:
-        show([found.table(found.all_columns)], given, messages.note, for_people=False)
+        show([found.whole_table], given, messages.note, for_people=False)
     else:
-        print_page(found.page(details=details), given.top)
+        print_page(found.lines(details=details), given.top)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

@@ -14,7 +14,7 @@ from robin_cli.results.tables import Table
 from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
-from robin_cli.views.plan.page import Columns, figure, whole
+from robin_cli.views.plan.page import figure, whole
 
 _WRONG = (0.01, 0.001)
 """Shares of wrong decisions to find the calls for."""
@@ -33,12 +33,9 @@ class Decisions(Plan):
         super().__init__(asked)
         assert isinstance(asked.goal, Deciding)  # noqa: S101  # see ``kind``
         self.task = asked.goal.task
-        wrong, certified = {"wrong %": figure("wrong", 100)}, {"certified %": figure("certified", 100, 0)}
-        evenly = {"evenly": figure("even_wrong", 100)}, {"evenly ": figure("even_certified", 100, 0)}
-        spent: Columns = {"spent": whole("calls")}
-        self.columns = self.all_columns = {**spent, **wrong, **certified}
-        if not self.is_even:
-            self.all_columns = {**spent, **wrong, **evenly[0], **certified, **evenly[1]}
+        wrong, certified = figure("wrong", 100), figure("certified", 100, 0)
+        self.columns = {"spent": whole("calls"), "wrong %": wrong, "certified %": certified}
+        self.evenly = {"evenly: wrong": figure("even_wrong", 100), "certified": figure("even_certified", 100, 0)}
         self.first = [self._first()]
 
     def spent(self, budget: int) -> int:

@@ -56,7 +56,7 @@ class Differences(Plan):
         self.about = f"{prompts} that two systems or more answered, each {self.a_prompt:.3g} calls, by {scheduler}"
         if run is not None:
             self.prior = f"as in {number_of(run.fold.arms.spent, 'call')} of {asked.told_by}"
-        self.columns = self.all_columns = {
+        self.columns = {
             "prompts": whole("prompts"),
             "calls each": lambda row: f"{row['calls_a_response']:.2g}",
             "shows": known("shows", self.words),
@@ -271,11 +271,7 @@ def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]
 def _told(spread: PairedSpread) -> dict[str, Any]:
     is_known = not math.isnan(spread.noise)
     return {
-        "attribute": spread.attribute,
-        "a": spread.a,
-        "b": spread.b,
-        "prompts": spread.prompts,
-        "difference": spread.difference,
+        **{name: getattr(spread, name) for name in ("attribute", "a", "b", "prompts", "difference")},
         "variance_between": spread.between if is_known else None,
         "noise": spread.noise if is_known else None,
         "variance_at_one_call": spread.between + spread.noise_at(1),

@@ -16,20 +16,10 @@ from robin_cli.results.columns import PLANNED
 from robin_cli.results.tables import Table
 from robin_cli.results.words import dollars, error_text
 from robin_cli.simulation.forecast import RUNS, Belief, Expected, Needed, Outlook, foresee
+from robin_cli.views.plan import page
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import Calls, calls_of
-from robin_cli.views.plan.page import (
-    Columns,
-    Row,
-    figure,
-    listed,
-    money,
-    money_about,
-    money_alone,
-    sheet,
-    time_about,
-    whole,
-)
+from robin_cli.views.plan.page import Columns, Row
 
 _MULTIPLES = (0.5, 1.0, 2.0, 4.0)
 _SCREEN = (0.5, 1.0, 2.0)
@@ -48,7 +38,8 @@ class Plan:
         first: lines that stand before all others, with what was asked for.
         about: what is judged, and by which scheduler.
         prior: what is taken for granted of how answers vary.
-        columns: the figures that the screen shows of each row; ``all_columns``: those of the details.
+        columns: the figures that the screen shows of each row. The details have ``evenly``, those of an even spread where the
+            run is none, and ``further`` ones, too.
     """
 
     kind: ClassVar[type] = Goal
@@ -67,8 +58,9 @@ class Plan:
         self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
         self.prior = asked.prior
         names = [name for name in self.goal.figures if not name.endswith("_sem")]
-        self.columns: Columns = {name.replace("_", " "): figure(name) for name in names}
-        self.all_columns = self.columns
+        self.columns: Columns = {name.replace("_", " "): page.figure(name) for name in names}
+        self.evenly: Columns = {}
+        self.further: Columns = {}
 
     @cached_property
     def calls(self) -> Calls:
@@ -220,17 +212,22 @@ class Plan:
             "max_cost_usd": config.max_cost,
             "max_cost_calls_at_least": ends[0],
             "max_cost_calls_at_most": ends[1],
-            "forecast": self.table(self.all_columns).records(),
+            "forecast": self.whole_table.records(),
             **self.own_facts(),
         }
 
-    def table(self, columns: Columns, rows: Sequence[Row] | None = None, priced: Callable[[Row], str] = money) -> Table:
-        """Return what each budget comes to, of which people see ``columns`` beside what it takes."""
-        takes: Columns = {"calls": whole("budget"), "money": priced, "time": time_about}
-        return sheet(self.rows if rows is None else rows, {**takes, **columns}, PLANNED)
+    @property
+    def whole_table(self) -> Table:
+        """What each budget comes to, with all that is known of it."""
+        evenly = {} if self.is_even else self.evenly
+        return self._table(self.rows, {**self.columns, **evenly, **self.further}, page.money)
 
-    def page(self, *, details: bool) -> list[Table | str]:
-        """Return a screen that begins with the answer, and the details for those who ask for them."""
+    def _table(self, rows: Sequence[Row], columns: Columns, priced: Callable[[Row], str]) -> Table:
+        takes: Columns = {"calls": page.whole("budget"), "money": priced, "time": page.time_about}
+        return page.sheet(rows, {**takes, **columns}, PLANNED)
+
+    def lines(self, *, details: bool) -> list[Table | str]:
+        """Return a screen that begins with the answer, or with ``details`` all that the plan knows."""
         (at,) = filter(self.is_planned, self.rows)
         wanted = {max(self.rows[0]["budget"], round(self.asked.budget * times)) for times in _SCREEN}
         sent = "Nothing was sent."
@@ -244,7 +241,7 @@ class Plan:
             f"{self.about}.",
             f"How ratings vary: {self.prior}.",
             f"{self._granted(at)}{sent}",
-            self.table(self.all_columns) if details else self.table(self.columns, shown, money_alone),
+            self.whole_table if details else self._table(shown, self.columns, page.money_alone),
         ]
         if not details:
             return [*screen, f"--details says more. {way_on}".strip()]
@@ -256,8 +253,8 @@ class Plan:
 
     def _headline(self, at: Row) -> str:
         """What the budget takes, and what is known then."""
-        config, calls, cost = self.config, number_of(self.asked.budget, "call"), money_about(at)
-        takes = f"take {time_about(at)} at most" if config.in_rounds else f"take about {time_about(at)}"
+        config, calls, cost = self.config, number_of(self.asked.budget, "call"), page.money_about(at)
+        takes = f"take {page.time_about(at)} at most" if config.in_rounds else f"take about {page.time_about(at)}"
         at_most = " at most" * self.goal.ends
         if config.budget_usd is not None:
             said = f"{dollars(config.budget_usd)} (--budget-usd) pay for about {calls}, which {takes}"
@@ -272,7 +269,7 @@ class Plan:
         granted = ["answers of 100 tokens"] * (self.calls.completion is None and at["cost_usd_about"] is not None)
         if at["seconds"] is None and not self.config.in_rounds:
             granted.append(f"a call every {self.calls.seconds_assumed:.2g} s")
-        return f"Assumed: {listed(granted)}. " if granted else ""
+        return f"Assumed: {page.listed(granted)}. " if granted else ""
 
     def _of_calls(self) -> list[str]:
         """What the calls take, and why the scheduler is this one."""
@@ -313,7 +310,7 @@ class Plan:
             verdict: [f"{row['budget']:,}" for row in self.rows if row["within_max_cost"] is within]
             for verdict, within in (("stops", False), ("may stop", None))
         }
-        told = [f"{verdict} {listed(budgets)}" for verdict, budgets in stopped.items() if budgets]
+        told = [f"{verdict} {page.listed(budgets)}" for verdict, budgets in stopped.items() if budgets]
         of_these = f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
         return [f"--max-cost {dollars(limit)} pays for about {end}: {of_these}."]
 

@@ -77,10 +77,8 @@ class Rankings(Plan):
             "win rate": known("win_rate_half_width", _half),
             "wrong %": figure("wrong", 100, 1),
         }
-        evenly = {} if self.is_even else {"evenly": figure("even_wrong", 100, 1)}
-        self.all_columns = {
-            **self.columns,
-            **evenly,
+        self.evenly = {"evenly": figure("even_wrong", 100, 1)}
+        self.further = {
             "× each": lambda row: f"{row['calls_of_each']:.1f}",
             "preference": known("preference_half_width", _half),
         }

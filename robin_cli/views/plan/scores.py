@@ -39,14 +39,10 @@ class Scores(Plan):
             asked = asked.with_budget(max(asked.least, self.target["calls"]))
         super().__init__(asked)
         self.first = [] if self.target is None else [self._target_text(self.target)]
-        names = {"worst_error": "largest error", "even_worst_error": "spread evenly", "mean_error": "average"}
-        names["bound"] = "paper's bound"
         unit: tuple[float, int, str] = (100, 1, " %") if asked.space.has_several_scales else (1, 2, "")
-        every = {label: figure(name, *unit) for name, label in names.items()}
-        self.columns = {label: every[label] for label in ("largest error", "average")}
-        self.all_columns = {
-            label: each for label, each in every.items() if not self.is_even or label != "spread evenly"
-        }
+        self.columns = {"largest error": figure("worst_error", *unit), "average": figure("mean_error", *unit)}
+        self.evenly = {"spread evenly": figure("even_worst_error", *unit)}
+        self.further = {"paper's bound": figure("bound", *unit)}
 
     def figures(self, budget: int) -> dict[str, Any]:
         """Return the figures of the goal, and the paper's bound."""
