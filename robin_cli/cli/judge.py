@@ -43,16 +43,10 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
 
 def judge_by(settings: Settings) -> None:
     """Do what robin judge does, by ``settings``."""
+    from robin_cli.runner.inputs import inputs_of
     from robin_cli.runner.opening import open_run
 
     _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
-
-
-def inputs_of(settings: Settings) -> list[str]:
-    """Return the files that a new run reads."""
-    from robin_cli.datasets.sources import expanded
-
-    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
 @app.command(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robin_cli.cli import options as opt
-from robin_cli.cli.judge import inputs_of
 from robin_cli.cli.showing import settings_of_rows, show
 from robin_cli.model.records import number_of
 
@@ -75,12 +74,10 @@ def plan(
     and how far off win rates may be. --format and -o have its table as a file.
     """
     from robin_cli.render.json import print_json
-    from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.runner.inputs import inputs_of, pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.plan.page import print_page
-    from robin_cli.views.plan.plan import check_plan, plan_of
-    from robin_cli.views.plan.rankings import pilot_calls
+    from robin_cli.views.plan.plan import check_plan, pilot_calls, plan_of
 
     settings = load_settings(ctx.obj, config)
     given = settings_of_rows(ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True)
@@ -92,8 +89,7 @@ def plan(
         settings = replace(settings, objective="compare")
     run = None
     if pilot is not None:
-        arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
-        calls = pilot_calls(pilot, dataset, settings) if settings.pairwise else pilot * arms
+        calls = pilot_calls(pilot, dataset, settings, len(prompts.attributes))
         run = _pilot(settings, dataset, calls, messages)
     with messages.busy("simulating the run"):
         found = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare)
@@ -102,7 +98,7 @@ def plan(
     elif given.output is not None or given.format not in {None, "table"}:
         show([found.whole_table], given, messages.note, for_people=False)
     else:
-        print_page(found.lines(details=details), given.top)
+        found.show(given.top, details=details)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

@@ -13,6 +13,7 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.pairs import Dataset, load_pairs
+from robin_cli.datasets.sources import expanded
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
@@ -136,6 +137,11 @@ def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """The files that the pairs of a run were read from, each with its SHA-256 then."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
     return [(str(name), str(recorded)) for name, recorded in files]
+
+
+def inputs_of(settings: Settings) -> list[str]:
+    """Return the files that a new run reads."""
+    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
 def files_read_by(run: Path) -> list[str]:

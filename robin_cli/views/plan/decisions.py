@@ -10,11 +10,10 @@ from robin_cli.goals.deciding import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.results.tables import Table
 from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
-from robin_cli.views.plan.page import figure, whole
+from robin_cli.views.plan.page import Part, figure, whole
 
 _WRONG = (0.01, 0.001)
 """Shares of wrong decisions to find the calls for."""
@@ -77,7 +76,7 @@ class Decisions(Plan):
         calls = self.calls_text("calls_to_end", decided, says_even=later)
         return f"To decide everything ({what}) takes {calls}."
 
-    def details(self) -> Sequence[Table | str]:
+    def details(self) -> Sequence[Part]:
         """Return the calls for some shares of wrong ones, and what is meant by the figures."""
         margins = sorted(set(self.task.decision.margins))
         margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"

@@ -15,7 +15,6 @@ from robin_cli.goals.own.compare import Compare
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.results.tables import Table
 from robin_cli.results.words import target_text
 from robin_cli.settings.addresses import judge_name
 from robin_cli.simulation.rating_model import spread_of
@@ -23,7 +22,7 @@ from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import Already
 from robin_cli.views.plan.forecast import Plan
-from robin_cli.views.plan.page import Columns, Row, known, money, sheet, time, whole
+from robin_cli.views.plan.page import Columns, Part, Row, known, money, sheet, time, whole
 
 ALPHA, POWER = 0.05, 0.8
 _CALLS = (1, 2, 3, 5, 10)
@@ -168,7 +167,7 @@ class Differences(Plan):
         prompts, calls = number_of(first["prompts"], "prompt"), number_of(first["calls"], "call")
         return f"To see {wanted} takes {prompts} at a call a response: {calls}."
 
-    def details(self) -> list[Table | str]:
+    def details(self) -> list[Part]:
         """Return what it takes by each number of calls, how differences vary, and what the words mean."""
         rows = [row for row in self.by_calls if row["prompts"] is not None]
         power, level = (f"{100 * each:g} %" for each in (POWER, 1 - ALPHA))
@@ -190,7 +189,7 @@ class Differences(Plan):
             lines.append("Nothing was asked twice there, so what repeats would bring is not known.")
         return [*(self._by_calls(rows) if self.difference is not None and rows else []), *lines]
 
-    def _by_calls(self, rows: Sequence[Row]) -> list[Table | str]:
+    def _by_calls(self, rows: Sequence[Row]) -> list[Part]:
         """Return what it takes until the difference shows, and whether the prompts of the data do."""
         cheapest = self.cheapest
 

@@ -19,7 +19,7 @@ from robin_cli.simulation.forecast import RUNS, Belief, Expected, Needed, Outloo
 from robin_cli.views.plan import page
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import Calls, calls_of
-from robin_cli.views.plan.page import Columns, Row
+from robin_cli.views.plan.page import Columns, Part, Row
 
 _MULTIPLES = (0.5, 1.0, 2.0, 4.0)
 _SCREEN = (0.5, 1.0, 2.0)
@@ -160,7 +160,7 @@ class Plan:
         calls = f"{facts[f'{name}_are']} {number_of(facts[name], 'call')}"
         return f"{calls} ({'; '.join(about)})" if about else calls
 
-    def details(self) -> Sequence[Table | str]:
+    def details(self) -> Sequence[Part]:
         """Return what else there is to be said."""
         facts, ends, lines = self.facts, self.goal.ends, []
         if facts["variances_from"]:
@@ -226,7 +226,7 @@ class Plan:
         takes: Columns = {"calls": page.whole("budget"), "money": priced, "time": page.time_about}
         return page.sheet(rows, {**takes, **columns}, PLANNED)
 
-    def lines(self, *, details: bool) -> list[Table | str]:
+    def lines(self, *, details: bool) -> list[Part]:
         """Return a screen that begins with the answer, or with ``details`` all that the plan knows."""
         (at,) = filter(self.is_planned, self.rows)
         wanted = {max(self.rows[0]["budget"], round(self.asked.budget * times)) for times in _SCREEN}
@@ -235,7 +235,7 @@ class Plan:
             sent = f"The pilot's {number_of(self.calls.already.calls, 'call')} count: they are part of each budget."
         way_on = "" if self.config.budget_usd is not None else self.way_on()
         shown = [row for row in self.rows if row["budget"] in wanted]
-        screen: list[Table | str] = [
+        screen: list[Part] = [
             *self.first,
             self._headline(at),
             f"{self.about}.",
@@ -246,6 +246,10 @@ class Plan:
         if not details:
             return [*screen, f"--details says more. {way_on}".strip()]
         return [*screen, "", *self._of_calls(), *self.details(), *filter(None, [way_on])]
+
+    def show(self, top: int, *, details: bool) -> None:
+        """Print the plan, of its tables the first ``top`` rows."""
+        page.print_page(self.lines(details=details), top)
 
     def is_planned(self, row: Row) -> bool:
         """Whether a row is that of the budget planned for."""

@@ -15,6 +15,9 @@ from robin_cli.render.text import plain
 from robin_cli.results.tables import Column, Table, declared
 from robin_cli.results.words import dollars, duration
 
+Part = Table | str
+"""A table, or a line."""
+
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Row], str]]
 """What people see of a row, by the header above it; "" for what is not known, and columns that know nothing are left out."""
@@ -43,7 +46,7 @@ def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> 
     )
 
 
-def print_page(parts: Iterable[Table | str], top: int) -> None:
+def print_page(parts: Iterable[Part], top: int) -> None:
     """Print lines, and the first ``top`` rows of tables."""
     console = Console()
     for part in parts:
@@ -115,7 +118,7 @@ def _hours(row: Row) -> str:
     return f"≤ {row['seconds'] / 3600:.0f} h" if row["seconds_are"] == "at most" else duration(row["seconds"])
 
 
-def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Table | str]:
+def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
     """The same calls one at a time, by flex and by batches, and what is taken for granted of these."""
     if not ways:
         return []

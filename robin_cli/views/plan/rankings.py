@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from robin_cli.analysis.pairwise import order_means
-from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.preferring import Preferring
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import shown
 from robin_cli.model.records import number_of
-from robin_cli.results.tables import Table
 from robin_cli.results.words import finite
-from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import RUNS, Outlook
 from robin_cli.simulation.scatter import (
-    FEWEST,
     VerdictsBelief,
     preference_half_width,
     scatter_of,
@@ -27,25 +23,10 @@ from robin_cli.simulation.scatter import (
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import ways_of
 from robin_cli.views.plan.forecast import Plan
-from robin_cli.views.plan.page import figure, known, ways_sheet, whole
-
-_FEWEST = 2 * FEWEST
-"""Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
+from robin_cli.views.plan.page import Part, figure, known, ways_sheet, whole
 
 _CALLS_AT_MOST = 20_000
 _SYSTEMS_SHOWN = 6
-
-
-def pilot_calls(count: int, dataset: Dataset, settings: Settings) -> int:
-    """How many calls ask ``count`` comparisons in both orders, by all judges; of all, where there are not as many.
-
-    InputError where these would tell too little.
-    """
-    if count < _FEWEST:
-        raise InputError(
-            f"--pilot {count}: with --pairwise so many comparisons are asked, and {_FEWEST} are needed; give more"
-        )
-    return 2 * max(1, len(settings.model)) * min(count, len(dataset.pairs))
 
 
 class Rankings(Plan):
@@ -128,7 +109,7 @@ class Rankings(Plan):
             "ways": ways_of(self.calls, self.asked.budget, lambda _: {}),
         }
 
-    def details(self) -> Sequence[Table | str]:
+    def details(self) -> Sequence[Part]:
         """Return the ways to make the calls, and what is meant by the figures."""
         judges, systems = len(self.space.judges), [shown(name) for name in self.matches.names]
         some = ", ".join(systems[:_SYSTEMS_SHOWN]) + ", …" * (len(systems) > _SYSTEMS_SHOWN)

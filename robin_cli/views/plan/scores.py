@@ -13,7 +13,6 @@ from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE, policy_named
-from robin_cli.results.tables import Table
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import budget_for, calls_for, calls_of_a_search
 from robin_cli.simulation.rating_model import draw_distributions
@@ -21,7 +20,7 @@ from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import ways_of
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
-from robin_cli.views.plan.page import figure, listed, ways_sheet
+from robin_cli.views.plan.page import Part, figure, listed, ways_sheet
 
 _ERRORS = (0.125, 0.075, 0.05, 0.025)
 """Errors to find the budget for, as shares of the scale's width: 0.5, 0.3, 0.2 and 0.1 on 0 to 4."""
@@ -99,7 +98,7 @@ class Scores(Plan):
             **self.measured(outlook.expected.get(budget)),
         }
 
-    def details(self) -> Sequence[Table | str]:
+    def details(self) -> Sequence[Part]:
         """Return the ways, the calls for some errors, and what is meant by errors, and by this run's."""
         config, space, lines = self.config, self.space, []
         needed = [] if self.target is not None else self.calls_for
