@@ -43,8 +43,7 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
 
 def judge_by(settings: Settings) -> None:
     """Do what robin judge does, by ``settings``."""
-    from robin_cli.runner.inputs import inputs_of
-    from robin_cli.runner.opening import open_run
+    from robin_cli.runner.opening import inputs_of, open_run
 
     _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
 

@@ -74,7 +74,8 @@ def plan(
     and how far off win rates may be. --format and -o have its table as a file.
     """
     from robin_cli.render.json import print_json
-    from robin_cli.runner.inputs import inputs_of, pairs_of, prompts_of
+    from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.runner.opening import inputs_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
     from robin_cli.views.plan.plan import check_plan, pilot_calls, plan_of

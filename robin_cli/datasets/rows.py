@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import math
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from robin_cli.datasets.columns import FurtherColumns
 
 Row = dict[str, object]
@@ -37,19 +35,11 @@ class BadRow(Exception):
         self.reason = reason
 
 
-class Part(NamedTuple):
-    """Some rows of a table as columns: the number of the first, and the rows one by one, for those who have to look at each."""
-
-    first: int
-    batch: pa.RecordBatch
-    rows: Callable[[], Iterable[Row | BadRow]]
-
-
 class Table(NamedTuple):
     """An open file as rows.
 
     ``names`` are the columns where the format states them before the first row, else None. ``unit`` says what the
-    numbers before the rows count, from 1: physical lines of the file, or rows of data.
+    numbers before the rows count, from 1: physical lines of the file, rows of data, or of a sheet.
     """
 
     names: list[str] | None
@@ -57,19 +47,18 @@ class Table(NamedTuple):
     rows: Iterator[tuple[int, Row | BadRow]]
     told_by: Collection[str] | None = None
     """The fields by which data that have no bytes to hash are known again; None for all."""
-    parts: Generator[Part, None, None] | None = None
-    """The same rows in columns, to be taken in place of ``rows``, where the format has columns."""
 
 
 class Wanted(NamedTuple):
     """Of which columns of a table the values are wanted; those of others need not be read.
 
     ``names`` are looked for, and may be paths into objects and lists. ``further`` says which others are kept, as far as they
-    hold texts and numbers; None where none is.
+    hold texts and numbers; None where none is. ``numbers`` are those of the names whose values are ratings and the like.
     """
 
     names: Collection[str]
     further: FurtherColumns | None = None
+    numbers: Collection[str] = ()
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]
