@@ -127,7 +127,8 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
 _OF_JUDGES = "What was rated; for one of several judges with the judge's name."
 AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
     Column("attribute", _OF_JUDGES, "name"),
-    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc.", "name"),
+    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc; of a pairwise run also same, "
+           "the share of comparisons in which the judge and people prefer the same response, or both neither.", "name"),
     Column("value", "The coefficient; empty where it is not stated.", "share"),
     *_interval("ci", "Its 95 % interval, by a bootstrap over prompts.", "share"),
     Column("n", "Pairs that it is of.", "count", "pairs"),
@@ -138,7 +139,8 @@ AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judg
 
 CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
     Column("attribute", _OF_JUDGES, "name"),
-    Column("level", "The level to which the scores round; on long scales the lowest of a bin.", "count"),
+    Column("level", "The level to which the scores round; on long scales the lowest of a bin. Preferences go by quarters.",
+           "count"),
     Column("to_level", "The highest of the bin.", "count", "to"),
     Column("n", "Pairs with such a score.", "count", "pairs"),
     Column("n_prompts", "Their prompts.", "count", "prompts"),
@@ -174,11 +176,11 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("pair_id", "The pair's id.", "id", "pair"),
     Column("attribute", "What to rate.", "name"),
     Column("probability", "The probability with which the pair was drawn.", "share"),
-    Column("label", "Empty: to be filled in.", "number"),
+    Column("label", "Empty: to be filled in. Of a comparison A, B or tie; or the share of A, from 0 to 1.", "number"),
     Column("prompt", "The prompt.", "id"),
     Column("reference", "The reference answer, where the data has one.", "id"),
     Column("response", "The response.", "id"),
-    Column("response_a", "Of a comparison: response A; 1 where it is better, 0 where B is, 0.5 for a tie.", "id"),
+    Column("response_a", "Of a comparison: response A.", "id"),
     Column("response_b", "Of a comparison: response B.", "id"),
 ), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
