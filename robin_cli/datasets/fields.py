@@ -124,6 +124,11 @@ class Fields(NamedTuple):
         fields = (*self.all, self.chat) if self.chat else self.all
         return frozenset(path for field in fields for path, _ in field.paths)
 
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The names of columns that may hold ratings."""
+        return frozenset(path for field in self.ratings for path, _ in field.paths)
+
     def required(self) -> Iterator[Field]:
         """Without which a row, or a table with a header, cannot be used."""
         yield self.prompt
