@@ -28,7 +28,7 @@ from robin_cli.datasets.fields import (
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.rows import BadRow, Passed, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -167,6 +167,7 @@ class _Gathering:
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
+        self._passed: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
@@ -204,7 +205,7 @@ class _Gathering:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
         self._starts.append(len(self._pairs))
-        taken, skipped = self._count + self._merged, self._reasons.total()
+        taken, skipped = self._count + self._merged, self._reasons.total() + self._passed.total()
         self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
@@ -228,7 +229,7 @@ class _Gathering:
                 raise InputError(
                     f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
                 )
-            read = self._reasons.total() - skipped
+            read = self._reasons.total() + self._passed.total() - skipped
             raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {self._first_said}")
         if unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
@@ -309,18 +310,23 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            tuple(f"{source.name}: {note}" for source in self._sources for note in source.notes),
+            (
+                *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
+                *(f"left out: {count:,} {reason}" for reason, count in self._passed.items()),
+            ),
             repeated=self._repeated,
         )
 
     def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:
-        if not self._skip_bad_rows:
+        is_passed = isinstance(bad, Passed)
+        if not (self._skip_bad_rows or is_passed):
             raise InputError(said) from None
-        self._reasons[bad.reason] += 1
+        reasons = self._passed if is_passed else self._reasons
+        reasons[bad.reason] += 1
         others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
-        check_idle(self._reasons.total(), others, self._sources[-1].name, what)
-        if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
+        check_idle(reasons.total(), others, self._sources[-1].name, what)
+        if not is_passed and len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
             self._first_bad.append(said.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:

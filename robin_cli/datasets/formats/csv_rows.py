@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 from warnings import warn
 
 from robin_cli.datasets import lines
+from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
 from robin_cli.model.errors import InputError, ReadAs, shown, size
 
@@ -73,7 +74,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     found.is_own = bool(_OWN.intersection(header))
     names = [name.strip() for name in found.unguarded(header)]
     check_names(names, f"{source}:{line}", wanted)
-    return Table(names, "line", _rows(records, names, found, wanted))
+    return Table(None if is_log(names, wanted, source) else names, "line", _rows(records, names, found, wanted))
 
 
 def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
