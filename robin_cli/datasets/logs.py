@@ -6,11 +6,11 @@ user's own, and for files that are one JSON object. robin's own are in ``plugins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.datasets.rows import BadRow, Row
+from robin_cli.datasets.rows import BadRow, Row, Wanted
 from robin_cli.model.plugins import plugins
 
 if TYPE_CHECKING:
@@ -23,15 +23,16 @@ _ORDINARY = {"prompt", "response"}
 
 Rows = Iterator[tuple[int, Row | BadRow]]
 
-Reading = Callable[[Row], Iterable[Row]]
-"""The rows of one sample, as robin knows them; BadRow for a sample that cannot be judged."""
+Reading = Callable[[Row], Iterable[Row | BadRow]]
+"""The rows of one sample, as robin knows them; BadRow, also raised, for one that cannot be judged; Passed, for no answer."""
 
 
 class Log(NamedTuple):
     """A tool's log: whether a row is one of its samples, and what reads them, of a file that lies in a place ("" for none).
 
-    Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, an object that
-    says what holds for all of them, ``told`` at least, and is put into each.
+    Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, if it has one:
+    an object that says what holds for all of them, ``told`` at least, and is put into each. Of a table ``is_sample`` is asked
+    with its columns alone.
     """
 
     is_sample: Callable[[Row], bool]
@@ -48,6 +49,17 @@ def arrays(source: str) -> Mapping[str, Log]:
         with plugin.loaded(source, "read") as log:
             found[log.array] = log
     return {array: log for array, log in found.items() if array}
+
+
+def is_log(names: Collection[str], wanted: Wanted, source: str) -> bool:
+    """Whether a table with these columns is a log: it has no prompt or response, and the user does not say what these are."""
+    if not _ORDINARY.isdisjoint(names) or not _ORDINARY.issubset(wanted.names):
+        return False
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source, "read") as log:
+            if log.is_sample(dict.fromkeys(names)):
+                return True
+    return False
 
 
 def as_pairs(rows: Rows, source: Source) -> Rows:
