@@ -23,6 +23,7 @@ from robin_cli.datasets.fields import (
     names_in,
     no_such_fields,
     only_among,
+    spread,
 )
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
@@ -200,6 +201,7 @@ class _Gathering:
         row has a field that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
         table, fields = _with_fields(source.table, self._fields, self._of_two)
+        table = spread(table, fields, source.name) if fields.beside else table
         if table.names is not None:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)

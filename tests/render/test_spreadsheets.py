@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.scores import score
-from robin_cli.goals.tables.judgments import judgment_table
+from robin_cli.goals.making import judgment_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render import xlsx
