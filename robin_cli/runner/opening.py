@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.datasets.sources import expanded
 from robin_cli.files.remote import scheme_of
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import policy_named
-from robin_cli.runner.inputs import checked_data, pairs_of, prompts_of, space_of
-from robin_cli.runner.manifests import manifest_of
+from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler
@@ -25,6 +25,11 @@ from robin_cli.settings.table import Settings, recorded
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
+
+
+def inputs_of(settings: Settings) -> list[str]:
+    """Return the files that a new run reads."""
+    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
 def open_run(
