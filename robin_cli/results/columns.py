@@ -266,11 +266,47 @@ SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate
     Column("runs", "How often each was simulated.", "count"),
 ), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "certified_mean",
              "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
+
+_FIGURES = (
+    Column("calls", "Calls that a run which decides spends on average; it may end by itself.", "number"),
+    Column("calls_sem", "Its standard error over simulated runs.", "number"),
+    Column("worst_error", "The largest error of a score.", "share"),
+    Column("worst_error_sem", "Its standard error.", "share"),
+    Column("mean_error", "The average error of the scores.", "share"),
+    Column("wrong", "With `--decide` or `--pairwise`: share of what is wrong.", "share"),
+    Column("wrong_sem", "Its standard error.", "share"),
+    Column("certified", "With `--decide`: share of the decisions that are certified.", "share"),
+    Column("certified_sem", "Its standard error.", "share"),
+    Column("decisions_simulated", "With `--decide`: decisions in all simulated runs.", "number"),
+)
+PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "budget, rising", (
+    Column("budget", "Calls that a run may spend.", "count"),
+    Column("cost_usd_at_least", "US dollars, if answers had no length; empty without a price.", "number"),
+    Column("cost_usd_at_most", "US dollars, if answers had all the length that they may have.", "number"),
+    Column("cost_usd_about", "US dollars, with answers of the usual length.", "number"),
+    Column("within_max_cost", "Whether `--max-cost` pays for them; empty where that hangs on answers.", "flag"),
+    Column("seconds", "How long that takes; empty where no pace is known.", "number"),
+    Column("seconds_about", "The same, by a pace that is taken for granted where none is known.", "number"),
+    Column("prompts", "With `--compare`: prompts that are asked about.", "count"),
+    Column("calls_a_response", "With `--compare`: calls of each response.", "number"),
+    Column("shows", "With `--compare`: the difference of two systems that shows.", "share"),
+    Column("comparisons_asked", "With `--pairwise`: comparisons that are asked.", "count"),
+    Column("calls_of_each", "With `--pairwise`: how often each is asked, in each order, by each judge.", "number"),
+    Column("win_rate_half_width", "With `--pairwise`: half of the 95 % interval of a win rate, by formula.", "share"),
+    Column("preference_half_width", "With `--pairwise`: half of the likely interval of one preference, by formula.", "share"),
+    Column("calls_an_arm", "Calls of each pair, attribute and judge.", "number"),
+    Column("scheduler", "The policy that a run of this budget has.", "name"),
+    *_FIGURES,
+    *(replace(each, name=f"even_{each.name}", help="The same by an even spread of the calls.") for each in _FIGURES),
+    Column("bound", "The bound of the paper, where a theorem covers the scheduler.", "number"),
+    Column("assumes", "What it assumes.", "name"),
+    Column("known_then", "What is known then, in words.", "name"),
+))
 # fmt: on
 
 JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
 TABLES = (
     *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
-    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED),
+    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED, PLANNED),
 )
 """All of them, in the order of docs/columns.md."""
