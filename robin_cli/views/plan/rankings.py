@@ -58,7 +58,7 @@ class Rankings(Plan):
             "win rate": known("win_rate_half_width", _half),
             "wrong %": figure("wrong", 100, 1),
         }
-        self.evenly = {"evenly": figure("even_wrong", 100, 1)}
+        self.evenly = {"wrong %": figure("even_wrong", 100, 1)}
         self.further = {
             "× each": lambda row: f"{row['calls_of_each']:.1f}",
             "preference": known("preference_half_width", _half),
