@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -306,7 +307,7 @@ def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url
         "tsv": lambda path: pd.read_csv(path, sep="\t"),
         "jsonl": lambda path: pd.read_json(path, lines=True),
         "parquet": pd.read_parquet,
-        "xlsx": pd.read_excel,
+        "xlsx": partial(pd.read_excel, engine="openpyxl"),
     }
 
     for suffix, reader in read.items():
