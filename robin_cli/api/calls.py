@@ -106,31 +106,40 @@ def compare(
     match: str | None = None,
     anytime: bool = False,
     labels: str | Path | pd.DataFrame | None = None,
+    columns: Mapping[str, str] | None = None,
+    scale: str | None = None,
 ) -> pd.DataFrame:
     """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
 
     Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
 
     Args:
-        runs: two or more on the same prompts, or one with ``by``.
+        runs: two or more on the same prompts, or one with ``by``; also files of scores that are there already.
         by: a column of the data that says which system answered.
         match: a column that says which responses answer the same prompt, in place of the prompt's text.
         anytime: intervals that hold however often one looks.
         labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
+        columns: of files of scores, our names to theirs, as ``{"id": "doc_id", "score": "exact_match|f1"}``.
+        scale: of these scores, as ``"0-10"``; None to take it from them.
 
     Raises:
         InputError: runs that cannot be compared, and what differs.
     """
+    from robin_cli.runner.recorded import as_runs
     from robin_cli.views.comparing import comparison_of, table_of
+    from robin_cli.views.parsing import read_scale
 
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
-    found = comparison_of(paths, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
+    on = None if scale is None else read_scale(scale)
+    with as_runs(paths, notes.append, columns=columns, scale=on, by=by) as there:
+        found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
+        table = table_of(found)
     for line in notes:
         warnings.warn(line, stacklevel=2)
-    return frame_of(table_of(found))
+    return frame_of(table)
 
 
 def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:

@@ -32,6 +32,9 @@ class Log(NamedTuple):
 
     Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, an object that
     says what holds for all of them, ``told`` at least, and is put into each.
+
+    ``scores``, if it is there, reads samples for their scores alone: the ``id`` of a row names the sample, whichever system
+    answered and however often, and a text may be missing.
     """
 
     is_sample: Callable[[Row], bool]
@@ -39,6 +42,7 @@ class Log(NamedTuple):
     array: str = ""
     head: str = ""
     told: frozenset[str] = frozenset()
+    scores: Callable[[str], Reading] | None = None
 
 
 def arrays(source: str) -> Mapping[str, Log]:
@@ -50,8 +54,12 @@ def arrays(source: str) -> Mapping[str, Log]:
     return {array: log for array, log in found.items() if array}
 
 
-def as_pairs(rows: Rows, source: Source) -> Rows:
-    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are."""
+def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
+    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are.
+
+    Args:
+        of_scores: samples are read for their scores, see :class:`Log`.
+    """
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
@@ -62,17 +70,17 @@ def as_pairs(rows: Rows, source: Source) -> Rows:
             del row  # or it would be held, however long it is, until the last one is read
             yield from rest
             return
-        yield from _of_a_log(row, rest, source)
+        yield from _of_a_log(row, rest, source, of_scores=of_scores)
         return
 
 
-def _of_a_log(first: Row, rows: Rows, source: Source) -> Rows:
+def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
     """As :func:`as_pairs`, of rows whose ``first`` says which log they are of."""
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source.name, "read") as log:
             if not log.is_sample(first):
                 continue
-            reading = log.reading(source.path)
+            reading = ((of_scores and log.scores) or log.reading)(source.path)
         for number, row in rows:
             if isinstance(row, BadRow):
                 yield number, row

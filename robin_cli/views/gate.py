@@ -104,7 +104,7 @@ def gated(
             known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
-    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
+    return Gated(run.name, verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
 
 
 def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
@@ -121,8 +121,8 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         for each in runs:
             if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
                 raise InputError(
-                    f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '
-                    f"as {run.path} does; name runs that do"
+                    f'--require "{shown(requirement, 80)}": {each.name} does not rate {shown(attribute)} on the scale {scale}, '
+                    f"as {run.name} does; name runs that do"
                 )
         return compared(runs, notify)
     lacking = next((name for name in (a, b) if name not in there), a)
@@ -134,7 +134,7 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         else f'column "{shown(column)}" (name one with --by)'
     )
     raise InputError(
-        f'--require "{shown(requirement, 80)}": {run.path} has no {where}{known}'
+        f'--require "{shown(requirement, 80)}": {run.name} has no {where}{known}'
         f"{did_you_mean(lacking, named)}; two runs are compared by their folders, compare(runs/new,runs/old)"
     )
 

@@ -82,7 +82,7 @@ def _work_of(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
     """The facts of how far a run came, and of its data; ``is_over``: its goal is reached."""
     arms, manifest, waiting = run.fold.arms, run.manifest, under_way(run)
     return {
-        "run": str(run.path),
+        "run": run.name,
         "pairwise": manifest.is_pairwise,
         "state": state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)),
         "budget": manifest.budget,

@@ -69,7 +69,7 @@ def comparisons_of(found: Preferences, scores: Scores, *, by_judge: bool = False
         sorts=_sorts(scores),
         notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.path)}{' --what judge-scores' * by_judge}",
+        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
 
 

@@ -49,7 +49,7 @@ def ranking_table(
     return replace(
         ranking_of(ranked),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.path)} --what ranking{length}",
+        command=f"robin export {typed(run.name)} --what ranking{length}",
     )
 
 
@@ -78,9 +78,9 @@ def check_ranked(found: Ranked, run: RunData, *, in_python: bool = False) -> Non
     """InputError where ``run`` has no ranking; it says why, and how to come by one."""
     if found.ranking is not None:
         return
-    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.path)} --budget MORE"
+    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.name)} --budget MORE"
     more = f": {again}" if found.parts else ""
-    raise InputError(f"{run.path}: has no ranking of systems: {found.why}; {found.step}{more}")
+    raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
 
 
 def notes_on(found: Ranked) -> list[str]:
