@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.api.given import dataset_of, frame_of, labels_from, load
+from robin_cli.api.given import Frame, dataset_of, labels_from, load
 from robin_cli.api.run import Run
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def load_pairs(
-    source: str | Path | Sequence[str | Path] | pd.DataFrame,
+    source: str | Path | Sequence[str | Path] | Frame,
     *,
     columns: Mapping[str, str] | None = None,
     group: str | None = None,
@@ -38,7 +38,7 @@ def load_pairs(
 
     Args:
         source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, an address (https, s3, gs, hf), several in a
-            list, or a DataFrame with columns ``prompt`` and ``response``.
+            list, or a frame with columns ``prompt`` and ``response``: of pandas, polars, pyarrow or DuckDB.
         columns: our names to the data's, as ``{"prompt": "question"}``; ``{"id": "-"}`` ignores the data's ids.
         group: the column that says which responses belong together; each pair then has it.
         skip_bad_rows: leave out rows that cannot be used.
@@ -52,7 +52,7 @@ def load_pairs(
 
 
 def judge(
-    data: str | Path | Sequence[str | Path] | Sequence[Pair] | pd.DataFrame,
+    data: str | Path | Sequence[str | Path] | Sequence[Pair] | Frame,
     *,
     judge: str | Function | None = None,
     config: str | None = None,
@@ -64,9 +64,9 @@ def judge(
     and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
 
     Args:
-        data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a
-            DataFrame. With ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says
-            who wrote them; or rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
+        data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a frame. With
+            ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says who wrote them; or
+            rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
         judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
             answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
@@ -105,7 +105,7 @@ def compare(
     by: str | None = None,
     match: str | None = None,
     anytime: bool = False,
-    labels: str | Path | pd.DataFrame | None = None,
+    labels: str | Path | Frame | None = None,
     columns: Mapping[str, str] | None = None,
     scale: str | None = None,
 ) -> pd.DataFrame:
@@ -136,10 +136,10 @@ def compare(
     on = None if scale is None else read_scale(scale)
     with as_runs(paths, notes.append, columns=columns, scale=on, by=by) as there:
         found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
-        table = table_of(found)
+        frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
     for line in notes:
         warnings.warn(line, stacklevel=2)
-    return frame_of(table)
+    return frame
 
 
 def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -18,14 +18,14 @@ from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
 from robin_cli.datasets.pair_table import GrowingTable
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
-from robin_cli.results.tables import Table
 from robin_cli.runner.inputs import pairs_of, prompts_of
 from robin_cli.settings.table import Settings
 
-if TYPE_CHECKING:
-    import pandas as pd
+Frame = Any
+"""A table of pandas, polars (also a lazy one), pyarrow or DuckDB, or another that gives its columns by Arrow's interface."""
 
 
 def load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, **options: Any) -> Dataset:
@@ -35,21 +35,32 @@ def load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, *
         )
     if isinstance(source, (str, Path, Sequence)):
         return read(source, **options)
-    return read(_parquet(source), called="DataFrame", **options)
+    return read(_parquet(source), called=type(source).__name__, **options)
 
 
-def labels_from(labels: str | Path | pd.DataFrame | None) -> str | Path | io.BytesIO | None:
+def labels_from(labels: str | Path | Frame | None) -> str | Path | io.BytesIO | None:
     return labels if labels is None or isinstance(labels, (str, Path)) else _parquet(labels)
 
 
-def _parquet(frame: pd.DataFrame) -> io.BytesIO:
-    """A DataFrame as robin's readers take it. InputError where a column cannot be written."""
-    table = io.BytesIO()
+def _parquet(frame: Frame) -> io.BytesIO:
+    """A frame as robin's readers take it. InputError where it is none, or a column cannot be written."""
+    called, table = type(frame).__name__, io.BytesIO()
+    if hasattr(frame, "reset_index"):  # of pandas, whose index is no data
+        frame = frame.reset_index(drop=True)
+    elif hasattr(frame, "collect"):  # polars' lazy ones
+        frame = frame.collect()
     try:
-        frame.to_parquet(table, index=False)
+        if hasattr(frame, "to_arrow"):  # polars' own way gives texts that every version of pyarrow takes
+            frame = frame.to_arrow()
+        if not hasattr(frame, "__arrow_c_stream__"):
+            raise InputError(f"{called}: no data; give a file, pairs, or a frame of pandas, polars, pyarrow or DuckDB")
+        batches = pa.RecordBatchReader.from_stream(frame)
+        with checked_writer(table, batches.schema, packed=False) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(
-            f"DataFrame: a column cannot be taken as it is ({error}); pass only the columns that are needed"
+            f"{called}: a column cannot be taken as it is ({error}); pass only the columns that are needed"
         ) from error
     return table
 
@@ -59,18 +70,14 @@ def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> 
     if named or not isinstance(data, Sequence):
         read = load_comparisons if settings.pairwise else data_pairs.load_pairs
         found = pairs_of(settings, prompts_of(settings), notify, partial(load, data, read=read))
-        return (
-            found
-            if named
-            else replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
-        )
+        return found if named else _of_no_file(found)
     if settings.columns:
         raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
     if settings.group:
         raise InputError(
             f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
         )
-    found = _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit], 0)
+    found = _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit])
     for said in (*found.notes, *found.columns_left_out):
         notify(said)
     if not settings.pairwise and any(pair.other is not None for pair in found.pairs):
@@ -81,20 +88,24 @@ def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> 
 def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
     """The comparisons that pairs make; told apart, as all from no file, by what they are."""
     found = comparisons_of(
-        _in_memory(list(data), 0),
+        _in_memory(list(data)),
         reference=settings.reference,
         skip_bad_rows=settings.skip_bad_rows,
         limit=settings.limit,
         wants_best=settings.decide is not None,
     )
-    return replace(found, sha256=_in_memory(list(found.pairs), 0).sha256, source="Python", files=())
+    return _of_no_file(found)
+
+
+def _of_no_file(found: Dataset) -> Dataset:
+    return replace(found, sha256=_in_memory(list(found.pairs)).sha256, source="Python", files=())
 
 
 def _are_names(data: Sequence[Any]) -> bool:
     return bool(data) and all(isinstance(each, (str, Path)) for each in data)
 
 
-def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
+def _in_memory(pairs: list[Pair]) -> Dataset:
     """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
     seen: set[str] = set()
     digest = hashlib.sha256()
@@ -127,10 +138,4 @@ def _in_memory(pairs: list[Pair], skipped: int) -> Dataset:
     growing = GrowingTable()
     growing.extend(kept)
     table = growing.table(further.forgotten)
-    return Dataset(table, skipped, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
-
-
-def frame_of(made: Table) -> pd.DataFrame:
-    """Return the rows of a table as files have them."""
-    frame: pd.DataFrame = made.rows().read_all().to_pandas()
-    return frame
+    return Dataset(table, 0, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.api.given import frame_of, labels_from
+from robin_cli.api.given import Frame, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
@@ -22,6 +22,7 @@ from robin_cli.views.status import status_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 class Run:
@@ -66,7 +67,7 @@ class Run:
         Raises:
             InputError: the run is not pairwise, or its systems cannot be ranked, and why.
         """
-        return self._table("ranking", by_length=length_control)
+        return self._table("ranking", length_control=length_control)
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
@@ -119,24 +120,24 @@ class Run:
         by: str | None = None,
         *,
         threshold: float | None = None,
-        labels: str | Path | pd.DataFrame | None = None,
+        labels: str | Path | Frame | None = None,
     ) -> pd.DataFrame:
         """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
 
         Columns: see docs/columns.md. NaN where there is no value, and why is said on stderr.
 
         Args:
-            labels: a file, or a DataFrame with columns pair_id and label, and attribute where there are several; without any,
+            labels: a file, or a frame with columns pair_id and label, and attribute where there are several; without any,
                 the human ratings of the data.
 
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.
         """
         said = messages_for(notebook=True).note
-        return self._table("summary", by=by, threshold=threshold, labels=labels_from(labels), notify=said)
+        return self._table("summary", by=by, threshold=threshold, labels=labels, notify=said)
 
     def labels_wanted(
-        self, n: int = WANTED, *, by: str | None = None, labels: str | Path | pd.DataFrame | None = None
+        self, n: int = WANTED, *, by: str | None = None, labels: str | Path | Frame | None = None
     ) -> pd.DataFrame:
         """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
 
@@ -149,9 +150,9 @@ class Run:
         Raises:
             InputError: nothing is left to label, or the labels cannot be used.
         """
-        return self._table("labels-wanted", n=n, by=by, labels=labels_from(labels))
+        return self._table("labels-wanted", n=n, by=by, labels=labels)
 
-    def status(self, *, labels: str | Path | pd.DataFrame | None = None) -> dict[str, Any]:
+    def status(self, *, labels: str | Path | Frame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
         return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
@@ -164,8 +165,22 @@ class Run:
             raise InputError("report: name a file, not standard output")
         return written
 
+    def arrow(self, what: str = "scores", **how: Any) -> pa.Table:
+        """The same tables as Arrow's, which polars and DuckDB take as they are: ``polars.from_arrow(run.arrow("scores"))``.
+
+        Args:
+            what: which, as ``robin export --what`` calls it: "scores", "judge-scores", "judgments", "summary", …
+            how: the keywords of the method of that name: ``wide=True``.
+
+        Raises:
+            As that method.
+        """
+        view = View(**{**how, "labels": labels_from(how.get("labels"))}, in_python=True)
+        return table_of(self.path, what, view).rows().read_all()
+
     def _table(self, what: str, **view: Any) -> pd.DataFrame:
-        return frame_of(table_of(self.path, what, View(**view, in_python=True)))
+        frame: pd.DataFrame = self.arrow(what, **view).to_pandas()
+        return frame
 
     def resume(
         self,

@@ -128,7 +128,7 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
     from robin_cli.goals.making import table_of
 
     for_people, by_length = given.format == "table", options.pop("length-control")
-    view = View(given.sort if for_people else None, given.with_text, given.wide, by_length=by_length, **options)
+    view = View(given.sort if for_people else None, given.with_text, given.wide, length_control=by_length, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
     table = table_of(run, what, view)

@@ -33,7 +33,7 @@ class View:
         labels: people's, in place of the human ratings of the data.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
-        by_length: take out what preferences go by length.
+        length_control: take out what preferences go by length.
         notify: is told what a reader should know.
         in_python: whether what is asked for is a method, and not a flag.
     """
@@ -46,7 +46,7 @@ class View:
     labels: str | Path | BytesIO | None = None
     threshold: float | None = None
     n: int | None = None
-    by_length: bool = False
+    length_control: bool = False
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False
 

@@ -7,10 +7,10 @@ import hashlib
 import json
 import os
 import re
-from array import array
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import IO
+from typing import IO, Any
 
 from robin_cli.judges.bodies import Body
 from robin_cli.model.exchange import Answer
@@ -36,16 +36,13 @@ _IN_JSON = (
 )
 _ESCAPES = [re.compile(_IN_ADDRESSES), re.compile(_IN_JSON)]  # searched for ten times as fast as both in one
 _BLANK = re.compile(rf"[\s{_UNSEEN}]+")
-_BLANKS = re.compile(rf"\\+[nrtbf]?|[\s{_UNSEEN}]+")
-_WRAPPING = re.compile(rf"{_IN_ADDRESSES}|\\*{_IN_JSON}|\\+(?![\\ux])[nrtbf]?|[\s{_UNSEEN}]+")
-"""What may stand for a character of a key, and before or behind one."""
 _CHARACTERS: dict[str | None, str] = {
     None: "",  # of a blank
     **{f"{code:02x}": chr(code) for code in range(128)},
     **{f"{code:02X}": chr(code) for code in range(128)},
 }
-_MOST_UNWRAPPED = 2**17
-"""Characters of a text in which escaped keys are taken out one by one: of four million full of them it would take seconds."""
+_LOOKED_AT_FIRST = 2**17
+"""Characters of a long text that are looked at by themselves: of one full of keys, they say so at once."""
 _MOST_LAYERS = 5
 """Of escapes within escapes that are looked through."""
 _LONGEST_WRAPPED = 6
@@ -86,33 +83,41 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return ``text`` without the key, and otherwise to the letter: what looks like another key stays.
 
-        A long text that holds an escaped key is taken out whole: no judge that works sends one.
+        A text that holds the key escaped, or cut, is taken out whole: no judge that works sends one.
         """
         if not self.is_in(text):
             return text
         clean = self._forms.sub("[key]", text)
-        for depth in range(_MOST_LAYERS + 1 if len(text) <= _MOST_UNWRAPPED else 0):
-            if not self.is_in(clean):  # what is no escape may look like one, so least is undone first
-                break
-            clean = self._without_forms(clean, depth)
         return "[key]" if self.is_in(clean) else clean
 
+    def _within(self, value: Any) -> Any:
+        """Return what JSON holds with each text in it as :meth:`text` has it."""
+        if isinstance(value, dict):
+            return {self.text(name): self._within(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return list(map(self._within, value))
+        return self.text(value) if isinstance(value, str) else value
+
     def body(self, body: Body) -> Body:
-        """Return the body of a reply without the key; the same object if it is not in there."""
+        """Return the body of a reply without the key; the same object if it is not in there.
+
+        Of JSON that holds the key escaped, or cut, the texts that do are taken out; of anything else all.
+        """
         if not self._is_long:
             return body
         # as json reads it: JSON may come in UTF-16, too
         text = body.decode(json.detect_encoding(body) if 0 in body else "utf-8", "replace")
         clean = self.text(text)
+        if clean == "[key]":
+            with suppress(ValueError, RecursionError):
+                clean = self.text(json.dumps(self._within(json.loads(text))))
         return body if clean is text else clean.encode("utf-8", "replace")
 
     def is_in(self, text: str) -> bool:
         """Return whether a long key is in ``text``, in any form; asked of every reply, so it takes microseconds."""
         if not self._is_long:
             return False
-        if len(text) > _MOST_UNWRAPPED and self.is_in(
-            text[:_MOST_UNWRAPPED]
-        ):  # of one full of keys, it says so at once
+        if len(text) > _LOOKED_AT_FIRST and self.is_in(text[:_LOOKED_AT_FIRST]):
             return True
         for _ in range(_MOST_LAYERS):
             while "\\\\" in text:
@@ -146,18 +151,6 @@ class Redactor:
             text = text.replace(self._hash, "[key]")  # litellm names keys by it
         text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
         return (text[:-half_a_key] or "[key]") if half_a_key else text
-
-    def _without_forms(self, text: str, depth: int) -> str:
-        """Return ``text`` without what is the key once ``depth`` layers of escapes are undone."""
-        bare, begins, ends = text, array("q", range(len(text))), array("q", range(1, len(text) + 1))
-        for wrapping in [*[_WRAPPING] * depth, _BLANKS]:
-            bare, begins, ends = _unwrapped(bare, begins, ends, wrapping)
-        pieces: list[str] = []
-        done = 0
-        for key in self._forms.finditer(bare):
-            pieces += text[done : begins[key.start()]], "[key]"
-            done = ends[key.end() - 1]
-        return "".join([*pieces, text[done:]])
 
     @cached_property
     def _cased(self) -> list[str]:
@@ -194,13 +187,18 @@ class WithoutKey:
             self._held = bytearray(self._redactor.body(self._held))
             end = len(self._held) - _LONGEST_FORM
         if end > 0:
-            self._file.write(self._redactor.body(self._held[:end]))
+            self._file.write(self._clean(self._held[:end]))
             del self._held[:end]
 
     def flush(self) -> None:
         """Write the rest, which no line end is behind."""
-        self._file.write(self._redactor.body(self._held))
+        self._file.write(self._clean(self._held))
         self._held.clear()
+
+    def _clean(self, lines: bytearray) -> Body:
+        if self._redactor.body(lines) is lines:
+            return lines
+        return self._redactor.body(b"\n".join(map(self._redactor.body, lines.split(b"\n"))))
 
 
 def _without_escapes(text: str, escapes: re.Pattern[str]) -> str:
@@ -208,23 +206,3 @@ def _without_escapes(text: str, escapes: re.Pattern[str]) -> str:
     parts: list[str | None] = list(escapes.split(text))
     parts[1::2] = map(_CHARACTERS.__getitem__, parts[1::2])
     return "".join(parts)  # type: ignore[arg-type]  # each None is one of the even ones
-
-
-def _unwrapped(
-    text: str, begins: array[int], ends: array[int], wrapping: re.Pattern[str]
-) -> tuple[str, array[int], array[int]]:
-    """Return a text with its outermost escapes undone, without its blanks; and of each character where it begins and ends."""
-    left: list[str] = []
-    left_begins, left_ends = array("q"), array("q")
-    done = 0
-    for found in wrapping.finditer(text):
-        first, end = found.span()
-        left.append(text[done:first])
-        left_begins += begins[done:first]
-        left_ends += ends[done:first]
-        if character := _CHARACTERS[found[found.lastindex] if found.lastindex else None]:
-            left.append(character)
-            left_begins.append(begins[first])
-            left_ends.append(ends[end - 1])
-        done = end
-    return "".join([*left, text[done:]]), left_begins + begins[done:], left_ends + ends[done:]

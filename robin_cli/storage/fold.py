@@ -131,7 +131,7 @@ class Fold:
         Raises:
             StorageError: a rating outside its scale, or numbers that no run has; before the arms are changed by it.
         """
-        self._check_ratings(arm, judgments)
+        self.check_ratings(arm, judgments)
         before = int(self.arms.counts.sum())
         rated = before + np.cumsum(_mask(judgments["rating"].is_valid()))
         refit = last_refit(int(rated[-1]) if len(rated) else before, self.space.first_fit)
@@ -147,7 +147,7 @@ class Fold:
             arm, judgments = arm[until:], judgments.slice(until)
         self._add(arm, judgments)
 
-    def _check_ratings(self, arm: IntArray, judgments: pa.Table) -> None:
+    def check_ratings(self, arm: IntArray, judgments: pa.Table) -> None:
         """StorageError where a rating is not on its arm's scale, which nan is not."""
         low, high = np.array([(scale.low, scale.high) for scale in self.space.scales], dtype=np.float64).T
         attribute = self.space.attribute[arm]

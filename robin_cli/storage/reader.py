@@ -14,13 +14,9 @@ import pyarrow.compute as pc
 from robin_cli.datasets.pair_table import OPTIONAL_TEXTS, PairTable
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import (
-    StorageError,
-)
+from robin_cli.model.errors import StorageError
 from robin_cli.model.matches import Matches
-from robin_cli.model.records import (
-    as_text,
-)
+from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.questions.inquiry import Inquiry, asks_all

@@ -8,13 +8,10 @@ by someone else. A row that does not fit is set aside in a file of the run, neve
 from __future__ import annotations
 
 import errno
-import math
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +20,14 @@ import orjson
 from robin_cli.datasets.lines import at_most
 from robin_cli.files.local import is_ours, open_regular, reading
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import UNPARSED_REASONS, Judgment
+from robin_cli.model.records import Judgment
 from robin_cli.storage.journal import read_row
 from robin_cli.storage.layout import REJECTED, RESCUED
+from robin_cli.storage.lookup import ArmLookup
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import FIELDS, JudgmentKey, judgments_table, key_of
+from robin_cli.storage.segments import NO_JUDGMENT, check_rows
 
 Rescued = tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]
 """Answers that join a run, and lines that cannot, each with its place and the reason."""
@@ -37,9 +36,6 @@ _KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at
 """The columns of judgments by which answers are known again."""
 
 _MOST_BYTES = 2**30
-_MOST_DRAWS = 2**31
-_FAILED_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_NO_JUDGMENT = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None:
@@ -179,51 +175,22 @@ def _answer_of(row: Mapping[str, Any]) -> tuple[Any, int]:
 
 
 class _Check:
-    """Says of a rescued row why it is no judgment of ``run``."""
+    """Says of a rescued row why it is no judgment of ``run``: what its segments may not hold, this may not."""
 
     def __init__(self, run: RunData) -> None:
-        self._run_id = run.manifest.run_id
-        self._pairs = set(run.pair_ids)
-        judges = run.manifest.judges
-        # Of one judge, rows from before there could be several do not name it.
-        self._judges = {*judges, None} if len(judges) == 1 else set(judges)
-        self._scales = dict(zip(run.space.asked, cycle(run.space.scales), strict=False))  # variants have the same one
+        self._run, self._lookup = run, ArmLookup(run.space)
 
     def why_not(self, row: Mapping[str, Any]) -> str | None:
         """The reason, None for a row that fits."""
-        if row.get("run_id", self._run_id) != self._run_id:  # files of 0.1.0 say nothing of it
+        run_id = self._run.manifest.run_id
+        if row.get("run_id", run_id) != run_id:  # files of 0.1.0 say nothing of it
             return "an answer of another run"
+        if row.get("judge") not in {None, *self._run.space.judges}:  # which readers do not look at, where there is one
+            return "its judge is none of this run's"
         try:
-            judgments_table([row])
-        except _NO_JUDGMENT as error:
-            return f"no judgment ({str(error)[:200]})"
-        for name, known in (("pair_id", self._pairs), ("attribute", self._scales), ("judge", self._judges)):
-            if row.get(name) not in known:
-                return f"its {name} is none of this run's"
-        if not 0 <= row["draw"] < _MOST_DRAWS:
-            return "its draw is no number of a call"
-        return self._why_no_outcome(row) or self._why_no_numbers(row)
-
-    def _why_no_outcome(self, row: Mapping[str, Any]) -> str | None:
-        status, reason, rating = row["status"], row.get("reason"), row.get("rating")
-        fits = {
-            "ok": rating is not None and reason is None,
-            "unparsed": rating is None and reason in UNPARSED_REASONS,
-            "failed": rating is None and _FAILED_REASON.fullmatch(reason or "") is not None,
-        }
-        if not fits.get(status):
-            return "its status, reason and rating do not go together"
-        values = [value for value in (rating, row.get("expected_rating")) if value is not None]
-        scale = self._scales[row["attribute"]]
-        if not all(scale.low <= value <= scale.high for value in values) or (status != "ok" and values):
-            return "its rating is not on the scale"
-        return None
-
-    def _why_no_numbers(self, row: Mapping[str, Any]) -> str | None:
-        names = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "latency_s", "off_scale_mass")
-        numbers = [row[name] for name in names if row.get(name) is not None]
-        if not all(math.isfinite(number) and number >= 0 for number in numbers):
-            return "a number in it is negative or none"
-        if row.get("scoring") not in {None, "text", "logprobs"}:
-            return "its scoring is not known"
+            table = judgments_table([row])
+            check_rows(table)
+            self._run.fold.check_ratings(self._lookup.arms_of(table), table)
+        except NO_JUDGMENT as error:
+            return f"no judgment of this run ({str(error)[:200]})"
         return None

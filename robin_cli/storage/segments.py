@@ -16,16 +16,8 @@ from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import (
-    LostJudgments,
-    RepeatedJudgments,
-    StorageError,
-    shown,
-)
-from robin_cli.model.records import (
-    Status,
-    number_of,
-)
+from robin_cli.model.errors import LostJudgments, RepeatedJudgments, StorageError, shown
+from robin_cli.model.records import Status, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.damage import UNREADABLE, otherwise, rows_in, unreadable
 from robin_cli.storage.journal import JournalContent, read_journal
@@ -50,6 +42,9 @@ _MOST = {
     "cost_usd": sys.float_info.max,
 }
 """Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
+
+NO_JUDGMENT = (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException, StorageError)
+"""What is raised at rows that are no judgments of a run."""
 
 
 def judgments_by_arm(
@@ -159,7 +154,7 @@ def read_judgments(
         try:
             with reading(name) as segment:
                 table = _read_segment(segment, str(name), columns, number)
-                _check_rows(table)
+                check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / SEGMENTS))
         except UNREADABLE as error:  # files of a run that somebody sent may be made to fill the memory, too
@@ -247,7 +242,7 @@ def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: 
     return pa.table(values, schema=pa.schema(fields))
 
 
-def _check_rows(table: pa.Table) -> None:
+def check_rows(table: pa.Table) -> None:
     """ValueError where rows cannot be those of a run: texts that are not UTF-8, outcomes and numbers that are none."""
     table.validate(full=True)
     for field in table.schema:
@@ -269,7 +264,7 @@ def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """The judgments in ``rows`` of the journal at ``path``. StorageError where one is none."""
     try:
         table = judgments_table(rows)
-        _check_rows(table)
-    except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error:
+        check_rows(table)
+    except NO_JUDGMENT as error:
         raise StorageError(f"{path}: holds a line that is no judgment ({error}); restore a copy") from error
     return table

@@ -27,7 +27,7 @@ TABLES: Mapping[str, Builder] = {
     "scores": partial(_comparisons, by_judge=False),
     "judge-scores": partial(_comparisons, by_judge=True),
     "ranking": lambda found, view: ranking_table(
-        found, view.notify, by_length=view.by_length, in_python=view.in_python
+        found, view.notify, by_length=view.length_control, in_python=view.in_python
     ),
     "preferences": lambda found, view: preferred_table(found, view.notify, messages=view.messages),
     "summary": summary_table,
