@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import has_magic
-from math import ceil, floor
+from math import ceil, floor, isnan, nan
 from pathlib import Path
 from time import time
 from typing import Any
@@ -29,6 +29,7 @@ JUDGE = "recorded"
 """What the judge of such a run is called."""
 
 _NAMED = 3
+_FARTHEST = 2**31
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str
             raise InputError(f"--scale {scale}: {between}; name a scale that holds them")
         if scale is not None or 0 <= low <= high <= 1:
             found[name] = scale or Scale(0, 1)
-        elif ceil(high) - floor(low) < MOST_LEVELS:
+        elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
             found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
             notify(f"{between}, and are taken as on a scale of {found[name]}; name another with --scale")
         else:
@@ -102,7 +103,7 @@ def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str
 def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     """Write a run in which every score of ``found`` is a judgment, and the budget is spent."""
     run.mkdir(mode=0o700)
-    judgments = [each for name in scales for each in _judgments(name, found.scores[name])]
+    judgments = [each for name in scales for each in _judgments(name, found)]
     write_data(run, PairTable.of(found.pairs.values()), None)
     write_segment(judgments_table(judgments), run, 1)
     Journal.create(run / JOURNAL, 2, b"").close()
@@ -119,23 +120,27 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     ).with_session(in_flight=0).with_session_end().write(run)
 
 
-def _judgments(attribute: str, scores: Sequence[tuple[str, float]]) -> Iterator[Judgment]:
-    """The scores of an attribute as judgments: several of a pair are draws, in their order."""
+def _judgments(attribute: str, found: Scored) -> Iterator[Judgment]:
+    """The scores of an attribute as judgments, several of a pair as draws, and one without a rating of a pair that has none."""
     draws: Counter[str] = Counter()
+    scores = found.scores[attribute]
+    rated = {pair_id for pair_id, _ in scores}
     nothing: dict[str, Any] = dict.fromkeys(
-        ("reason", "finish_reason", "prompt_tokens", "completion_tokens", "cost_usd", "request_id")
+        ("finish_reason", "prompt_tokens", "completion_tokens", "cost_usd", "request_id")
     )
     nothing |= {"feedback": "", "text": "", "latency_s": 0.0, "received_at": time()}
-    for pair_id, score in scores:
+    for pair_id, score in [*scores, *((each, nan) for each in found.pairs if each not in rated)]:
+        is_score = not isnan(score)
         yield Judgment(
             pair_id=pair_id,
             attribute=attribute,
             judge=JUDGE,
             model=JUDGE,
             draw=draws[pair_id],
-            rating=round(score),
-            expected_rating=None if score.is_integer() else score,
-            status="ok",
+            rating=round(score) if is_score else None,
+            expected_rating=score if is_score and not score.is_integer() else None,
+            status="ok" if is_score else "unparsed",
+            reason=None if is_score else "unscored",
             scoring=JUDGE,
             **nothing,
         )
