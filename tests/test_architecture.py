@@ -94,6 +94,7 @@ ONLY = {
     "openai": {"judges/transport.py"},
     "httpx2": {"judges/transport.py"},
     "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
+    "tenacity": {"dispatch/retrying.py"},
     "genai_prices": {"judges/metering.py"},
     "fsspec": {"files/remote.py"},
     "datasets": {"datasets/formats/hub.py", "views/to_hub.py"},

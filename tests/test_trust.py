@@ -19,7 +19,7 @@ import pytest
 
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
-from robin_cli.runner import in_files
+from robin_cli.runner import in_rounds
 from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
@@ -247,7 +247,7 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
     parser.add_argument("-i")
     parser.add_argument("-o")
     parser.add_argument("--model")
-    written = in_files.command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
+    written = in_rounds.command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
     commands = {"engine": written, "path": typed(name), "option": option("--model", name)}
     words = {}
     for kind, line in commands.items():

@@ -44,7 +44,7 @@ _FOREIGN = {
         for magic, end in compression.MAGIC.items()
     },
     b"PAR1\x15": "is Parquet. Let its name end in .parquet.",
-    b"PK\x03\x04": "is a zip or Excel file. Save it as CSV (UTF-8).",
+    b"PK\x03\x04": "is a zip or Excel file. Let its name end in .xlsx or .ods, if that is what it is.",
     b"\xff\xfe": "is UTF-16. Save it as UTF-8.",
     b"\xfe\xff": "is UTF-16. Save it as UTF-8.",
 }

@@ -49,7 +49,7 @@ class Table(NamedTuple):
     """An open file as rows.
 
     ``names`` are the columns where the format states them before the first row, else None. ``unit`` says what the
-    numbers before the rows count, from 1: physical lines of the file, or rows of data.
+    numbers before the rows count, from 1: physical lines of the file, rows of data, or of a sheet.
     """
 
     names: list[str] | None
@@ -65,11 +65,12 @@ class Wanted(NamedTuple):
     """Of which columns of a table the values are wanted; those of others need not be read.
 
     ``names`` are looked for, and may be paths into objects and lists. ``further`` says which others are kept, as far as they
-    hold texts and numbers; None where none is.
+    hold texts and numbers; None where none is. ``numbers`` are those of the names whose values are ratings and the like.
     """
 
     names: Collection[str]
     further: FurtherColumns | None = None
+    numbers: Collection[str] = ()
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]

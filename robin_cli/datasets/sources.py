@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 import orjson
 
 from robin_cli.datasets import lines
+from robin_cli.datasets.formats.sheets import file_of
 from robin_cli.datasets.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
 from robin_cli.files import remote
@@ -90,9 +91,10 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
     else:
         source_name = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
         with _readable(source_name):
-            reader = _reader(Path(name), source_name)
-            with Path(name).open("rb") as raw:
-                yield _source(raw, source_name, reader, wanted, name)._replace(path=name)
+            path = name if os.path.lexists(name) else file_of(name)
+            reader = _reader(Path(path), source_name)
+            with Path(path).open("rb") as raw:
+                yield _source(raw, source_name, reader, wanted, path)._replace(path=path)
 
 
 def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
@@ -117,19 +119,20 @@ def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Want
 @contextmanager
 def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     """The source at an address, out of a copy that is for this user only and gone afterwards."""
-    source = remote.public_name(name)
-    own_name = source.removesuffix("?…").rpartition("/")[2]
+    file = file_of(name)
+    public = remote.public_name(file)
+    source, own_name = public + name[len(file) :], public.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)
     with _readable(source), temporary_folder() as folder:
         # A plug-in wants a name to open; what has none is gone with a process that is killed, without being swept.
         path = folder / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
-            notes = remote.download(name, copy, lines.MAX_FILE_BYTES)
+            notes = remote.download(file, copy, lines.MAX_FILE_BYTES)
             if notes is None:
                 raise lines.file_too_long(source)
             copy.seek(0)
             found = _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
-            yield found._replace(path=source.removesuffix("?…"), notes=notes)
+            yield found._replace(path=public.removesuffix("?…"), notes=notes)
 
 
 def _at(address: str, wanted: Wanted) -> Source:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
+from tenacity.stop import stop_base
 
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Limiter, Line, Permit
@@ -21,7 +23,7 @@ PATIENCE_S = 600.0
 NO_ROOM_S = 24 * 3600.0
 """How long one call waits for room at its service tier: no longer than a batch service may take."""
 
-_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 60.0
+_EXPONENTIAL = wait_random_exponential(multiplier=0.5, max=60.0)
 _LONGEST_PACED_BACKOFF_S = 4.0
 """Where the limiter spreads the requests, a call that was one too many need not stay away for long."""
 
@@ -161,40 +163,50 @@ class Retrying(Dispatched):
             self._notices.once(f"the endpoint asks to wait {wait_s:g} s before the next request{capped}")
 
     async def _again(self, question: Question, outcome: Reply | Failure, started: float) -> Reply | Failure:
-        """Make a call again as long as what came of it may pass, and there is patience left for it."""
-        tries = errors = bounded = 0
-        took_s, since = [0.0, 0.0], started  # without room for it, and with
-        while isinstance(outcome, Failure) and outcome.transient:
-            now, with_room = self._clock(), not outcome.lacks_room
-            took_s[with_room] += now - since
-            since = now
-            tries += 1
-            errors += with_room and not outcome.throttled
-            bounded += outcome.tries is not None
-            most_s = self._patience_s if with_room else self._no_room_s
-            if errors > self._max_retries or bounded == outcome.tries or took_s[with_room] >= most_s:
-                break
-            outcome = await self._attempt(question, await self._permit_after(outcome, tries))
-        if tries and isinstance(outcome, Failure):
-            return replace(outcome, latency_s=self._clock() - started)
-        return outcome
+        """Make a call again as long as what came of it may pass."""
+        permit: Permit | None = None
+        if not _may_pass(outcome):
+            return outcome
+        first: Reply | Failure | None = outcome
 
-    async def _permit_after(self, failure: Failure, tries: int) -> Permit:
-        """Stay away for as long as ``failure``, the last of so many, asks for; then get in line."""
-        longest_s = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(tries - 1, 10))
-        backoff_s = random.uniform(0.0, longest_s)  # noqa: S311  # so that many do not come back together
+        async def attempt() -> Reply | Failure:
+            # tenacity costs a tenth of a call's CPU, so it is set up for calls that failed: its first attempt is that failure.
+            nonlocal first, outcome
+            if first is not None:
+                first = None
+            else:
+                outcome = await self._attempt(question, permit)
+            return outcome
+
+        async def sleep(seconds: float) -> None:
+            nonlocal permit
+            told = isinstance(outcome, Failure) and outcome.retry_after_s is not None
+            self._away += 1
+            try:
+                await (self._sleep(seconds) if told else self._back_off(seconds))
+                permit = await self.limiter.acquire()
+            finally:
+                self._away -= 1
+                self.limiter.look_again()  # a call may be begun in its place
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(_may_pass),
+            stop=_Errors(self._max_retries) | _Patience(self._patience_s, self._no_room_s, self._clock, started),
+            wait=self._wait,
+            sleep=sleep,
+            retry_error_callback=_failure_of,
+        )
+        outcome = await retrying(attempt)
+        return replace(outcome, latency_s=self._clock() - started) if isinstance(outcome, Failure) else outcome
+
+    def _wait(self, state: RetryCallState) -> float:
+        failure, backoff_s = _failure_of(state), _EXPONENTIAL(state)
         if failure.throttled and self.limiter.adapts:
             backoff_s = min(backoff_s, _LONGEST_PACED_BACKOFF_S)
-        self._away += 1
-        try:
-            if failure.retry_after_s is None:
-                await self._back_off(backoff_s)
-            else:
-                await self._sleep(min(failure.retry_after_s, MAX_HOLD_S) + min(backoff_s, 1.0))
-            return await self.limiter.acquire()
-        finally:
-            self._away -= 1
-            self.limiter.look_again()  # a call may be begun in its place
+        if failure.retry_after_s is None:
+            return backoff_s
+        # Spread the return of callers that were all told the same second.
+        return min(failure.retry_after_s, MAX_HOLD_S) + min(backoff_s, 1.0)
 
     async def _back_off(self, seconds: float) -> None:
         """Wait so long, or, looking now and then, until the endpoint is seen to answer what it is asked.
@@ -207,3 +219,47 @@ class Retrying(Dispatched):
             if self._answered_part >= _ANSWERS_ENOUGH:
                 return
             await self._sleep(_LOOKS_EVERY_S)
+
+
+class _Errors(stop_base):
+    """Stop a call after ``most`` retries of errors, or after as many tries as its failure allows."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._errors = self._bounded = 0
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        failure = _failure_of(retry_state)
+        self._errors += not (failure.throttled or failure.lacks_room)
+        self._bounded += failure.tries is not None
+        return self._errors > self._most or self._bounded == failure.tries
+
+
+class _Patience(stop_base):
+    """Stop a call after ``most_s`` seconds, beside those in which there was no room for it, or after ``no_room_s`` of these."""
+
+    def __init__(self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float) -> None:
+        self._most_s, self._no_room_s = most_s, no_room_s
+        self._clock = clock
+        self._told_at = started
+        self._spent_s = self._without_room_s = 0.0
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        now, lacks_room = self._clock(), _failure_of(retry_state).lacks_room
+        if lacks_room:
+            self._without_room_s += now - self._told_at
+        else:
+            self._spent_s += now - self._told_at
+        self._told_at = now
+        return self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
+
+
+def _may_pass(outcome: Reply | Failure) -> bool:
+    return isinstance(outcome, Failure) and outcome.transient
+
+
+def _failure_of(state: RetryCallState) -> Failure:
+    outcome = state.outcome.result() if state.outcome else None
+    if not isinstance(outcome, Failure):
+        raise TypeError("only failures are retried")
+    return outcome

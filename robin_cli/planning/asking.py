@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.space import Coordinates
-from robin_cli.planning.urgency import WARM_UP
+from robin_cli.planning.urgency import IN_WARM_UP
 
 KNOWN_FOR_EACH_PENDING = 4
 
@@ -169,9 +169,4 @@ def overtaking(
     with np.errstate(invalid="ignore"):
         # Without a warm-up, an arm without a call waits while one of another judge is twice as urgent.
         is_behind = np.where(calls > 0, urgency * calls < rival * (calls - lead), urgency < rival / 2)
-    return ~in_warm_up(urgency) & (in_warm_up(rival) | is_behind)
-
-
-def in_warm_up(urgency: FloatArray) -> NDArray[np.bool_]:
-    """Tell which arms of these urgencies are in their warm-up."""
-    return np.asarray(urgency > 0.5 * WARM_UP)
+    return (urgency <= IN_WARM_UP) & ((rival > IN_WARM_UP) | is_behind)

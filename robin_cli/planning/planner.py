@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
@@ -18,7 +20,6 @@ from robin_cli.planning.asking import (
     NO_END,
     Windows,
     at_first,
-    in_warm_up,
     most_at_once,
     most_in_a_round,
     most_under_way,
@@ -27,7 +28,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.costs import Costs
 from robin_cli.planning.stopping import StoppingRule, Verdicts, next_look
-from robin_cli.planning.urgency import FIRST, NEVER, WARM_UP, block_of, contest_of, most_urgent, urgency_by
+from robin_cli.planning.urgency import FIRST, IN_WARM_UP, NEVER, WARM_UP, block_of, most_urgent, sets_of, urgency_by
 from robin_cli.policies.base import Policy, exited
 
 Found = TypeVar("Found")
@@ -47,7 +48,7 @@ def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
 _FEW_ARMS = 2**17
 """Of so many, a block is chosen and a policy fitted within some hundredths of a second."""
 
-_ARMS_AT_ONCE, _CONTESTS_AT_ONCE = 2**15, 2**12
+_ARMS_AT_ONCE, _SETS_AT_ONCE = 2**15, 2**12
 """Of which the urgency is computed together: policies make some ten or twenty columns on the way, which fit into a cache."""
 
 
@@ -124,9 +125,9 @@ class Planner:
         self._in_rounds = round_depth is not None
         self._costs = costs
         self._together = together
-        self._contests = policy.contests
-        self._contest_of = contest_of(self._contests, len(arms))
+        self._sets, self._set_of = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
+        self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
         even = max(1, self.budget.total // max(1, len(arms)))  # calls of an arm in an even spread
@@ -142,7 +143,7 @@ class Planner:
         self._shared_out = 0  # shares that all arms have
         self._urgency = np.full(len(arms), NEVER)
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
-        self._stale: set[int] | None = None  # arms whose urgency is to be computed anew; None: all
+        self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
         self._ahead: deque[int] = deque()  # the rest of the block
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._deferred: set[int] = set()
@@ -279,7 +280,7 @@ class Planner:
     def _changed(self, arm: int) -> None:
         # Before the arm is written: a thread that reads it meanwhile then leaves what it made of that.
         if self._stale is not None:
-            self._stale.add(arm)
+            self._stale.add(self._set_of[arm])
 
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()
@@ -313,17 +314,14 @@ class Planner:
         """Choose up to ``count`` arms. Calls may be told meanwhile; nothing is written but what this alone reads."""
         if not self._is_warmed_up and self._share_out():
             stale = None
-        for some in self._parts(stale):
-            self._look_at(policy, some, deferred)
+        for members in self._parts(stale):
+            self._look_at(policy, members, deferred)
         chosen = most_urgent(self._urgency, count)
-        first = self._urgency[chosen[0]]
-        if first == NEVER:
+        urgency = self._urgency[chosen]
+        # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
+        chosen = chosen[urgency > (IN_WARM_UP if urgency[0] > IN_WARM_UP else NEVER)]
+        if not len(chosen):
             return deque()
-        if (
-            count > 1
-        ):  # a block is of warm-ups, or of what comes after: the last answers to the first may change the other
-            urgency = self._urgency[chosen]
-            chosen = chosen[(urgency > NEVER) & (in_warm_up(urgency) == in_warm_up(first))]
         under_way = self.budget.reserved > 0
         if self._judge is not None:
             chosen = self._without_overtaking(chosen, self._judge, under_way=under_way)
@@ -357,35 +355,34 @@ class Planner:
         return self._share != before
 
     def _parts(self, stale: set[int] | None) -> Iterator[IntArray]:
-        """Yield the arms to look at, rising, some at a time: whole contests, and all of those that are asked together."""
-        some = None if stale is None else np.fromiter(stale, np.int64, len(stale))
-        if self._contests is not None:
-            contests = np.arange(len(self._contests)) if some is None else np.unique(self._contest_of[some])
-            for start in range(0, len(contests), _CONTESTS_AT_ONCE):
-                members = self._contests[contests[start : start + _CONTESTS_AT_ONCE]].ravel()
-                yield np.sort(members[members >= 0])
-            return
-        each = self._together
-        if some is None:
-            some = np.arange(len(self._arms))
-        elif each == 1:
-            some.sort()
+        """Yield the arms to look at, some at a time, rising: single ones, or sets of them."""
+        sets = self._sets
+        if stale is None:
+            which = np.arange(len(self._arms) if sets is None else len(sets))
         else:
-            some = (np.unique(some // each)[:, None] * each + np.arange(each)).ravel()
-        for start in range(0, len(some), _ARMS_AT_ONCE * each):
-            yield some[start : start + _ARMS_AT_ONCE * each]
+            which = np.fromiter(stale, np.int64, len(stale))
+            which.sort()
+        at_once = _ARMS_AT_ONCE if sets is None else _SETS_AT_ONCE
+        for start in range(0, len(which), at_once):
+            some = which[start : start + at_once]
+            yield some if sets is None else sets[some]
 
-    def _look_at(self, policy: Policy, some: IntArray, deferred: Sequence[int]) -> None:
-        """Compute the urgency of ``some`` arms. InputError where the policy gives one no finite priority."""
+    def _look_at(self, policy: Policy, members: IntArray, deferred: Sequence[int]) -> None:
+        """Compute the urgency of ``members``, −1 being none. InputError where the policy gives one no finite priority."""
+        there = members >= 0
+        some = members[there]
         n, pending, streak = self._n[some], self._under_way[some], self._streak[some]
         made = n + pending
         is_known = n >= self._warm_up
         known = np.count_nonzero(is_known)
-        urgency = self._by_policy(policy, some) if known else WARM_UP - self._order(some, made)
-        if 0 < known < len(some):
-            urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
-        if known and not np.isfinite(urgency.sum()):
-            self._check(policy, some, urgency)
+        if known:
+            urgency = self._by_policy(policy, some if members.ndim < 3 else members, there)
+            if known < len(some):
+                urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
+            if not math.isfinite(urgency.sum()):
+                self._check(policy, some, urgency)
+        else:
+            urgency = WARM_UP - self._order(some, made)
         if self._in_rounds:
             most = most_in_a_round(n, streak, self._warm_up, self._share, decides=self._verdicts is not None)
         else:
@@ -396,13 +393,13 @@ class Planner:
         if self._together > 1:
             of_set = made.reshape(-1, self._together)
             completes = (of_set == 0) & (of_set > 0).any(axis=1, keepdims=True) & is_known.reshape(of_set.shape)
-            if self._contests is None:
+            if members.ndim < 3:
                 urgency[completes.ravel()] = FIRST
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_given_up = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_be_asked &= ~(is_ahead | is_given_up).ravel()
         may_be_asked &= is_needed
-        is_deferred = np.isin(some, deferred) if deferred else np.False_
+        is_deferred = np.isin(some, deferred) if deferred else np.zeros(some.shape, np.bool_)
         self._urgency[some] = np.where(may_be_asked & ~is_deferred, urgency, NEVER)
         if self._judge is not None:
             waits = is_needed & (is_deferred | (~may_be_asked & (pending > 0)))
@@ -411,7 +408,9 @@ class Planner:
     def _check(self, policy: Policy, some: IntArray, urgency: FloatArray) -> None:
         """InputError where a policy has no finite priority: to go on would leave arms out, or never end."""
         for arm, found in zip(some.tolist(), urgency.tolist(), strict=True):
-            is_told_meanwhile = self._stale is None or arm in self._stale  # what was read of it may not fit together
+            is_told_meanwhile = (
+                self._stale is None or self._set_of[arm] in self._stale
+            )  # what was read of it may not fit together
             if not np.isfinite(found) and not is_told_meanwhile:
                 raise InputError(
                     f"--scheduler: {policy.said} gives arm {arm} the priority {found}, which is to be a finite number; every "
@@ -425,20 +424,17 @@ class Planner:
             return self._windows.place(some, calls, self.arms.unparsed[some])
         return calls if self._turn is None else calls * len(self._turn) + self._turn[some]
 
-    def _by_policy(self, policy: Policy, some: IntArray) -> FloatArray:
-        """The urgency of ``some`` arms past their warm-up; of others, any number."""
-        columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
-        if self._contests is None:
-            n, pending, total, total_sq = (each[some].astype(np.float64) for each in columns)
-            # Any number of ratings will do in a warm-up, but none.
-            found = urgency_by(policy, np.maximum(n, min(self._warm_up, 1)), pending, total, total_sq, some)
+    def _by_policy(self, policy: Policy, members: IntArray, there: NDArray[np.bool_]) -> FloatArray:
+        """The urgency of ``members`` that are ``there``, past their warm-up; of others, any number."""
+        n, pending, total, total_sq = (each[members].astype(np.float64) for each in self._columns)
+        some = members
+        if members.ndim == 1:
+            np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
+            found = urgency_by(policy, n, pending, total, total_sq, members)
         else:
-            members = self._contests[np.unique(self._contest_of[some])]
-            there, each_arm = members >= 0, np.maximum(members, 0)
-            n, pending, total, total_sq = (np.where(there, each[each_arm], 0.0) for each in columns)
-            together = urgency_by(policy, n, pending, total, total_sq, each_arm)
-            found = np.empty(len(some))
-            found[np.searchsorted(some, members[there])] = together[there]
+            n, pending, total, total_sq = (each * there for each in (n, pending, total, total_sq))
+            found = urgency_by(policy, n, pending, total, total_sq, np.maximum(members, 0))[there]
+            some = members[there]
         return found if self._costs is None else found / self._costs.divisors[some]
 
     def _without_overtaking(self, chosen: IntArray, judge: Coordinates, *, under_way: bool) -> IntArray:
@@ -513,7 +509,7 @@ class Planner:
         if len(changed) > _FEW_ARMS:
             self._stale = None
         elif self._stale is not None:
-            self._stale.update(changed.tolist())
+            self._stale.update(map(self._set_of.__getitem__, changed.tolist()))
         self._ahead.clear()
 
     def _refit(self) -> None:

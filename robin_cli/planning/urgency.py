@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
@@ -12,6 +14,9 @@ NEVER = -np.inf
 
 WARM_UP = 2.0**52
 """Less a number of calls: the urgency of an arm in its warm-up; exact in a float64, and above any variance over a count."""
+
+IN_WARM_UP = 0.5 * WARM_UP
+"""The urgency of every arm in its warm-up is above."""
 
 FIRST = 0.25 * WARM_UP
 """The urgency of an arm past its warm-up, or without one, that is to be asked before all others."""
@@ -53,26 +58,30 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     """
     if count == 1:
         return np.asarray(urgency.argmax(axis=-1))[..., None]
-    least = np.partition(urgency, -count, axis=-1)[..., -count, None]
-    is_found = urgency >= least
-    surplus = is_found.sum(axis=-1) - count
-    for place in (
-        map(tuple, np.argwhere(surplus)) if surplus.any() else ()
-    ):  # as urgent as the last: of these the lowest
-        ties = np.flatnonzero(urgency[place] == least[place])
-        is_found[place][ties[len(ties) - surplus[place] :]] = False
-    found = np.nonzero(is_found)[-1].reshape(*urgency.shape[:-1], count)
+    rows = -urgency.reshape(-1, urgency.shape[-1])  # turned round: to part it is slow where many are NEVER
+    last = np.partition(rows, count - 1)[:, count - 1, None]
     if urgency.ndim == 1:
-        return found[np.argsort(-urgency[found], kind="stable")]
-    order = np.argsort(-np.take_along_axis(urgency, found, axis=-1), axis=-1, kind="stable")
-    return np.take_along_axis(found, order, axis=-1)
+        before, tied = np.flatnonzero(rows < last), np.flatnonzero(rows == last)
+        before = before[rows[0, before].argsort(kind="stable")]
+        return np.concatenate([before, tied[: count - len(before)]])
+    row, found = np.nonzero(rows <= last)
+    order = np.lexsort((rows[row, found], row))
+    starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
+    return np.asarray(found[order[starts + np.arange(count)]].reshape(*urgency.shape[:-1], count))
 
 
-def contest_of(members: IntArray | None, arms: int) -> IntArray:
-    """Return which of the :attr:`Policy.contests` each of ``arms`` is in, shape (arms,); of no ``members`` nothing."""
-    if members is None:
-        return np.empty(0, dtype=np.int64)
+def contest_of(members: IntArray, arms: int) -> IntArray:
+    """Return which row of ``members``, such as :attr:`Policy.contests`, each of ``arms`` is in, shape (arms,)."""
     there = members >= 0
     found = np.empty(arms, dtype=np.int64)
     found[members[there]] = np.nonzero(there)[0]
     return found
+
+
+def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int]]:
+    """Return which of ``arms`` are looked at together, those of a contest or a question, and in which set each is.
+
+    None, and each its own, where every arm stands alone.
+    """
+    sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
+    return sets, range(arms) if sets is None else contest_of(sets, arms).data

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from robin_cli.datasets.formats.sheets import CUT
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, UNDECIDED
 from robin_cli.model.errors import InputError
@@ -23,7 +24,6 @@ _CELL_LIMIT = 32_767
 """UTF-16 units in a cell."""
 _SHEET_ROWS = 1_048_575
 _SHEET_COLUMNS = 16_384
-_CUT = " … (cut: an Excel cell holds no more)"
 _TIME = "yyyy-mm-dd hh:mm:ss.000"
 _FIRST_YEAR = 1900
 _FILTER_ARROW = 3
@@ -149,7 +149,7 @@ def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mappin
 def _write_text(sheet: Worksheet, line: int, column: int, text: str, style: Format) -> None:
     """Write ``text`` as nothing but text: never write(), which makes formulas and links of what looks like them."""
     if len(text) > _CELL_LIMIT // 2 and len(units := text.encode("utf-16-le")) > 2 * _CELL_LIMIT:
-        text = units[: 2 * (_CELL_LIMIT - len(_CUT))].decode("utf-16-le", "ignore") + _CUT
+        text = units[: 2 * (_CELL_LIMIT - len(CUT))].decode("utf-16-le", "ignore") + CUT
     if text.startswith("<r>") and text.endswith("</r>"):  # which xlsxwriter takes for the XML of a formatted text
         sheet.write_rich_string(line, column, text[0], style, text[1:])
     else:

@@ -9,7 +9,7 @@ from robin_cli.judges.functions import Function
 from robin_cli.judges.registry import check_known
 from robin_cli.model.errors import InputError
 from robin_cli.runner.elsewhere import carrier_of_ray
-from robin_cli.runner.prices import prices_at
+from robin_cli.runner.money import prices_at
 from robin_cli.settings.addresses import api_keys, judges_of, places
 from robin_cli.settings.table import IN_PYTHON, Settings
 from robin_cli.settings.trust import NO_KEY, remember

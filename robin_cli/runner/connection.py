@@ -18,7 +18,7 @@ from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.runner.elsewhere import Reach, Target, asked_here
-from robin_cli.runner.prices import prices_at
+from robin_cli.runner.money import prices_at
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import Settings
 

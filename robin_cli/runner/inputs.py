@@ -1,4 +1,4 @@
-"""From settings, or a run's manifest, to the pairs that are judged and the words they are asked with."""
+"""From settings, or a run's manifest, to the pairs that are judged and the words they are asked with; and to the manifest."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from typing import Any
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
+from robin_cli.datasets.formats.sheets import file_of
 from robin_cli.datasets.pairs import Dataset, load_pairs
+from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet, load_prompts
-from robin_cli.settings.addresses import judges_of
-from robin_cli.settings.table import Settings
-from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.settings.addresses import judges_of, shared_addresses
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import Settings, recorded
+from robin_cli.storage.manifest import FORMAT, Manifest, ends_of, read_manifest
 
 Notify = Callable[[str], None]
 
@@ -135,9 +138,58 @@ def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Datas
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """The files that the pairs of a run were read from, each with its SHA-256 then."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
-    return [(str(name), str(recorded)) for name, recorded in files]
+    return [(file_of(str(name)), str(recorded)) for name, recorded in files]
 
 
 def files_read_by(run: Path) -> list[str]:
     """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError where no run is."""
     return [name for name, _ in sources_of(read_manifest(run))]
+
+
+def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
+    """The manifest of a new run.
+
+    Raises:
+        InputError: no model, or a budget that does not reach far enough, see :meth:`Goal.check_reach`.
+    """
+    judges = judges_of(settings)
+    own = {
+        "base_url": list(settings.base_url or shared_addresses(settings) * settings.sends)
+        if settings.at_endpoints
+        else [],
+        "model": settings.model[0] if len(judges) == 1 else list(settings.model),
+        **recorded(settings, Scope.RUN),
+    }
+    sampling: dict[str, Any] = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
+    if settings.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
+        raise InputError(
+            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
+            "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
+        )
+    goal.check_reach(settings.budget or 0)
+    left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
+    is_new = settings.budget_usd is not None or settings.pairwise
+    return Manifest(
+        settings=own,
+        budget=settings.budget or 0,
+        attributes=prompts.attributes,
+        budget_usd=settings.budget_usd,
+        **ends_of(prompts.attributes, prompts.scales) | ({"format": FORMAT} if is_new else {}),
+        data={
+            "source": dataset.source,
+            "sha256": dataset.sha256,
+            "pairs": len(dataset.pairs),
+            "skipped": dataset.skipped,
+            **(left_out if dataset.skipped else {}),
+            "columns": dict(settings.columns),
+            **goal.data,
+            **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
+        },
+        prompt={
+            "sha256": prompts.sha256,
+            "rubric_files": list(settings.rubric),
+            "template_file": settings.template,
+            **prompts.record,
+        },
+        seed=settings.seed,
+    )

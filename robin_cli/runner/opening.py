@@ -14,8 +14,7 @@ from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import policy_named
-from robin_cli.runner.inputs import checked_data, pairs_of, prompts_of, space_of
-from robin_cli.runner.manifests import manifest_of
+from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler

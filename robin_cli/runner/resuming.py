@@ -15,7 +15,7 @@ from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
 from robin_cli.questions.rubrics import known_templates, load_prompts
 from robin_cli.runner.inputs import recorded_prompts, sources_of
-from robin_cli.runner.prices import with_prices_of
+from robin_cli.runner.money import with_prices_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope

@@ -54,6 +54,11 @@ def judge_name(model: str) -> str:
     return split_model(model)[0]
 
 
+def shared_addresses(settings: Settings) -> tuple[str, ...]:
+    """The addresses of the judges that have none of their own."""
+    return settings.base_url or (OPENAI_URL,)
+
+
 def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     """The judges that ``settings`` name, at least one.
 
@@ -63,7 +68,7 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     Raises:
         InputError: none, one of them twice, an address that is none, or variables or prices that do not pair up with them.
     """
-    common = settings.base_url or (OPENAI_URL,)
+    common = shared_addresses(settings)
     if not settings.at_endpoints:
         common = (place_of(settings.judge),)
         if any(split_model(model)[1] for model in settings.model):

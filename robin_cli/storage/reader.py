@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -38,25 +37,54 @@ _EMPTY = JUDGMENTS.empty_table()
 _MOST_ARMS = 10**8
 
 
-@dataclass(frozen=True)
-class RunData:
+class StoredRun:
+    """A run in the folder ``path``: what its manifest and its files say together, each read when it is asked for.
+
+    StorageError where what is asked for cannot be read.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.manifest = path, manifest
+
+    @cached_property
+    def pairs(self) -> StoredPairs:
+        """Its pairs, with their texts, which are read as far as they are asked for."""
+        return StoredPairs(self.path)
+
+    @cached_property
+    def space(self) -> ArmSpace:
+        """Which arm is which pair, attribute and judge."""
+        return space_of(self.manifest, self.pairs.ids)
+
+    @cached_property
+    def inquiry(self) -> Inquiry:
+        """What it finds out about its pairs."""
+        return inquiry_of(self.manifest, self.space, self.pairs)
+
+
+class RunData(StoredRun):
     """A run as it stands on disk: read only, and safe to read while another process goes on with it.
 
     Attributes:
-        space: which arm is which pair, attribute and judge.
         human: human ratings by attribute, shape (pairs,) each; nan where there is none.
         arm: the arm of each judgment, shape (rows,).
         judgments: with the columns RATED, and those that were asked for.
         fold: the numbers after all judgments; it knows how many were set aside.
     """
 
-    path: Path
-    manifest: Manifest
-    space: ArmSpace
-    human: Mapping[str, FloatArray]
-    arm: IntArray
-    judgments: pa.Table
-    fold: Fold
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        space: ArmSpace,
+        human: Mapping[str, FloatArray],
+        arm: IntArray,
+        judgments: pa.Table,
+        fold: Fold,
+    ) -> None:
+        super().__init__(path, manifest)
+        self.space, self.human = space, human
+        self.arm, self.judgments, self.fold = arm, judgments, fold
 
     @property
     def name(self) -> str:
@@ -67,16 +95,6 @@ class RunData:
     def pair_ids(self) -> Sequence[str]:
         """The ids of its pairs, in the order of the data."""
         return self.space.pair_ids
-
-    @cached_property
-    def pairs(self) -> StoredPairs:
-        """Its pairs, which are read as far as they are asked for."""
-        return StoredPairs(self.path)
-
-    @cached_property
-    def inquiry(self) -> Inquiry:
-        """What it finds out about its pairs."""
-        return inquiry_of(self.manifest, self.space, self.pairs)
 
     @property
     def task(self) -> Task | None:

@@ -17,7 +17,7 @@ from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import LostJudgments, RepeatedJudgments, StorageError, shown
-from robin_cli.model.records import Status, number_of
+from robin_cli.model.records import Judgment, Status, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.damage import UNREADABLE, otherwise, rows_in, unreadable
 from robin_cli.storage.journal import JournalContent, read_journal
@@ -260,7 +260,7 @@ def check_rows(table: pa.Table) -> None:
             raise ValueError("a judgment's status and rating do not go together")
 
 
-def journal_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def journal_table(path: Path, rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
     """The judgments in ``rows`` of the journal at ``path``. StorageError where one is none."""
     try:
         table = judgments_table(rows)

@@ -23,10 +23,12 @@ from robin_cli.storage.batches import read_batches
 from robin_cli.storage.files_of_run import (
     exposure_of,
     foreign_in,
+    read_variances,
     remove_remains,
     write_data,
     write_segment,
 )
+from robin_cli.storage.fold import Fold
 from robin_cli.storage.journal import Journal, lines_of, read_journal
 from robin_cli.storage.layout import (
     BATCHES,
@@ -42,11 +44,10 @@ from robin_cli.storage.layout import (
 )
 from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
+from robin_cli.storage.reader import StoredRun
 from robin_cli.storage.rescue import rescue, rescued, set_aside
-from robin_cli.storage.schema import judgments_table
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
-from robin_cli.storage.stored import StoredRun
 
 SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
@@ -63,7 +64,9 @@ class RunStore(StoredRun):
     """
 
     def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
-        super().__init__(path, manifest, pairs)
+        super().__init__(path, manifest)
+        if pairs is not None:  # of a run just made they are not read back
+            self.pairs = pairs  # type: ignore[assignment]  # all but what only readers ask for
         self.notes = exposure_of(path)
         self._lock = lock
         self._is_announced = False
@@ -172,6 +175,15 @@ class RunStore(StoredRun):
                 store._take_in_rescued()
             undone.pop_all()
         return store
+
+    @property
+    def variances(self) -> FloatArray | None:
+        """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
+        return read_variances(self.path, len(self.space))
+
+    def fold(self) -> Fold:
+        """Return the numbers after all judgments that were synced."""
+        return folded(self.path, self.space, self.manifest.run_id)[0]
 
     @property
     def has_answers(self) -> bool:
@@ -298,7 +310,7 @@ class RunStore(StoredRun):
         """Make a segment of the rows; what is written meanwhile goes over into the next journal, which is synced then."""
         with self._writing:
             rows, end = list(self._rows), self._journal.end
-        write_segment(judgments_table(rows), self.path, self._segment)
+        write_segment(journal_table(self.path / JOURNAL, rows), self.path, self._segment)
         with self._writing:
             self._journal = self._journal.rotated(self._segment + 1, behind=end)
             self._segment += 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robin_cli.model.records import number_of
-from robin_cli.runner.in_files import command
+from robin_cli.runner.in_rounds import command
 from robin_cli.settings.trust import NO_KEY, Source, doubts, place_of_folder
 from robin_cli.storage.batches import read_batches, requests_file
 from robin_cli.storage.reader import RunData

@@ -38,7 +38,7 @@ def test_refuses_what_is_no_file(tmp_path: Path) -> None:
     assert complaint(folder).endswith(said)
 
 
-@pytest.mark.parametrize("name", ["pairs.txt", "pairs", "pairs.xlsx", "pairs.parquet.gz", "pairs.gz", "jsonl"])
+@pytest.mark.parametrize("name", ["pairs.txt", "pairs", "pairs.xls", "pairs.parquet.gz", "pairs.gz", "jsonl"])
 def test_lists_the_formats_it_knows(tmp_path: Path, name: str) -> None:
     said = complaint(written(tmp_path, name, b"x"))
     assert said.startswith(f"{name}: the format is not known by this name. Rename or convert the file")
@@ -100,7 +100,7 @@ BAD_FILES = {
     "damaged.csv.gz": (gzip.compress(TABLE)[:20] + b"\xff" * 50, CUT, "download it again."),
     "zipped.jsonl": (gzip.compress(LINES), "the file is gzip-compressed.", "Let its name end in .gz."),
     "table.csv": (PARQUET, "the file is Parquet.", "Let its name end in .parquet."),
-    "book.csv": (b"PK\x03\x04", "the file is a zip or Excel file.", "Save it as CSV (UTF-8)."),
+    "book.csv": (b"PK\x03\x04", "the file is a zip or Excel file.", "Let its name end in .xlsx or .ods"),
     "wide.csv": ("\ufeffprompt,response".encode("utf-16"), "the file is UTF-16.", "Save it as UTF-8."),
     "wide.json": ("[]".encode("utf-16"), "the file is UTF-16.", "Save it as UTF-8."),
     "torn.parquet": (PARQUET[:-30], f": {NO_PARQUET}", "download it again."),

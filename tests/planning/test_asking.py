@@ -14,7 +14,6 @@ from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.planning.asking import (
     give_another_chance,
-    in_warm_up,
     most_at_once,
     most_in_a_round,
     most_under_way,
@@ -24,7 +23,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import NEVER, WARM_UP, most_urgent, urgency_by
+from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, most_urgent, urgency_by
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 
@@ -115,7 +114,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
     assert len(set(found.tolist())) == 5
     assert found[-1] > 0
     every = np.array([WARM_UP, WARM_UP - 2.0**40, found[0], NEVER])
-    assert in_warm_up(every).tolist() == [True, True, False, False]
+    assert (every > IN_WARM_UP).tolist() == [True, True, False, False]
 
 
 JUDGE = np.array([0, 1, 0, 1], dtype=np.int32)

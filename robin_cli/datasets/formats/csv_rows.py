@@ -12,7 +12,7 @@ from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
 from robin_cli.model.errors import InputError, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
 _Record = tuple[int, list[str] | BadRow]
 """The line a record begins on, and its cells."""
@@ -39,9 +39,8 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     if isinstance(header, BadRow):
         raise InputError(f"{source}:{line}: {header}")
     names = [name.strip() for name in header]
-    _check_header(names, f"{source}:{line}", wanted.names, delimiter)
-    if wanted.further:
-        wanted.further.leave_out_twice(names, wanted.names)
+    check_names(names, f"{source}:{line}", wanted)
+    _check_delimiter(names, f"{source}:{line}", delimiter)
     return Table(names, "line", _rows(records, names))
 
 
@@ -51,10 +50,16 @@ def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     return read_csv(stream, source, wanted, "\t" if b"\t" in header and b"," not in header else ",")
 
 
-def _check_header(names: list[str], place: str, wanted: Collection[str], delimiter: str) -> None:
-    twice = sorted({name for name in names if name in wanted and names.count(name) > 1})
+def check_names(names: list[str], place: str, wanted: Wanted) -> None:
+    """InputError where two columns have a name that is looked for; of others of one name nothing is kept."""
+    twice = sorted({name for name in names if name in wanted.names and names.count(name) > 1})
     if twice:
         raise InputError(f'{place}: two columns are called "{shown(twice[0])}". Rename or remove one of them.')
+    if wanted.further:
+        wanted.further.leave_out_twice(names, wanted.names)
+
+
+def _check_delimiter(names: list[str], place: str, delimiter: str) -> None:
     other = next((mark for mark in ",;\t|" if mark != delimiter and mark in names[0]), None)
     if len(names) == 1 and other:
         mark, own = ("a tab" if each == "\t" else f'"{each}"' for each in (other, delimiter))

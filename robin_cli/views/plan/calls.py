@@ -15,8 +15,7 @@ from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_t
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import BATCH, number_of
 from robin_cli.planning.asking import ratings_a_request
-from robin_cli.runner.money import spent_before, usual_answer
-from robin_cli.runner.prices import prices_at
+from robin_cli.runner.money import prices_at, spent_before, usual_answer
 from robin_cli.settings.addresses import judge_name, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import RunData
