@@ -118,7 +118,7 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
             raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
         seen.add(pair.pair_id)
         columns: dict[str, object] = dict(pair.columns)
-        kept.append(replace(pair, columns=further.of(columns, further.names_of(columns))) if columns else pair)
+        kept.append(replace(pair, columns=further.of_row(columns)) if columns else pair)
         # What earlier versions did not know is left out where it is not there: the digest says whether a run is the same.
         known = {
             name: value

@@ -1,25 +1,23 @@
-"""A row made into a Pair, or the reason it is none."""
+"""What a row holds of a pair, or the reason it holds none."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import shlex
-import struct
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
 from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
 from robin_cli.model.errors import shown
-from robin_cli.model.records import NO_COLUMNS, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
-    from robin_cli.datasets.columns import FurtherColumns
     from robin_cli.datasets.fields import Field, Fields
     from robin_cli.model.records import Value
 
@@ -30,16 +28,33 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
 
 _ABSENT = "null or empty"
-_LONG = 2**20
 
 
-def pair_of(
-    row: Row, fields: Fields, further: FurtherColumns | None = None, names: Sequence[str] = ()
-) -> tuple[Pair, bool]:
-    """The pair a row holds, and whether its id is made from its text. BadRow if it holds none.
+class Held(NamedTuple):
+    """What a row holds of one pair.
 
-    ``further``: what keeps of its further columns those that lie under ``names``; None where they are not wanted.
+    Attributes:
+        own_id: None where the id is made of the texts.
+        systems: as `Fields.systems`; human: as `Fields.ratings`, None where there is no rating.
     """
+
+    prompt: str
+    response: str
+    other: str | None
+    own_id: str | None
+    reference: str | None
+    group: str | None
+    systems: tuple[str, ...]
+    human: tuple[float | None, ...]
+
+    def ratings(self, fields: Fields) -> dict[str, float]:
+        """Return the human ratings by name."""
+        named = zip(fields.ratings, self.human, strict=True)
+        return {field.name: rating for field, rating in named if rating is not None}
+
+
+def held_by(row: Row, fields: Fields) -> Held:
+    """Return what a row holds of a pair; raise BadRow if it holds none."""
     # The usual case is looked for here, without a call: a second less for a million pairs.
     prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
     if fields.other is not None:
@@ -52,24 +67,18 @@ def pair_of(
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
     own_id = _own_id(row, fields.id, fields) if fields.id else None
-    human: dict[str, float] = {}
+    human: list[float | None] = []
     for field in fields.ratings:
         value = row.get(field.path)
-        if type(value) is not int:
-            value = find(row, field)
         if type(value) is int and 0 <= value < LEVELS:
-            human[field.name] = float(value)
-        elif value is not MISSING and (rating := _rating(value, row, field)) is not None:
-            human[field.name] = rating
+            human.append(float(value))
+        else:
+            value = find(row, field)
+            human.append(None if value is MISSING else _rating(value, row, field))
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
-    systems = {each.name: _said_of(row, each, fields, "Say which system wrote it") for each in fields.systems}
-    columns = further.of(row, names, systems) if (names or systems) and further else NO_COLUMNS
-    if own_id is not None:
-        pair_id = own_id
-    else:
-        pair_id = pair_id_of(prompt, response) if other is None else _id_of_two(prompt, response, other, columns)
-    return Pair(pair_id, prompt, response, human, reference, group, columns, other), own_id is None
+    systems = tuple([_said_of(row, each, fields, "Say which system wrote it") for each in fields.systems])
+    return Held(prompt, response, other, own_id, reference, group, systems, tuple(human))
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -87,7 +96,7 @@ def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
     return prompt, response, second
 
 
-def _id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
+def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
     """As :func:`pair_id_of`, of a comparison: the same whichever of the two responses is called A."""
     written = sorted(zip((response, other), (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS), strict=True))
     return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
@@ -206,23 +215,11 @@ def pair_id_of(prompt: str, response: str) -> str:
     Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that no two different
     pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
     """
-    return pair_ids_of([prompt.encode()], [response.encode()])[0]
-
-
-def pair_ids_of(prompts: Iterable[bytes], responses: Iterable[bytes]) -> list[str]:
-    """The ids of pairs by their texts in UTF-8, see :func:`pair_id_of`."""
-    sha256, length = hashlib.sha256, struct.Struct(">Q").pack  # looked up once: there may be ten million
-    both = zip(prompts, responses, strict=True)
-
-    def id_of(prompt: bytes, response: bytes) -> str:
-        if len(prompt) + len(response) < _LONG:
-            return sha256(length(len(prompt)) + prompt + length(len(response)) + response).hexdigest()[:16]
-        hashed = sha256(length(len(prompt)))
-        for part in (prompt, length(len(response)), response):  # put together they would take as much again
-            hashed.update(part)
-        return hashed.hexdigest()[:16]
-
-    return [id_of(*each) for each in both]
+    first, second = prompt.encode(), response.encode()
+    hashed = hashlib.sha256(len(first).to_bytes(8, "big") + first)
+    hashed.update(len(second).to_bytes(8, "big"))
+    hashed.update(second)  # put together with the rest, a long one would take as much again
+    return hashed.hexdigest()[:16]
 
 
 def mean(ratings: Sequence[float]) -> float:

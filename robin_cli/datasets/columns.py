@@ -11,17 +11,15 @@ from collections import Counter
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from robin_cli.datasets.fields import DEPTH
-from robin_cli.datasets.rows import Row, not_encodable
+from robin_cli.datasets.rows import BadRow, Row, not_encodable
 from robin_cli.model.errors import shown
-from robin_cli.model.records import NO_COLUMNS, Value
+from robin_cli.model.records import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.datasets.fields import Fields
 
@@ -40,15 +38,24 @@ _TWICE = "two of this name"
 _MAPPED = 'another field is mapped to "{}"'
 _NO_NAME = "a name that is too long, or no UTF-8"
 
-NO_SYSTEMS: Mapping[str, str] = {}
+NO_SYSTEMS: Mapping[str, Sequence[str]] = {}
 
 LONGEST_NAME = 200
 _CELL_BYTES = 64
-_SHORT = 64
-_MOST_SHARED = 2**16
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
 _NAMED = 3
+
+
+_AS_THEY_ARE = {str, type(None)}
+
+
+class Kept(NamedTuple):
+    """What is kept of some rows: columns by name, None where there is no value; and rows with a text that cannot be stored."""
+
+    rows: int
+    columns: dict[str, list[Value | None]]
+    bad: dict[int, BadRow]
 
 
 class FurtherColumns:
@@ -72,7 +79,6 @@ class FurtherColumns:
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
         self._bytes: dict[str, int] = {}
         self._held = 0
-        self._shared: dict[str, str] = {}
         self._why: dict[str, dict[str, None]] = {}
 
     def wants(self, name: str) -> bool:
@@ -92,41 +98,30 @@ class FurtherColumns:
             taken.add(name)
         return tuple(name for name in texts if name and name not in taken)
 
-    def of(self, row: Row, names: Iterable[str], systems: Mapping[str, str] = NO_SYSTEMS) -> Mapping[str, Value]:
-        """What is kept of a row: what lies under ``names``, and the ``systems`` that fields were mapped to.
+    def of(self, rows: Sequence[Row], systems: Mapping[str, Sequence[str]] = NO_SYSTEMS) -> Kept:
+        """What is kept of rows: what lies under their own names, and the ``systems`` that fields were mapped to."""
+        kept = Kept(len(rows), {}, {})
+        for name, texts in systems.items():
+            self._keep(kept, name, range(len(rows)), texts)
+        shapes: dict[tuple[str, ...], list[int]] = {}
+        for at, keys in enumerate(map(tuple, rows)):
+            shapes.setdefault(keys, []).append(at)
+        for keys, places in shapes.items():
+            some = [rows[at] for at in places]
+            for name in self.names_of(keys):
+                values = [row[name] for row in some]
+                if any(issubclass(kind, dict) for kind in set(map(type, values))):
+                    self._keep_leaves(kept, name, places, some)
+                    values = [None if isinstance(value, dict) else value for value in values]
+                self._keep(kept, name, places, values)
+        return kept
 
-        BadRow for a text that cannot be stored.
-        """
-        found: dict[str, Value] = {}
-        for name, system in systems.items():
-            self._keep(found, name, system)
-        for name in names:
-            value = row[name]
-            if isinstance(value, dict):
-                for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1):
-                    if leaf not in row and leaf not in self._inside and leaf not in self._not_read:
-                        self._keep(found, leaf, inner)
-            elif value is not None:
-                self._keep(found, name, value)
-        return found or NO_COLUMNS
-
-    def whole(self, columns: Mapping[str, pa.Array], systems: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """What is kept of columns with values that are kept as they are, and of the ``systems``; as :meth:`of`."""
-        found = dict(systems)
-        for name, column in columns.items():
-            is_reference = name == self._if_text and column.type == _text()
-            if name not in found and not is_reference and column.null_count < len(column):
-                found[name] = column
-        for name in list(found):
-            own = self._names.get(name) or self._admitted(name)
-            if own == _LEFT_OUT:
-                del found[name]
-                continue
-            self._bytes[own] += found[name].nbytes
-            self._held += found[name].nbytes
-        if self._held > MOST_BYTES:
-            self._make_room(found)
-        return found
+    def of_row(self, row: Row) -> dict[str, Value]:
+        """What is kept of one row, by name. BadRow for a text that cannot be stored."""
+        kept = self.of([row])
+        for bad in kept.bad.values():
+            raise bad
+        return {name: value for name, (value,) in kept.columns.items() if value is not None}
 
     def leave_out(self, name: str, why: str) -> None:
         """Keep nothing under this name, and take back what was kept."""
@@ -161,38 +156,61 @@ class FurtherColumns:
         if len(names) <= _NAMED:
             names[name] = None
 
-    def _keep(self, found: dict[str, Value], name: str, value: object) -> None:
-        """Put a value among those of a row, if it is one to be kept. An empty text is none: CSV has no other."""
-        plain = _plain(value)
-        if plain is None:
+    def _keep_leaves(self, kept: Kept, name: str, places: Sequence[int], rows: Sequence[Row]) -> None:
+        """Keep what lies in the objects under a name, by names with dots."""
+        leaves: dict[str, tuple[list[int], list[object]]] = {}
+        for at, row in zip(places, rows, strict=True):
+            value = row[name]
+            for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ():
+                if leaf not in row and leaf not in self._inside and leaf not in self._not_read:
+                    those, values = leaves.setdefault(leaf, ([], []))
+                    those.append(at)
+                    values.append(inner)
+        for leaf, found in leaves.items():
+            self._keep(kept, leaf, *found)
+
+    def _keep(self, kept: Kept, name: str, places: Sequence[int], values: Sequence[object]) -> None:
+        """Keep values of the rows at ``places``, those to be kept. An empty text is none: CSV has no other."""
+        if kept.bad:
+            values = [None if at in kept.bad else value for at, value in zip(places, values, strict=True)]
+        plain = self._plain_values(name, values)
+        texts = [value for value in plain if type(value) is str]
+        is_ascii = all(map(str.isascii, texts))
+        if not is_ascii:
+            plain = _storable(kept, name, places, plain)
+        if plain.count(None) == len(plain):
             return
-        taken = _CELL_BYTES
-        if isinstance(plain, str):
-            if name == self._if_text:
-                return
-            known = self._shared.get(plain)
-            if known is not None:
-                plain = known
-            elif not plain:
-                return
-            elif len(plain) > LONGEST_TEXT:
-                self.leave_out(name, TOO_LONG)
-                found.pop(name, None)
-                return
-            else:
-                taken += self._checked(plain, name)
+        if max(map(len, texts), default=0) > LONGEST_TEXT:
+            self.leave_out(name, TOO_LONG)
+            kept.columns.pop(name, None)
+            return
         own = self._names.get(name)
         if own is None:
             own = self._admitted(name)
         if own == _LEFT_OUT:
             return
-        found[own] = plain
+        if len(places) == kept.rows and own not in kept.columns:
+            kept.columns[own] = plain
+        else:
+            column = kept.columns.setdefault(own, [None] * kept.rows)
+            for at, value in zip(places, plain, strict=True):
+                column[at] = value if value is not None else column[at]
+        taken = _CELL_BYTES * (len(plain) - plain.count(None)) + (1 if is_ascii else 4) * sum(map(len, texts))
         self._bytes[own] += taken
         self._held += taken
         if self._held > MOST_BYTES:
-            self._make_room(found)
+            self._make_room(kept.columns)
 
-    def _make_room(self, found: dict[str, Any]) -> None:
+    def _plain_values(self, name: str, values: Sequence[object]) -> list[Value | None]:
+        kinds = set(map(type, values))
+        if kinds <= {bool, type(None)}:
+            return cast("list[Value | None]", list(values))
+        plain = cast("list[Value | None]", list(values)) if kinds <= _AS_THEY_ARE else list(map(_plain, values))
+        if name == self._if_text:
+            return [None if type(value) is str else value for value in plain]
+        return [None if value == "" else value for value in plain] if "" in plain else plain
+
+    def _make_room(self, found: dict[str, list[Value | None]]) -> None:
         """Leave out what takes the most, but for a system that is asked for, until there is room for some time."""
         by_size = sorted(self._bytes, key=lambda name: (name not in self._systems, self._bytes[name]))
         left = self._held
@@ -204,17 +222,6 @@ class FurtherColumns:
             self._names[heaviest] = _LEFT_OUT
             found.pop(heaviest, None)
         self._forget(out)
-
-    def _checked(self, text: str, name: str) -> int:
-        """The bytes that a text takes beside its cell, if it is one that can be stored; short ones are shared from now on."""
-        if not text.isascii():
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise not_encodable(error, f'field "{shown(name)}"') from None
-        if len(text) <= _SHORT and len(self._shared) < _MOST_SHARED:
-            self._shared[text] = text
-        return len(text) if text.isascii() else 4 * len(text)
 
     def _admitted(self, name: str) -> str:
         """The name under which values are kept, one object for all rows; _LEFT_OUT where there is no place for them."""
@@ -228,51 +235,17 @@ class FurtherColumns:
         return self._names.setdefault(name, name)
 
 
-def column_of(values: list[Any]) -> pa.Array | None:
-    """Values as a column, absent ones null; None where they are not of one type, or one is to be looked at by itself.
-
-    UnicodeEncodeError for a text that cannot be stored.
-    """
-    import pyarrow as pa
-
-    kinds = {*map(type, values)} - {type(None)}
-    if kinds == {str}:
-        if max(map(len, filter(None, values)), default=0) > LONGEST_TEXT:
-            return None
-        return pa.array([value or None for value in values], _text())
-    if kinds == {float}:
-        return pa.array([None if value != value else value for value in values], pa.float64())  # nan is none
-    if kinds <= {bool}:
-        return pa.array(values, pa.bool_())
-    if kinds != {int} or not all(value is None or -(2**63) <= value < 2**63 for value in values):
-        return None
-    return pa.array(values, pa.int64())
-
-
-def column_in(values: pa.Array) -> pa.Array | None:
-    """The same of values that stand in a column of any type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        if (pc.max(pc.utf8_length(values)).as_py() or 0) > LONGEST_TEXT:
-            return None
-        if pc.any(pc.equal(pc.binary_length(values), 0)).as_py():
-            values = pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
-        return values.cast(_text())
-    if pa.types.is_floating(kind):
-        values = values.cast(pa.float64())
-        return pc.if_else(pc.is_nan(values), None, values) if pc.any(pc.is_nan(values)).as_py() else values
-    if pa.types.is_boolean(kind):
-        return values
-    return values.cast(pa.int64()) if pa.types.is_integer(kind) and kind != pa.uint64() else None
-
-
-def _text() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.large_string()
+def _storable(kept: Kept, name: str, places: Sequence[int], values: list[Value | None]) -> list[Value | None]:
+    """The values without texts that cannot be stored, whose rows are bad."""
+    found = list(values)
+    for place, (at, value) in enumerate(zip(places, values, strict=True)):
+        try:
+            if isinstance(value, str) and len(value) <= LONGEST_TEXT:
+                value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            kept.bad[at] = not_encodable(error, f'field "{shown(name)}"')
+            found[place] = None
+    return found
 
 
 def _plain(value: object) -> Value | None:

@@ -283,17 +283,14 @@ class GrowingTable:
 
     def extend(self, pairs: Sequence[Pair]) -> None:
         """Add pairs."""
-        texts: dict[str, list[Any]] = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
-        for name, attribute in OPTIONAL_TEXTS.items():
-            values = list(map(attrgetter(attribute), pairs))
-            if any(value is not None for value in values):
-                texts[name] = values
+        texts = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
+        optional = {name: list(map(attrgetter(attribute), pairs)) for name, attribute in OPTIONAL_TEXTS.items()}
+        texts |= {name: values for name, values in optional.items() if values.count(None) < len(values)}
         arrays = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
         for name in dict.fromkeys(name for pair in pairs for name in pair.human):
             arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
         names = dict.fromkeys(name for pair in pairs for name in pair.columns)
-        columns = {name: _column([pair.columns.get(name) for pair in pairs]) for name in names}
-        self.extend_columns(arrays, columns)
+        self.extend_columns(arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names})
 
     def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Add pairs by their columns: those of :class:`PairTable`, and their further ones."""
@@ -318,7 +315,7 @@ def _some(pairs: Iterator[Pair]) -> list[Pair]:
     return some
 
 
-def _column(values: list[Value | None]) -> pa.Array:
+def typed(values: Sequence[Value | None]) -> pa.Array:
     """The values of some pairs, with the type that they have; as texts where they have several."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float} and all(abs(value) <= _EXACT for value in values if type(value) is int):

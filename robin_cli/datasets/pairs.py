@@ -6,14 +6,14 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robin_cli.datasets.checking import mean, pair_id_of, pair_of
+from robin_cli.datasets.batches import Batch
+from robin_cli.datasets.checking import mean, pair_id_of
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import (
     Fields,
@@ -23,28 +23,25 @@ from robin_cli.datasets.fields import (
     names_in,
     no_such_fields,
     only_among,
-    only_in,
 )
-from robin_cli.datasets.lines import MAX_LINE_BYTES, check_idle
+from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.plain_rows import Columns, columns_in, columns_of
-from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.model.records import Pair
 
 __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 
 _NAMED = 3
-_MOST_SHAPES, _LONGEST_SHAPE = 2**10, 2**14
 AGAIN = "the same pair or id again"
 
 
@@ -140,11 +137,8 @@ def gathered(
     return gathering.dataset()
 
 
-_Shape = tuple[Fields, tuple[str, ...]]
-"""Of rows that have the same keys: which fields they can have, and under which keys more is kept."""
-
-_FEWEST, _AT_A_TIME = 16, 512
-"""Rows that are looked at together: the first few, and the most."""
+_AT_A_TIME = 2**12
+"""Rows that are looked at together, at most."""
 
 _BYTES_AT_A_TIME = 2**23
 """About how many bytes of rows are looked at together, and one row more: a row may be as long as MAX_LINE_BYTES."""
@@ -168,14 +162,9 @@ class _Gathering:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
         self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
         self._pairs = GrowingTable()  # each with its first row's human ratings until the end
-        self._at_a_time = _FEWEST
-        self._new: list[Pair] = []  # of the rows that are looked at, behind these
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further)
-        self._shapes: dict[tuple[str, ...], _Shape] = {}
-        self._shape: _Shape = (fields, ())  # of the rows of this table that have so many keys
-        self._width = -1
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
         self._merged = 0
@@ -189,16 +178,13 @@ class _Gathering:
 
     @property
     def _count(self) -> int:
-        return len(self._pairs) + len(self._new)
+        return len(self._pairs)
 
     @property
     def _room(self) -> int:
         """How many rows may be looked at together: past the limit nothing is kept."""
         left = (self._limit or 0) - self._count
-        return min(self._at_a_time, left) if left > 0 else self._at_a_time
-
-    def _pair(self, at: int) -> Pair:
-        return self._pairs[at] if at < len(self._pairs) else self._new[at - len(self._pairs)]
+        return min(_AT_A_TIME, left) if left > 0 else _AT_A_TIME
 
     @property
     def done(self) -> bool:
@@ -216,25 +202,25 @@ class _Gathering:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
         self._starts.append(len(self._pairs))
-        self._width = -1
         taken, skipped = self._count + self._merged, self._reasons.total()
         self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        if table.parts is not None and as_it_is:
-            self._take_parts(table.parts, fields)
-        else:
-
-            def seen(row: Row | BadRow) -> None:
-                nonlocal names, unseen
+        rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
+        while not self.done:
+            some, broken = _some(rows, self._room)
+            for _, row in some if unseen else ():
                 if unseen and isinstance(row, dict):
                     names = list(names_in(row))
                     unseen = [field for field in unseen if not is_in(row, field)]
-
-            rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-            self._take_rows(rows, fields, seen if unseen else None)
+            self._take_some(some, fields)
+            if broken is not None:
+                raise broken
+            if not some:
+                break
+            del some  # or these rows would be held while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
             if not self._first_said:
                 raise InputError(
@@ -245,92 +231,63 @@ class _Gathering:
         if unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
 
-    def _take_parts(self, parts: Generator[Part, None, None], fields: Fields) -> None:
-        """Add rows that stand in columns, until :attr:`done`."""
-        with closing(parts):
-            for part in parts:
-                if not self._take_part(part, fields):
-                    self._take_rows(enumerate(part.rows(), part.first), fields)
-                if self.done:
-                    break
-
-    def _take_rows(
-        self, rows: Iterator[_Numbered], fields: Fields, seen: Callable[[Row | BadRow], None] | None = None
-    ) -> None:
-        """Add rows, until :attr:`done`; ``seen`` is told each."""
-        while not self.done:
-            some, broken = _some(rows, self._room)
-            if seen is not None:
-                for _, row in some:
-                    seen(row)
-            self._take_some(some, fields)
-            if broken is not None:
-                raise broken
-            if not some:
-                break
-            del some  # or these rows would be held while the next ones are read
-
     def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
-        """Add rows, together where all are plain, else each by itself."""
-        if not self._take_columns(some, fields):
-            self._take_each(some, fields)
-        self._at_a_time = min(_AT_A_TIME, 4 * self._at_a_time)
+        """Add the pairs of some rows."""
+        batch = Batch(some, fields, self._further)
+        before = self._seen.find(batch.ids)
+        if batch.bad or len(set(batch.ids)) < len(batch.ids) or (before >= 0).any():
+            self._look_at_each(some, fields, batch, before.tolist())
+        elif self._limit is not None:
+            batch.kept = batch.kept[: self._limit - self._count]
+        if batch.kept:
+            self._seen.add([batch.ids[at] for at in batch.kept], self._count)
+            self._pairs.extend_columns(*batch.columns())
+            self._numbers.extend(batch.numbers[at] for at in batch.kept)
+            if self._count == self._limit:
+                self._rated_by_workers = is_of_one_worker(batch.rows[batch.kept[-1]], fields)
 
-    def _take_each(self, some: Sequence[_Numbered], fields: Fields) -> None:
-        """Add rows, each by itself."""
-        made = [self._made(row, fields) for _, row in some]
-        ids = [each[0].pair_id for each in made if not isinstance(each, BadRow)]
-        earlier = {pair_id: at for pair_id, at in zip(ids, self._seen.find(ids).tolist(), strict=True) if at >= 0}
-        for (number, row), each in zip(some, made, strict=True):
+    def _look_at_each(self, some: Sequence[_Numbered], fields: Fields, batch: Batch, before: Sequence[int]) -> None:
+        """Keep of a batch what is new, where a row is bad or has the id of an earlier one."""
+        kept: list[int] = []
+        batch.kept = kept
+        earlier: dict[str, int] = {}  # the ids of this batch
+        good = iter(range(len(batch.ids)))
+        for at, (number, _) in enumerate(some):
             try:
-                if isinstance(each, BadRow):
-                    raise each
-                self._add(number, row, each, fields, earlier)  # type: ignore[arg-type]  # a bad row made no pair
+                if at in batch.bad:
+                    raise batch.bad[at]
+                self._keep_or_merge(next(good), kept, before, earlier, fields, batch)
             except BadRow as bad:
-                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
-                if self._count == self._limit:
+                bad.__traceback__ = None
+                if self._count + len(kept) == self._limit:
                     continue
                 source = self._sources[-1]
                 said = f"{place(source.name, source.table.unit, number)}: {bad}"
-                self._leave_out(bad, said)
+                self._leave_out(bad, said, self._count + len(kept))
                 self._first_said = self._first_said or said
-        if self._new:
-            self._seen.add([pair.pair_id for pair in self._new], len(self._pairs))
-            self._pairs.extend(self._new)
-            self._new = []
 
-    def _take_columns(self, some: Sequence[_Numbered], fields: Fields) -> bool:
-        """Add rows together, if all are plain, of the same keys, and of ids that no other has; False where they are not."""
-        if not some or self._count == self._limit:
-            return False
-        rows = [row for _, row in some if type(row) is dict]
-        keys = set(map(tuple, rows))
-        if len(keys) != 1 or len(rows) < len(some):
-            return False
-        shape = self._shape_of(rows[0], fields)
-        found = columns_of(rows, *shape)
-        if found is None or not self._add_columns(found, (number for number, _ in some)):
-            return False
-        if self._count == self._limit:
-            self._rated_by_workers = is_of_one_worker(rows[-1], fields)
-        return True
+    def _keep_or_merge(
+        self, at: int, kept: list[int], before: Sequence[int], earlier: dict[str, int], fields: Fields, batch: Batch
+    ) -> None:
+        """Keep a pair, or merge it with that of its id; ``before`` and ``earlier`` say where this may be."""
+        there = self._with_id(batch.ids[at], before[at], earlier)
+        if there is not None and batch.is_made(at) and _is_of_another(pair := batch.pair(at), self._pair(there, batch)):
+            batch.ids[at] = own = pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}")
+            there = self._with_id(own, int(self._seen.find([own])[0]), earlier)
+        if there is not None:
+            self._merge(there, at, fields, batch)
+        elif self._count + len(kept) != self._limit:
+            earlier[batch.ids[at]] = self._count + len(kept)
+            kept.append(at)
 
-    def _take_part(self, part: Part, fields: Fields) -> bool:
-        """The same of rows that stand in columns."""
-        rows = part.batch.num_rows
-        if part.batch.nbytes > MAX_LINE_BYTES or (self._limit is not None and self._count + rows >= self._limit):
-            return False
-        names = part.batch.schema.names
-        found = columns_in(part.batch, only_in(fields, names), self._further.names_of(names))
-        return found is not None and self._add_columns(found, range(part.first, part.first + rows))
+    def _with_id(self, pair_id: str, before: int, earlier: Mapping[str, int]) -> int | None:
+        """The place of the pair with an id; ``before`` has its hash, if it is not negative."""
+        if before >= 0 and pair_id not in earlier and self._pairs[before].pair_id == pair_id:
+            return before
+        return earlier.get(pair_id)
 
-    def _add_columns(self, found: Columns, numbers: Iterable[int]) -> bool:
-        if len(set(found.ids)) < len(found.ids) or (self._seen.find(found.ids) >= 0).any():
-            return False
-        self._seen.add(found.ids, len(self._pairs))
-        self._pairs.extend_columns(found.pairs, self._further.whole(found.more, found.systems))
-        self._numbers.extend(numbers)
-        return True
+    def _pair(self, at: int, batch: Batch) -> Pair:
+        return self._pairs[at] if at < self._count else batch.pair(batch.kept[at - self._count])
 
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
@@ -354,11 +311,11 @@ class _Gathering:
             repeated=self._repeated,
         )
 
-    def _leave_out(self, bad: BadRow, said: str) -> None:
+    def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:
         if not self._skip_bad_rows:
             raise InputError(said) from None
         self._reasons[bad.reason] += 1
-        others = self._count + self._merged + self._repeated
+        others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
         check_idle(self._reasons.total(), others, self._sources[-1].name, what)
         if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
@@ -370,51 +327,10 @@ class _Gathering:
         names = dict.fromkeys(name for each in rated for name in each)
         return replace(pair, human={name: mean([each[name] for each in rated if name in each]) for name in names})
 
-    def _made(self, row: Row | BadRow, fields: Fields) -> tuple[Pair, bool] | BadRow:
-        if isinstance(row, BadRow):
-            return row
-        try:
-            shape = self._shape if len(row) == self._width else self._shape_of(row, fields)
-            return pair_of(row, shape[0], self._further, shape[1])
-        except BadRow as bad:
-            bad.__traceback__ = None
-            return bad
-
-    def _add(self, number: int, row: Row, found: tuple[Pair, bool], fields: Fields, earlier: dict[str, int]) -> None:
-        """Add a pair, or merge it with that of its id; ``earlier`` has the ids that there may have been, and gets this one."""
-        pair, made = found
-        at = self._at(pair.pair_id, earlier)
-        if at is not None and made and _is_of_another(pair, self._pair(at)):
-            pair = replace(pair, pair_id=pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"))
-            if pair.pair_id not in earlier and (again := int(self._seen.find([pair.pair_id])[0])) >= 0:
-                earlier[pair.pair_id] = again
-            at = self._at(pair.pair_id, earlier)
-        if at is not None:
-            self._merge(at, pair, row, fields, made=made)
-        elif self._count != self._limit:
-            earlier[pair.pair_id] = self._count
-            self._new.append(pair)
-            self._numbers.append(number)
-            if self._count == self._limit:
-                self._rated_by_workers = is_of_one_worker(row, fields)
-
-    def _at(self, pair_id: str, earlier: Mapping[str, int]) -> int | None:
-        at = earlier.get(pair_id)
-        return at if at is not None and self._pair(at).pair_id == pair_id else None
-
-    def _shape_of(self, row: Row, fields: Fields) -> _Shape:
-        keys = tuple(row)
-        shape = self._shapes.get(keys)
-        if shape is None:
-            shape = only_in(fields, keys), self._further.names_of(keys)
-            if len(self._shapes) < _MOST_SHAPES and sum(len(str(key)) for key in keys) < _LONGEST_SHAPE:
-                self._shapes[keys] = shape
-        if self._sources[-1].table.names is not None:  # columns may be given up, but rows of a table never get others
-            self._shape, self._width = shape, len(row)
-        return shape
-
-    def _merge(self, at: int, pair: Pair, row: Row, fields: Fields, *, made: bool) -> None:
-        first = self._pair(at)
+    def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
+        """Merge a pair of the batch with that of its id. BadRow where it is none of another worker's, or a repetition."""
+        first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
+        row = batch.rows[place_here]
         merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
@@ -424,7 +340,9 @@ class _Gathering:
             self._repeated += 1
             return
         source = self._sources[bisect_right(self._starts, at) - 1]
-        unit, number = source.table.unit, self._numbers[at]
+        in_batch = at - self._count
+        number = self._numbers[at] if in_batch < 0 else batch.numbers[batch.kept[in_batch]]
+        unit = source.table.unit
         before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
         if merges:
             raise BadRow(
@@ -468,21 +386,24 @@ def _some(rows: Iterator[_Numbered], most: int) -> tuple[list[_Numbered], Except
 
 
 def _is_of_another(pair: Pair, first: Pair) -> bool:
-    """Whether another system gave the answer of ``first``."""
-    system = pair.columns.get(SYSTEM_COLUMN)
-    return system is not None and system != first.columns.get(SYSTEM_COLUMN)
+    """Return whether another system gave the answer of ``first``."""
+    return SYSTEM_COLUMN in pair.columns and _systems(pair) != _systems(first)
 
 
 def _says_the_same(pair: Pair, first: Pair) -> bool:
-    """Whether two rows hold the same responses to a prompt, of the same systems, in whichever order."""
+    """Return whether two rows hold the same responses to a prompt, of the same systems, in whichever order."""
 
-    def said(each: Pair) -> list[tuple[str | None, object]]:
-        systems = [
-            each.columns.get(name) for name in (SYSTEM_COLUMNS if each.other is not None else (SYSTEM_COLUMN, ""))
-        ]
-        return sorted(zip((each.response, each.other), systems, strict=True), key=str)
+    def said(each: Pair) -> list[tuple[str, str | None]]:
+        responses = [text for text in (each.response, each.other) if text is not None]
+        return sorted(zip(responses, _systems(each), strict=True), key=str)
 
     return pair.prompt == first.prompt and said(pair) == said(first)
+
+
+def _systems(pair: Pair) -> list[str | None]:
+    """Return the systems that wrote a pair's responses, as texts: an earlier pair's are read back from columns of one type."""
+    names = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
+    return [as_text(pair.columns[name]) if name in pair.columns else None for name in names]
 
 
 def _either(fields: Fields, of_two: Fields) -> Fields:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.datasets.checking import as_number, pair_of
+from robin_cli.datasets.checking import as_number, held_by, pair_id_of
 from robin_cli.datasets.fields import (
     MISSING,
     Field,
@@ -245,19 +245,20 @@ def _of_people(
             there = ", ".join(shown(name) for name in list(names_in(row))[:12])
             raise InputError(f'{here}: no field "{missing[0]}"; found {there or "none"}. {_WANTED}')
         try:
-            pair, _ = pair_of(row, fields)
+            held = held_by(row, fields)
         except BadRow as bad:
             _raise_bad(here, bad)
-        groups.add(pair.pair_id, pair.group or pair.prompt, here)
-        if texts.setdefault(pair.pair_id, (pair.prompt, pair.response)) != (pair.prompt, pair.response):
+        pair_id = held.own_id or pair_id_of(held.prompt, held.response)
+        groups.add(pair_id, held.group or held.prompt, here)
+        if texts.setdefault(pair_id, held[:2]) != held[:2]:
             raise InputError(
-                f'{here}: the id "{shown(pair.pair_id)}" is that of another text, too. Give each text an id of its own'
+                f'{here}: the id "{shown(pair_id)}" is that of another text, too. Give each text an id of its own'
             )
         for field in fields.ratings:
             path, value = found_at(row, field)
             for each in value if isinstance(value, list) else [] if value is MISSING else [value]:
                 if (rating := _whole(each, path, here)) is not None:
-                    yield pair.pair_id, field.name, rating
+                    yield pair_id, field.name, rating
 
 
 def _whole(value: object, field: str, here: str) -> int | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import math
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from robin_cli.datasets.columns import FurtherColumns
 
 Row = dict[str, object]
@@ -37,14 +35,6 @@ class BadRow(Exception):
         self.reason = reason
 
 
-class Part(NamedTuple):
-    """Some rows of a table as columns: the number of the first, and the rows one by one, for those who have to look at each."""
-
-    first: int
-    batch: pa.RecordBatch
-    rows: Callable[[], Iterable[Row | BadRow]]
-
-
 class Table(NamedTuple):
     """An open file as rows.
 
@@ -57,8 +47,6 @@ class Table(NamedTuple):
     rows: Iterator[tuple[int, Row | BadRow]]
     told_by: Collection[str] | None = None
     """The fields by which data that have no bytes to hash are known again; None for all."""
-    parts: Generator[Part, None, None] | None = None
-    """The same rows in columns, to be taken in place of ``rows``, where the format has columns."""
 
 
 class Wanted(NamedTuple):

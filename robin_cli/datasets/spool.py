@@ -17,14 +17,8 @@ import pyarrow as pa
 from robin_cli.datasets.texts import give_back
 from robin_cli.model.errors import InputError
 
-_ROWS = 2**13
-"""That are written together, but for where their columns change."""
-
-_BYTES = 2**24
-"""Of rows, that are written together before there are so many."""
-
-_FEW = 16
-"""Rows that make a group are long: what Arrow keeps of the memory that they were read in is more than all the rest."""
+_LONG_BYTES = 2**20
+"""A row of so many is long: what Arrow keeps of the memory that it was read in is more than all the rest."""
 
 _AROUND_BYTES = 2**16
 """What a row that is read by itself may bring into this process's memory beside itself."""
@@ -47,8 +41,6 @@ class Spool:
     """
 
     def __init__(self) -> None:
-        self._pending: list[pa.RecordBatch] = []  # of the same columns
-        self._pending_rows = self._pending_bytes = 0
         self._places: list[tuple[int, int]] = []  # offset and length in the file
         self._opened: dict[int, pa.RecordBatch] = {}
         self._ends = [0]
@@ -64,52 +56,16 @@ class Spool:
         for batch in batches:
             spool.add(batch)
             del batch  # or it would be held while the next one is made
-        spool._write()
         give_back()
         return spool
 
     def __len__(self) -> int:
-        return self._ends[-1] + self._pending_rows
+        return self._ends[-1]
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Put rows behind those there are. InputError where the disk does not take them."""
-        if self._pending and self._pending[0].schema != batch.schema:
-            self._write()
-        self._pending.append(batch)
-        self._pending_rows += batch.num_rows
-        self._pending_bytes += batch.nbytes
-        if self._pending_rows >= _ROWS or self._pending_bytes >= _BYTES:
-            self._write()
-
-    def at(self, row: int) -> tuple[pa.RecordBatch, int]:
-        """The batch that holds the row, and its place there. IndexError where there is none."""
-        if not 0 <= row < len(self):
-            raise IndexError(row)
-        self._write()
-        number = bisect_right(self._ends, row) - 1
-        start, end = self._ends[number : number + 2]
-        self._looked += _AROUND_BYTES + self._places[number][1] // (end - start)
-        if self._looked >= _LET_GO_BYTES:
-            self._let_go()
-        return self._batch(number), row - start
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """All batches, one after the other, in memory only while they are looked at."""
-        self._write()
-        for number in range(len(self._places)):
-            yield self._batch(number)
-            self._let_go()
-
-    def batches(self) -> list[pa.RecordBatch]:
-        """All batches, over the file where they lie."""
-        self._write()
-        return [self._batch(number) for number in range(len(self._places))]
-
-    def _write(self) -> None:
-        """Put what came since into the file, together."""
-        if not self._pending:
+        if not batch.num_rows:
             return
-        batch = _one(self._pending)
         try:
             file = self._room_for(batch.nbytes)
             offset = file.tell()
@@ -123,14 +79,32 @@ class Spool:
                 f"{tempfile.gettempdir() if 'TMPDIR' in os.environ else _FOR_LONG}: the texts of the data cannot be put there "
                 f"({error.strerror}); make room, or name another folder with TMPDIR"
             ) from error
-        is_long = self._pending_rows <= _FEW
         self._places.append((offset, end - offset))
-        self._ends.append(self._ends[-1] + self._pending_rows)
-        self._pending = []
-        self._pending_rows = self._pending_bytes = 0
-        del batch
-        if is_long:
+        self._ends.append(len(self) + batch.num_rows)
+        if batch.nbytes >= _LONG_BYTES * batch.num_rows:
+            del batch
             give_back()
+
+    def at(self, row: int) -> tuple[pa.RecordBatch, int]:
+        """The batch that holds the row, and its place there. IndexError where there is none."""
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        number = bisect_right(self._ends, row) - 1
+        start, end = self._ends[number : number + 2]
+        self._looked += _AROUND_BYTES + self._places[number][1] // (end - start)
+        if self._looked >= _LET_GO_BYTES:
+            self._let_go()
+        return self._batch(number), row - start
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """All batches, one after the other, in memory only while they are looked at."""
+        for number in range(len(self._places)):
+            yield self._batch(number)
+            self._let_go()
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """All batches, over the file where they lie."""
+        return [self._batch(number) for number in range(len(self._places))]
 
     def _room_for(self, further: int) -> IO[bytes]:
         """Return the file for so many bytes more: one on disk, once they are many. OSError where it cannot be made."""
@@ -166,14 +140,6 @@ class Spool:
         self._looked = 0
         if self._mapped is not None and hasattr(self._mapped, "madvise"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of several batches with the same columns."""
-    if len(batches) == 1:
-        return batches[0]
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
 
 
 def _in_memory() -> IO[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.datasets.checking import as_number, pair_of
+from robin_cli.datasets.checking import as_number, held_by, id_of_two
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of_two
 from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, no_collector, place
@@ -136,7 +136,10 @@ def _votes(row: Row | BadRow, fields: Fields, further: FurtherColumns) -> Iterat
         raise BadRow(f'the order is "{shown(order)}", and not one of {", ".join(ORDERS)}')
     if judge is not None and not isinstance(judge, str):
         raise BadRow(f"the judge is {kind(judge)}, not text")
-    pair, _ = pair_of(row, fields, further, [each for each in SYSTEM_COLUMNS if each in row])
+    held = held_by(row, fields)
+    columns = further.of_row({name: row[name] for name in SYSTEM_COLUMNS if name in row})
+    pair_id = id_of_two(held.prompt, held.response, str(held.other), columns)
+    pair = Pair(pair_id, held.prompt, held.response, held.ratings(fields), columns=columns, other=held.other)
     yield judge or "", pair, order, points
 
 

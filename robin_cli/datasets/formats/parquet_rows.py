@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -10,11 +9,11 @@ from robin_cli.datasets import lines
 from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
 from robin_cli.datasets.fields import CHATS, DEPTH
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
-from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
+from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -52,11 +51,9 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         for name in found:
             further.leave_out(name, TOO_MANY)
             break  # it is said once
-    parts = batches(file, stream, source, columns, further, more)
-    as_columns = _parts(parts, source, _Kept(columns, further, set(more)) if further and more else None)
-    return Table(
-        names, "row", (each for part in as_columns for each in enumerate(part.rows(), part.first)), parts=as_columns
-    )
+    found_batches = batches(file, stream, source, columns, further, more)
+    kept = _Kept(columns, further, set(more)) if further and more else None
+    return Table(names, "row", enumerate(_rows(found_batches, source, kept), 1))
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:
@@ -82,18 +79,10 @@ def _is_plain(leaf: _Leaf) -> bool:
     return leaf.depth <= DEPTH and any(test(kind) for test in tests)
 
 
-def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Generator[Part, None, None]:
-    first = 1
+def _rows(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[Row | BadRow]:
     with readable(source):
         for batch in found:
-            whole, needed = (batch, batch) if kept is None else kept.split(batch)
-            yield Part(first, whole, partial(_rows, whole, needed, source))
-            first += batch.num_rows
-
-
-def _rows(batch: pa.RecordBatch, needed: pa.RecordBatch, source: str) -> Iterator[Row | BadRow]:
-    with readable(source):
-        yield from _python_rows(batch, needed)
+            yield from _python_rows(*((batch, batch) if kept is None else kept.split(batch)))
 
 
 def _python_rows(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Iterable[Row | BadRow]:
