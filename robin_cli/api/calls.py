@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.api.given import Frame, dataset_of, labels_from, load
+from robin_cli.api.given import Frame, dataset_of, labels_from, load, with_scores
 from robin_cli.api.run import Run
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
@@ -125,16 +125,13 @@ def compare(
     Raises:
         InputError: runs that cannot be compared, and what differs.
     """
-    from robin_cli.runner.recorded import as_runs
     from robin_cli.views.comparing import comparison_of, table_of
-    from robin_cli.views.parsing import read_scale
 
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
-    on = None if scale is None else read_scale(scale)
-    with as_runs(paths, notes.append, columns=columns, scale=on, by=by) as there:
+    with with_scores(paths, notes.append, columns, scale, by) as there:
         found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
         frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
     for line in notes:

@@ -54,10 +54,7 @@ Run = Annotated[
     Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
 ]
 RunOrScores = Annotated[
-    Path,
-    typer.Argument(
-        help="A run directory, or a file of scores that are there already.", metavar="RUN", show_default=False
-    ),
+    Path, typer.Argument(help="A run directory, or a file of scores.", metavar="RUN", show_default=False)
 ]
 Labels = Annotated[
     str | None,
@@ -132,15 +129,9 @@ def is_of_scores(setting: Setting) -> bool:
 
 
 def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
-    """Return ``runs``, with a run in the place of each file of scores for as long as the command goes on.
+    """Return ``runs``, with a run in place of each file of scores while the command lasts; ``by``: the column of systems.
 
-    Variables say nothing: ``ROBIN_COLUMNS`` names those of the data to judge.
-
-    Args:
-        by: the column that says which system answered.
-
-    Raises:
-        InputError: a file that cannot be used.
+    Variables say nothing: ``ROBIN_COLUMNS`` names those of the data to judge. InputError for a file that cannot be used.
     """
     from robin_cli.runner.recorded import as_runs
     from robin_cli.settings.reading import checked

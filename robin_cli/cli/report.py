@@ -20,9 +20,7 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="A run directory or a file of scores, or two to compare them pair by pair.",
-            show_default=False,
-            metavar="RUN [RUN]",
+            help="A run or a file of scores, or two to compare pair by pair.", show_default=False, metavar="RUN [RUN]"
         ),
     ],
     output: Annotated[

@@ -78,7 +78,7 @@ class Reading:
         found, further = Scored(expanded([name])), FurtherColumns(self._fields)
         self._skipped = self._other_prompts = 0
         for each in found.files:
-            with opened(each, Wanted(self._fields.paths | self._taken, further)) as source:
+            with opened(each, Wanted(self._fields.paths | self._taken, further, self._taken)) as source:
                 self._take(source, found, further, prefix)
         if self._skipped:
             self._notify(f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)")
@@ -128,14 +128,15 @@ class Reading:
             f"{pair_id}{prompt}{response}".encode()
         except UnicodeEncodeError as error:
             raise not_encodable(error, "a text") from None
-        names = [each for each in further.names_of(row) if each not in self._taken and not self._is_metric(each, row)]
-        columns = further.of(row, names, {SYSTEM_COLUMN: system} if fields.systems and system else {})
+        columns = further.of_row({key: value for key, value in row.items() if not self._is_score(key, value)})
+        if fields.systems and system:
+            columns[SYSTEM_COLUMN] = system
         rated = {each.name: _number(find(row, each)) for each in fields.ratings}
         human = {name: value for name, value in rated.items() if isfinite(value)}
         return Pair(pair_id, prompt, response, human, columns=columns)
 
-    def _is_metric(self, name: str, row: Row) -> bool:
-        return not self._asked and name.startswith(_OF_TOOLS) and isfinite(_number(row[name]))
+    def _is_score(self, key: str, value: object) -> bool:
+        return key in self._taken or (not self._asked and key.startswith(_OF_TOOLS) and isfinite(_number(value)))
 
     def _scores_in(self, row: Row) -> Iterator[tuple[str, float]]:
         """The scores of a row by attribute: those that the user named, else in the usual column and a tool's own.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import has_magic
-from math import ceil, floor, isnan, nan
+from math import ceil, floor
 from pathlib import Path
 from time import time
 from typing import Any
@@ -15,7 +15,7 @@ from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.scored import Reading, Scored
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import Judgment, Scale
+from robin_cli.model.records import Scale
 from robin_cli.questions.rubric_files import MOST_LEVELS
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
@@ -56,12 +56,10 @@ def as_runs(
         InputError: a file that cannot be read, or scores that are on no scale.
     """
     files = [path for path in paths if path.is_file() or (has_magic(str(path)) and not path.exists())]
+    if not files and (columns or scale or skip_bad_rows):
+        flag = "--columns" if columns else "--scale" if scale else "--skip-bad-rows"
+        raise InputError(f"{flag}: is for files of scores, and {paths[0]} is none; leave it out")
     if not files:
-        if columns or scale or skip_bad_rows:
-            flag = "--columns" if columns else "--scale" if scale else "--skip-bad-rows"
-            raise InputError(
-                f"{flag}: is for files of scores that are there already, and {paths[0]} is none; leave it out"
-            )
         yield list(paths)
         return
     reading = Reading(columns or {}, by, notify, skip_bad_rows=skip_bad_rows)
@@ -70,7 +68,9 @@ def as_runs(
     with temporary_folder() as folder:
         places = {path: folder / str(at) for at, path in enumerate(read)}
         for path, found in read.items():
-            _write(places[path], found, {name: scales[name] for name in found.scores if name in scales})
+            if not (mine := {name: scales[name] for name in found.scores if name in scales}):
+                raise InputError(f"{path}: no scores are on a scale; name others with --columns score=NAME")
+            _write(places[path], found, mine)
             CALLED[places[path]] = str(path)
         try:
             yield [places.get(path, path) for path in paths]
@@ -80,7 +80,7 @@ def as_runs(
 
 
 def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str], None]) -> dict[str, Scale]:
-    """The scale of each attribute, over all files; of those that are on none it is said. InputError if all are."""
+    """The scale of each attribute, over all files; of those that are on none it is said."""
     found: dict[str, Scale] = {}
     for name in dict.fromkeys(name for each in read for name in each.scores):
         scores = [score for each in read for _, score in each.scores.get(name, ())]
@@ -95,8 +95,6 @@ def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str
             notify(f"{between}, and are taken as on a scale of {found[name]}; name another with --scale")
         else:
             notify(f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100")
-    if not found:
-        raise InputError("no scores are on a scale; name others with --columns score=NAME")
     return found
 
 
@@ -120,28 +118,21 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     ).with_session(in_flight=0).with_session_end().write(run)
 
 
-def _judgments(attribute: str, found: Scored) -> Iterator[Judgment]:
+def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
     """The scores of an attribute as judgments, several of a pair as draws, and one without a rating of a pair that has none."""
+    alike: dict[str, Any] = {
+        "attribute": attribute,
+        "judge": JUDGE,
+        "model": JUDGE,
+        "scoring": JUDGE,
+        "feedback": "",
+        "text": "",
+    }
+    alike |= {"latency_s": 0.0, "received_at": time(), "status": "ok"}
     draws: Counter[str] = Counter()
-    scores = found.scores[attribute]
-    rated = {pair_id for pair_id, _ in scores}
-    nothing: dict[str, Any] = dict.fromkeys(
-        ("finish_reason", "prompt_tokens", "completion_tokens", "cost_usd", "request_id")
-    )
-    nothing |= {"feedback": "", "text": "", "latency_s": 0.0, "received_at": time()}
-    for pair_id, score in [*scores, *((each, nan) for each in found.pairs if each not in rated)]:
-        is_score = not isnan(score)
-        yield Judgment(
-            pair_id=pair_id,
-            attribute=attribute,
-            judge=JUDGE,
-            model=JUDGE,
-            draw=draws[pair_id],
-            rating=round(score) if is_score else None,
-            expected_rating=score if is_score and not score.is_integer() else None,
-            status="ok" if is_score else "unparsed",
-            reason=None if is_score else "unscored",
-            scoring=JUDGE,
-            **nothing,
-        )
+    for pair_id, score in found.scores[attribute]:
+        value = {"rating": round(score), "expected_rating": None if score.is_integer() else score}
+        yield {**alike, "pair_id": pair_id, "draw": draws[pair_id], **value}
         draws[pair_id] += 1
+    for pair_id in (each for each in found.pairs if each not in draws):
+        yield {**alike, "pair_id": pair_id, "draw": 0, "status": "unparsed", "reason": "unscored"}
