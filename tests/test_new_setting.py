@@ -48,18 +48,29 @@ class Greedy(Estimating):
         return empirical_variance(n, total, total_sq)
 """
 
-GOAL = """from collections.abc import Callable, Mapping
+GOAL = """from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 import numpy as np
-from robin_cli.goals.rated import Rated
-from robin_cli.goals.rating import Rating
+from robin_cli.goals.rating import Rated, Rating
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.reader import RunData
 
+class Shares(Rated):
+    @property
+    def share(self) -> float:
+        return float((self.scores.numbers("score") > self.goal.above).mean())
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "share_above": self.share}
+
+    def lines(self) -> dict[str, str]:
+        return {**super().lines(), "above": f"{100 * self.share:.0f} %"}
+
 @dataclass(frozen=True)
 class Share(Rating):
+    says = Shares
     space: ArmSpace
     above: float
 
@@ -68,23 +79,12 @@ class Share(Rating):
         above = source.own.get("above")
         return None if above is None else cls(source.space, above)
 
-    def found(self, run: RunData) -> Rated:
-        return Shares(run, self)
-
     def headline(self, read: Callable[[], RunData]) -> list[str]:
-        return [f"above: {self.found(read()).facts()['share_above']:.2f}"]
+        return [f"above: {Shares(read(), self).share:.2f}"]
 
     def loss(self, found: Any, truth: Any) -> dict[str, Any]:
         own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
         return {**super().loss(found, truth), "share": np.abs(own[0] - own[1])}
-
-class Shares(Rated):
-    def facts(self, given: Any = None) -> dict[str, Any]:
-        above = self.scores.numbers("score") > self.goal.above
-        return {**super().facts(given), "share_above": float(above.mean())}
-
-    def lines(self, facts: Mapping[str, Any]) -> dict[str, str]:
-        return {**super().lines(facts), "above": f"{100 * facts['share_above']:.0f} %"}
 """
 
 

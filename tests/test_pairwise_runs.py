@@ -11,6 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
@@ -268,9 +269,7 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[tuple[str, ...], str]] = [
-    (("export", "r", "--what", "agreement"), "robin export r (--what ranking, --what preferences)"),
-    (("export", "r", "--what", "calibration"), "--what calibration has nothing to go by"),
-    (("status", "r", "--labels", "labels.csv"), "--labels has nothing to go by"),
+    (("export", "r", "--what", "agreement"), "no human ratings of preference"),
     (("export", "r", "--wide"), "--wide: is for several attributes"),
     (("export", "r", "--format", "table", "--sort", "variance"), "sort by width, score, data"),
     (("export", "r", "--length-control"), "--length-control: is for --what ranking"),
@@ -285,9 +284,59 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
     for command, step in REFUSED:
         done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
-    for asked in (run.agreement, run.calibration, run.decisions):
-        refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", asked)
+    refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", run.decisions)
     refuses(RobinError, "--wide", run.scores, wide=True)
+
+
+def said_of(response: str) -> str:
+    """What people say of a comparison whose response A this is: as the judge, but that alpha wins every fourth tie."""
+    name, prompt = re.findall(r"Said by (\w+) on (\d+)", response)[0]
+    ours, theirs = ("A", "B") if name == "alpha" else ("B", "A")
+    k = int(prompt)
+    return " Tie" if k % 2 == 0 and k % 8 else ours if k % 3 else theirs
+
+
+def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
+    data = write_rows(tmp_path / "pairs.jsonl", rows_of(48, SYSTEMS[:2]))
+    run = robin_cli.judge(data, judge=here, pairwise=True, budget=96, run=tmp_path / "r", quiet=True)
+    wanted = run.labels_wanted(40)
+    wanted["label"] = [said_of(each) for each in wanted["response_a"]]
+    wanted.to_csv(tmp_path / "labels.csv", index=False)
+    preference = run.scores().set_index("pair_id")["preference"][wanted["pair_id"]].to_numpy()
+    people = wanted["label"].map({"A": 1.0, "B": 0.0, " Tie": 0.5}).to_numpy()
+    found = run.agreement(labels=wanted).set_index("coefficient")["value"]
+    assert found["pearson"] == pytest.approx(np.corrcoef(preference, people)[0, 1])
+    assert found["same"] == pytest.approx(np.mean(np.sign(preference - 0.5) == np.sign(people - 0.5)))
+    levels = run.calibration(labels=wanted).set_index("level")["mean_human"]
+    assert levels.to_dict() == {each: pytest.approx(people[preference == each].mean()) for each in (0.0, 0.5, 1.0)}
+    status = robin("status", "r", "--labels", "labels.csv", cwd=tmp_path, exits=0).stdout
+    has(said_in(status), f"the same preferred {found['same']:.2f}", "corrected by 40 labels of 40 prompts")
+    wanted.loc[3, "label"] = "C"
+    refuses(RobinError, 'row 4: the label "C" is no verdict. Write A, B or tie', run.agreement, labels=wanted)
+
+
+def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": k,
+            "prompt": f"Question {k}?",
+            "response_a": f"Said by {'alpha' if k % 3 else 'beta'} on {k}.",
+            "response_b": f"Said by {'beta' if k % 3 else 'alpha'} on {k}.",
+        }
+        for k in range(24)
+    ]
+    given = [{**row, "human": said_of(str(row["response_a"]))} for row in rows]
+    data = write_rows(tmp_path / "pairs.jsonl", given)
+    asked: dict[str, Any] = {"judge": here, "pairwise": True, "budget": 48, "quiet": True}
+    run = robin_cli.judge(data, columns={"preference": "human"}, run=tmp_path / "r", **asked)
+    labels = pd.DataFrame({"pair_id": [str(row["id"]) for row in given], "label": [row["human"] for row in given]})
+    own, labelled = run.agreement(), run.agreement(labels=labels)
+    pd.testing.assert_frame_equal(own, labelled)
+    assert own["value"].notna().sum() >= 6
+    assert "Spearman ρ with human preference" in run.report().read_text(encoding="utf-8")
+    write_rows(data, [{**rows[0], "human": "both"}])
+    step = 'is "both", no verdict. Give A, B, tie or null'
+    refuses(RobinError, step, robin_cli.judge, data, columns={"preference": "human"}, run=tmp_path / "s", **asked)
 
 
 def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:

@@ -406,17 +406,24 @@ def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Pat
     facts = facts_of(tmp_path, *command)
     rows = facts["forecast"]
     assert {*COMMON.split(), *OF_VERDICTS.split()} <= {*facts}
-    assert [row["budget"] for row in rows] == [150, 300, 600, 1200, 2400]
-    assert [row["comparisons_asked"] for row in rows] == [75, 150, 300, 600, 600]
-    assert [row["calls_of_each"] for row in rows] == [1, 1, 1, 1, 2]
+    assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
+    assert [row["comparisons_asked"] for row in rows] == [150, 300, 600, 600]
+    assert [row["calls_of_each"] for row in rows] == [1, 1, 1, 2]
     wins = [row["win_rate_half_width"] for row in rows]
     assert wins == sorted(wins, reverse=True)
-    assert [row["wrong"] is None for row in rows] == [True, False, False, False, True]
-    assert rows[3]["wrong"] < rows[1]["wrong"] < 0.3
+    assert rows[2]["wrong"] < rows[0]["wrong"] < 0.3
+    assert rows[2]["wrong"] < rows[2]["even_wrong"] + 2 * rows[2]["even_wrong_sem"]
     assert [row["cost_usd_at_least"] for row in rows] == sorted(row["cost_usd_at_least"] for row in rows)
     ways = {row["way"]: row for row in facts["ways"]}
     assert ways["batch"]["cost_usd_at_least"] == pytest.approx(0.5 * ways["one call at a time"]["cost_usd_at_least"])
     assert ways["batch"]["seconds"] == 4 * 24 * 3600
+
+    written = robin(*command, "-o", "plan.csv", cwd=tmp_path)
+    assert (written.returncode, written.stdout) == (0, "")
+    table = pd.read_csv(tmp_path / "plan.csv")
+    assert list(table) == list(rows[0])
+    assert table["win_rate_half_width"].tolist() == pytest.approx(wins)
+    assert table["known_then"].tolist() == [row["known_then"] for row in rows]
 
 
 def test_plans_to_ask_all_once_where_no_budget_is_given(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Logs of Inspect, lm-evaluation-harness, AlpacaEval and HELM as rows for robin: a module for each tool."""
+"""Logs of evaluation tools, and traces, as rows for robin: a module for each tool."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from robin_cli.model.records import Scale, number_of
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
+OF_PREFERENCES = (*COEFFICIENTS, "same")
 FEWEST_PROMPTS = 20
 """Prompts for a coefficient to be stated. At 20, with four responses each, intervals of 95 % hold the truth in 87 to 97 % of
 cases (simulated, benchmarks/agreement.py): fewer say less of how prompts differ than an interval claims."""
@@ -42,7 +44,8 @@ class Agreement:
 
     Attributes:
         coefficient: pearson (r), spearman (ρ), kendall (τ_b, which takes ties into account), kappa (Cohen's κ with quadratic
-            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale.
+            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale. Of
+            preferences the levels are B, neither and A, and ``same`` is the share of comparisons in which both are alike.
         value: in [−1, 1]; nan where it is not stated: fewer than FEWEST_PROMPTS prompts with both, one side constant, or human
             ratings that are off the scale.
         ci_low, ci_high: bootstrap over prompts, 95 % (expanded percentiles); nan where the value is, or where most resamples
@@ -94,24 +97,27 @@ def agreement(
     prompt: IntArray,
     scale: Scale,
     *,
+    of_two: bool = False,
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
-    """All COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent.
+    """All COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent; or all OF_PREFERENCES.
 
     The intervals say how a coefficient would vary over other prompts like these, with scores as noisy as these are.
 
     Args:
         prompt: which prompt each pair has, any numbers, shape (K,).
         scale: that of the scores; human ratings off it are refused. κ and α are of both rounded to its levels.
+        of_two: they are preferences for the first of two responses, from 0 to 1.
         resamples: how many, in place of :func:`resamples_for`.
     """
     both = ~(np.isnan(scores) | np.isnan(human))
     x, y, prompt = scores[both], human[both], prompt[both]
+    names, levels = (OF_PREFERENCES, sides_of) if of_two else (COEFFICIENTS, levels_of)
     if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
-        return refused(COEFFICIENTS, why, prompt)
-    columns = (x, y, levels_of(x), levels_of(y))
-    found = estimated(COEFFICIENTS, coefficients, columns, prompt, seed=seed, resamples=resamples)
+        return refused(names, why, prompt)
+    statistic = partial(coefficients, of_two=of_two)
+    found = estimated(names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples)
     return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]  # κ and α alone may be
 
 
@@ -126,6 +132,11 @@ def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
 def levels_of(values: FloatArray) -> IntArray:
     """The levels of a scale that ``values`` are nearest to; halves go up."""
     return np.floor(values + 0.5 + _ROUNDING).astype(np.int64)
+
+
+def sides_of(preferences: FloatArray) -> IntArray:
+    """Which response is preferred: 2 for A, 0 for B, 1 for neither; alike whichever is called A, as no rounding would be."""
+    return np.asarray(np.sign(np.round(preferences - 0.5, 9)), dtype=np.int64) + 1
 
 
 def estimated(
@@ -196,9 +207,12 @@ def _tail(prompts: int) -> float:
     return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
 
 
-def coefficients(x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray) -> tuple[float, ...]:
+def coefficients(
+    x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray, *, of_two: bool = False
+) -> tuple[float, ...]:
     """The values of COEFFICIENTS, of scores and human ratings and of their levels; nan where one is not defined."""
-    return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y)
+    same = [float((level_x == level_y).mean())] * of_two
+    return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y), *same
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:

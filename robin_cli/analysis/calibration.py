@@ -1,10 +1,12 @@
 """What human ratings the pairs of each score have: a judge that ranks well may still be a point too kind.
 
 Of a scale of many levels each would have a pair or two, and no interval that says anything: they are taken together in bins.
+Preferences go by quarters: 0, 0.25 and so on to 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -19,6 +21,8 @@ from robin_cli.model.records import Scale
 MOST_LEVELS = 11
 """A scale of more is taken in bins, of which there are at most as many."""
 
+_QUARTERS: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -32,8 +36,8 @@ class Level:
             alike, which is no proof that others would be.
     """
 
-    level: int
-    to_level: int
+    level: float
+    to_level: float
     n: int
     n_prompts: int
     mean_score: float
@@ -43,7 +47,13 @@ class Level:
 
 
 def calibration(
-    scores: FloatArray, human: FloatArray, prompt: IntArray, scale: Scale, *, alpha: float = ALPHA
+    scores: FloatArray,
+    human: FloatArray,
+    prompt: IntArray,
+    scale: Scale,
+    *,
+    of_two: bool = False,
+    alpha: float = ALPHA,
 ) -> list[Level]:
     """The mean human rating of each level, or bin of :func:`bins_of`, that pairs have, rising.
 
@@ -51,12 +61,17 @@ def calibration(
         scores, human: shape (K,), nan for absent.
         prompt: which prompt each pair has, any numbers, shape (K,).
         scale: which no interval goes beyond.
+        of_two: they are preferences for the first of two responses, from 0 to 1.
     """
     both = ~(np.isnan(scores) | np.isnan(human))
     scores, human, prompt = scores[both], human[both], prompt[both]
-    starts = bins_of(scale)
-    stops = [*(start - 1 for start in starts[1:]), scale.high]
-    place = np.searchsorted(starts, levels_of(scores), side="right") - 1
+    if of_two:
+        starts = stops = _QUARTERS
+        place = np.rint(4 * scores).astype(np.int64)  # halves to even: alike whichever response is called A
+    else:
+        starts = bins_of(scale)
+        stops = [*(start - 1 for start in starts[1:]), scale.high]
+        place = np.searchsorted(starts, levels_of(scores), side="right") - 1
     found = []
     for each in np.unique(place).tolist():
         mine = place == each
@@ -69,7 +84,7 @@ def calibration(
     return found
 
 
-def bins_of(scale: Scale) -> list[int]:
+def bins_of(scale: Scale) -> Sequence[int]:
     """The lowest level of each bin: all levels, if they are MOST_LEVELS or fewer.
 
     Else bins of 2, 5, 10, 20, … levels that start at multiples of that, as few levels as leave at most MOST_LEVELS bins: 0-9,

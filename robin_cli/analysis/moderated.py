@@ -5,6 +5,9 @@ variance is drawn toward that of the others, as in limma (Smyth, "Linear models 
 differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g the pooled variance within arms,
 which counts as 4 ratings more; and (x̄ − μ) / √(V/n) is taken for Student's t with n + 3 degrees of freedom.
 
+Where all pairs flip at the same low rate, most have only equal ratings, and t misses their means. There the pooled residuals
+say how far a mean may be off: :func:`skewed`, a bootstrap-t (Efron and Tibshirani, "An introduction to the bootstrap", 1993).
+
 What follows holds on average over the pairs, for ratings that were taken without regard to them; it is no guarantee for any one
 pair. :mod:`robin_cli.analysis.intervals` has those. benchmarks/coverage.py measures it under every scheduler.
 """
@@ -18,10 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 
 WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
+
+_DRAWS = 2000
+_BINS = 128
+_EXACT = 80
+_CAUTION = 0.75
+"""Standard errors by which the pooled variance may be too small: where means flip together, all intervals miss together."""
 
 _BISECTIONS = 24
 _MOST_TELLING = 1000
@@ -72,6 +82,52 @@ def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha
 
     kinds, kind_of = np.unique(freedom, return_inverse=True)
     return np.asarray(stdtrit(kinds, 1.0 - 0.5 * alpha)[kind_of] * np.sqrt(error_variance))
+
+
+def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
+    """How much further than by t the true means of K arms of one kind may lie below, and above, the means of their ratings.
+
+    For each number of ratings n, samples of n pooled residuals (x − x̄) √(n/(n − 1)) are drawn. The ends of mean / √(V/n) that
+    α/2 of the samples exceed are compared with t.
+
+    Args:
+        counts: how often each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced over ``scale``.
+        alpha: as of the intervals; in (0, 1).
+
+    Returns:
+        Factors of at least 1 on the half widths by t, shape (2, K): below and above. The same ratings give the same factors.
+    """
+    from scipy.special import stdtrit
+
+    n = counts.sum(axis=1)
+    levels = np.linspace(0.0, scale.high - scale.low, counts.shape[1])
+    again = counts[n > 1]
+    size = again.sum(axis=1)
+    residuals = (levels - (again @ levels / size)[:, None]) * np.sqrt(size / (size - 1.0))[:, None]
+    found = np.ones((2, len(n)))
+    if not ((again > 0) & (np.abs(residuals) > levels[-1] / _BINS)).any():
+        return found
+    place = ((residuals / levels[-1] / math.sqrt(2.0) + 1.0) * 0.5 * _BINS).astype(np.int64).clip(0, _BINS - 1).ravel()
+    weight = np.bincount(place, again.ravel(), _BINS)
+    value = np.bincount(place, (again * residuals).ravel(), _BINS)[weight > 0] / weight[weight > 0]
+    share = weight[weight > 0] / weight.sum()
+    even = (scale.levels**2 - 1.0) / 12.0
+    pooled = ((again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum() + even) / (
+        (size - 1.0).sum() + 1.0
+    )
+    kurtosis = share @ value**4 / (share @ value**2) ** 2
+    caution = 1.0 + _CAUTION * math.sqrt(max(kurtosis - 1.0, 0.0) / weight.sum())
+    sizes = np.concatenate([np.arange(1, _EXACT), _EXACT * 1.1 ** np.arange(34)]).astype(np.int64)
+    for some in sizes[np.isin(sizes, sizes[np.searchsorted(sizes, n, side="right") - 1])]:
+        drawn = np.random.default_rng(some).multinomial(some, share, _DRAWS)
+        means = drawn @ value / some
+        squares = np.maximum(drawn @ value**2 - some * means**2, 0.0)
+        freedom = some + WEIGHT - 1.0
+        ends = np.quantile(
+            means / np.sqrt((squares + WEIGHT * pooled) / freedom / some), [1.0 - 0.5 * alpha, 0.5 * alpha]
+        )
+        found[:, n >= some] = np.maximum(1.0, caution * np.abs(ends) / stdtrit(freedom, 1.0 - 0.5 * alpha))[:, None]
+    return found
 
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:

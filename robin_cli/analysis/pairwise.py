@@ -36,7 +36,7 @@ def pairwise_scores(
         error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
     """
     scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
-    rate = error_rate or run.manifest.settings.get("error_rate") or ALPHA
+    rate = error_rate or run.manifest.error_rate
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
     columns: Columns = {

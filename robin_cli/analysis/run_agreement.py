@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.scores import Scores, score
+from robin_cli.analysis.run_labels import said_by_people
+from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale
+from robin_cli.model.records import GivenLabels, Scale
 from robin_cli.storage.reader import RunData
 
 
@@ -29,12 +30,22 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Subject:
-    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``."""
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``.
+
+    Attributes:
+        people: what people say of each pair, shape (pairs,); nan for nothing.
+        scale: on which scores are told.
+        unit: points of this scale for each of the ratings'.
+        of_two: the scores are preferences.
+    """
 
     run: RunData
     table: Scores
     mine: NDArray[np.bool_]
+    people: FloatArray
     scale: Scale
+    unit: float
+    of_two: bool
 
     def column(self, name: str) -> FloatArray:
         """Return a column of the table, shape (rows,)."""
@@ -48,31 +59,39 @@ class Subject:
     @property
     def human(self) -> FloatArray:
         """nan where there is none."""
-        return self.column("human")
+        return self.people[self._pair]
 
     @property
     def prompt(self) -> IntArray:
         """Which prompt each has."""
-        return self.run.prompts[self.run.space.pair[self.table.arm[self.mine]]]
+        return self.run.prompts[self._pair]
+
+    @property
+    def _pair(self) -> IntArray:
+        return np.asarray(self.run.space.pair[self.table.arm[self.mine]])
 
     @property
     def noise(self) -> tuple[IntArray, FloatArray]:
-        """How many ratings of each judge that the scores are of, and their variances, shape (rows, judges) each."""
+        """How many ratings of each rater that the scores are of, and their variances, shape (rows, raters) each."""
         arm, arms = self.table.arms[self.mine], self.run.fold.arms
         n = arms.counts[arm]
-        return n, sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
+        return n, self.unit**2 * sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
 def all_scores(run: RunData, scores: Scores) -> list[Scores]:
     """The ``scores`` of ``run``; of a panel also those of each judge."""
-    return [scores] if len(run.space.judges) == 1 else [scores, score(run, by_judge=True)]
+    return [scores] if len(run.space.judges) == 1 else [scores, told_scores(run, by_judge=True)]
 
 
-def agreements(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
-    """How scores of ``run`` agree with the human ratings, by attribute (and judge); only where there are human ratings."""
+def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, list[Agreement]]:
+    """How scores of ``run`` agree with the human ratings, by attribute (and judge); only where there are human ratings.
+
+    Args:
+        given: people's labels, in place of the human ratings of the data.
+    """
     return {
-        name: agreement(each.scores, each.human, each.prompt, each.scale)
-        for name, each in subjects(run, tables)
+        name: agreement(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two)
+        for name, each in subjects(run, tables, given)
         if not np.isnan(each.human).all()
     }
 
@@ -82,9 +101,9 @@ def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
 
 
-def calibrations(run: RunData, *tables: Scores) -> dict[str, Calibration]:
+def calibrations(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, Calibration]:
     """The human ratings by level of the score, by attribute (and judge); told where :func:`agreements` are."""
-    return {name: _calibration(each) for name, each in subjects(run, tables) if not np.isnan(each.human).all()}
+    return {name: _calibration(each) for name, each in subjects(run, tables, given) if not np.isnan(each.human).all()}
 
 
 def _calibration(each: Subject) -> Calibration:
@@ -92,18 +111,21 @@ def _calibration(each: Subject) -> Calibration:
     sides = {"score": each.scores[both], "human rating": each.human[both]}
     if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
         return Calibration((), why)
-    return Calibration(calibration(each.scores, each.human, each.prompt, each.scale))
+    return Calibration(calibration(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two))
 
 
-def subjects(run: RunData, tables: Sequence[Scores]) -> Iterator[tuple[str, Subject]]:
-    """Yield the rows of each attribute (and judge) of ``tables``, with the name of it."""
-    space = run.space
+def subjects(run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None) -> Iterator[tuple[str, Subject]]:
+    """Yield the rows of each attribute (and judge) of ``tables``, with the name of it; ``given``: people's labels."""
+    space, told = run.space, run.manifest.told_scales
+    people = [said_by_people(run, name, given) for name in space.attributes]
+    units = [(mine.high - mine.low) / (own.high - own.low) for mine, own in zip(told, space.scales, strict=True)]
+    of_two = run.manifest.kind.told is not None
     for scores in tables:
         attribute, judge = space.attribute[scores.arm], space.judge[scores.arm]
         judges = [f" · {name}" for name in space.judges] if "judge" in scores.columns else [""]
         for (place, name), (number, about) in product(enumerate(space.attributes), enumerate(judges)):
             mine = (attribute == place) & ((judge == number) | (not about))
-            yield f"{name}{about}", Subject(run, scores, mine, space.scales[place])
+            yield f"{name}{about}", Subject(run, scores, mine, people[place], told[place], units[place], of_two)
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
@@ -119,8 +141,8 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
     if not whys:
         raise InputError(
             f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
-            f"tell; judge data that has them, in a field of that name or with --columns {shlex.quote(named)}. How far the "
-            "judge agrees with itself is in robin status"
+            f"tell; give people's labels with --labels FILE, or judge data that has them, in a field of that name or with "
+            f"--columns {shlex.quote(named)}. How far the judge agrees with itself is in robin status"
         )
     if all("off the scale" in why for why in whys.values()):
         each = "; ".join(f"{name}: {why}" for name, why in whys.items())

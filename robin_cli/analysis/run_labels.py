@@ -81,20 +81,26 @@ class Labels:
 def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
     """The labels of each attribute of ``run``: those that were given, else the human ratings of its data, if on the scale."""
     found = {}
-    pairs = len(run.pair_ids)
     for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
-        values, probability = np.full(pairs, np.nan), np.ones(pairs)
-        if own := given.by_attribute[attribute] if given else {}:
-            for place, pair_id in enumerate(run.pair_ids):
-                if label := own.get(pair_id):
-                    values[place] = label.value
-                    probability[place] = 1.0 if label.probability is None else label.probability
-            found[attribute] = Labels(values, probability, of_data=False)
-            continue
-        human = np.asarray(run.human.get(attribute, values), dtype=np.float64)
-        why = off_scale(human, scale)
-        found[attribute] = Labels(values if why else human, probability, of_data=True, why=why)
+        own, values = given.by_attribute[attribute] if given else {}, said_by_people(run, attribute, given)
+        drawn = (own.get(pair_id) for pair_id in run.pair_ids if own)
+        probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
+        why = off_scale(values, scale)
+        found[attribute] = Labels(
+            np.full(len(values), np.nan) if why else values,
+            probability if own else np.ones(len(values)),
+            of_data=not own,
+            why=why,
+        )
     return found
+
+
+def said_by_people(run: RunData, attribute: str, given: GivenLabels | None = None) -> FloatArray:
+    """What people say of each pair of ``run``, shape (pairs,), nan for nothing: labels that were given, else its data's own."""
+    absent = np.full(len(run.pair_ids), np.nan)
+    if own := given.by_attribute[attribute] if given else {}:
+        return np.array([own[pair_id].value if pair_id in own else np.nan for pair_id in run.pair_ids])
+    return np.asarray(run.human.get(attribute, absent), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ rating of each there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decisions import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
+from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated, skewed
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
@@ -45,6 +45,9 @@ def spread_between(between: FloatArray) -> float:
 
 
 DECISION_COLUMNS = ("decision", "leaning", "certified")
+
+Counted = tuple[Scale, IntArray, FloatArray]
+"""A scale, its arms, and how often each of them got each rating."""
 
 Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
@@ -112,9 +115,10 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     noise = found.error_variance[arms]
     center, error = means.mean(axis=1), noise.sum(axis=1) / raters**2
     half = likely_half_widths(error, freedom_of_sum(noise, found.freedom[arms]), alpha=alpha)
-    bottom, top = (ends[first] for ends in space.ends)
+    counted = list(counts_by_scale(space, run.arm, run.judgments))
+    below, above = half * _skew_of(space, counted, noise, arms, alpha)
     low, high = np.empty((2, len(first)))
-    for rows, parts in rated_parts(run, arms):
+    for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
     retired = totals.retired_mask[arms]
     has_retired = np.asarray(retired.any(axis=1))
@@ -130,13 +134,13 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "std_error": np.sqrt(error),
         "ci_low": low,
         "ci_high": high,
-        "likely_low": np.maximum(center - half, bottom),
-        "likely_high": np.minimum(center + half, top),
+        "likely_low": np.fmax(center - below, np.where(np.isnan(center), np.nan, low)),
+        "likely_high": np.fmin(center + above, np.where(np.isnan(center), np.nan, high)),
         "n_unparsed": totals.unparsed[arms].sum(axis=1),
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),
     }
-    bound = error_bound(space, totals, counts_by_scale(space, run.arm, run.judgments))
+    bound = error_bound(space, totals, counted)
     if by_judge:
         facets = _told_apart([f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges])
         return Scores(columns, arms, facets, has_retired, bound)
@@ -150,6 +154,22 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
         between = beyond / space.units[first] ** 2
     return _with_decisions(Scores(columns, arms, space.attributes, has_retired, bound, between), run)
+
+
+def _skew_of(
+    space: ArmSpace, counted: Sequence[Counted], noise: FloatArray, arms: IntArray, alpha: float
+) -> FloatArray:
+    """How much wider than by t the likely interval of each row is below and above its score, shape (2, rows).
+
+    Args:
+        noise: error variances of ``arms``, shape (rows, raters), by which the factors of a row's raters weigh.
+    """
+    factors = np.ones((2, len(space)))
+    for scale, mine, counts in counted:
+        for kind in np.unique(space.kind[mine]):
+            alike = space.kind[mine] == kind
+            factors[:, mine[alike]] = skewed(counts[alike], scale, alpha=alpha)
+    return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
 
 
 def _guaranteed(parts: Sequence[Part], alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -228,8 +248,13 @@ def rated_parts(run: RunData, arms: IntArray | None = None) -> Iterator[tuple[In
     """
     space = run.space
     arms_of_row = space.by_rater(np.arange(len(space))) if arms is None else arms
+    return _parts(space, counts_by_scale(space, run.arm, run.judgments), arms_of_row)
+
+
+def _parts(space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray) -> Iterator[tuple[IntArray, list[Part]]]:
+    """The same of what was counted."""
     place = np.empty(len(space), dtype=np.int64)
-    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
+    for scale, mine, counts in counted:
         place[mine] = np.arange(len(mine))
         rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
         share = 1 / arms_of_row.shape[1]

@@ -9,7 +9,7 @@ from robin_cli.api.given import Frame, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
-from robin_cli.goals.tables.summary import WANTED
+from robin_cli.goals.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.runner.checking import check_judges
@@ -83,26 +83,32 @@ class Run:
         """Every judgment, in the order they came; also those that a process at work has in its journal."""
         return self._table("judgments")
 
-    def agreement(self) -> pd.DataFrame:
+    def agreement(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
         """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
 
         Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
 
-        Raises:
-            InputError: the data has no human ratings, or none on the scale.
-        """
-        return self._table("agreement")
+        Args:
+            labels: as for :meth:`summary`.
 
-    def calibration(self) -> pd.DataFrame:
+        Raises:
+            InputError: there are no human ratings and no labels, or none on the scale.
+        """
+        return self._table("agreement", labels=labels)
+
+    def calibration(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
         """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
         pairs have.
 
         Columns: see docs/columns.md. No row of what :meth:`agreement` does not state.
 
+        Args:
+            labels: as for :meth:`summary`.
+
         Raises:
             InputError: as :meth:`agreement`.
         """
-        return self._table("calibration")
+        return self._table("calibration", labels=labels)
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.
@@ -128,7 +134,7 @@ class Run:
 
         Args:
             labels: a file, or a frame with columns pair_id and label, and attribute where there are several; without any,
-                the human ratings of the data.
+                the human ratings of the data. Labels of comparisons are A, B or tie.
 
         Raises:
             InputError: no such column, a threshold off the scale, labels that cannot be used.

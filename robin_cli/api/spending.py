@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robin_cli.files.remote import scheme_of
 from robin_cli.judges.functions import Function, naming
@@ -23,9 +23,6 @@ from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
 from robin_cli.views.progress import conclusion, goal_lines, shown
-
-if TYPE_CHECKING:
-    pass
 
 
 def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,15 @@ from robin_cli import __version__
 from robin_cli.cli import check, compare, demo, export, gate, inspect, judge, plan, report, simulate, status, tools
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.files.local import sweep_temporary
-from robin_cli.model.errors import ClusterLost, InputError, LostJudgments, RepeatedJudgments, RobinError, StorageError
+from robin_cli.model.errors import (
+    ClusterLost,
+    InputError,
+    LostJudgments,
+    ReadAs,
+    RepeatedJudgments,
+    RobinError,
+    StorageError,
+)
 from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
@@ -149,7 +157,7 @@ def _note(
     line: str | None = None,
 ) -> None:
     """Say what a reader warns of as commands say it; other warnings are those of libraries."""
-    if not issubclass(category, (RepeatedJudgments, LostJudgments)):
+    if not issubclass(category, (RepeatedJudgments, LostJudgments, ReadAs)):
         _show_warning(message, category, filename, lineno, file, line)
         return
     from robin_cli.render.text import plain

@@ -36,7 +36,7 @@ class What(StrEnum):
 _FOR = {
     "messages": {What.PREFERENCES},
     "by": {What.SUMMARY, What.LABELS_WANTED},
-    "labels": {What.SUMMARY, What.LABELS_WANTED},
+    "labels": {What.SUMMARY, What.LABELS_WANTED, What.AGREEMENT, What.CALIBRATION},
     "threshold": {What.SUMMARY},
     "n": {What.LABELS_WANTED},
     "length-control": {What.RANKING},

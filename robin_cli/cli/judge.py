@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -42,13 +43,9 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
 
 def judge_by(settings: Settings) -> None:
     """Do what robin judge does, by ``settings``."""
-    from robin_cli.datasets.sources import expanded
-    from robin_cli.runner.opening import open_run
+    from robin_cli.runner.opening import inputs_of, open_run
 
-    def inputs() -> Iterable[str]:
-        return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
-
-    _work(settings, inputs, lambda settings, messages: open_run(settings, messages.note))
+    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
 
 
 @app.command(

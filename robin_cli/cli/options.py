@@ -151,16 +151,23 @@ def _options(settings: Sequence[Setting]) -> list[Any]:
     app.command()(declared)
     params = {param.name: param for param in typer.main.get_command(app).params}
     for each in settings:
-        if each.several and each.variables and not each.by_commas and not each.argument:
+        if each.several and each.variables and not each.by_commas:
             _split_as_a_shell(params[each.name], is_file=bool(each.file))
     return list(params.values())
 
 
 def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
-    def words(ctx: Any) -> list[str] | None:
-        told = param.resolve_envvar_value(ctx)
-        variable = next((each for each in param.envvar if os.environ.get(each)), "")
-        return None if told is None else _words(variable, told, is_file=is_file)
+    """Read a variable as a shell reads it: Typer would split a path at its blanks."""
+
+    def words(_ctx: Any) -> list[str] | None:
+        variable = next((each for each in param.envvar if os.environ.get(each)), None)
+        if variable is None:
+            return None
+        told = os.environ[variable]
+        try:
+            return [told] if is_file and Path(told).exists() else shlex.split(told)
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(f"{variable}: cannot be read ({error}); write it as in a shell") from None
 
     param.value_from_envvar = words
 
@@ -175,9 +182,8 @@ def _declaration(setting: Setting) -> Any:
         "metavar": setting.metavar or None,
         "show_envvar": False,
     }
+    about["envvar"] = list(setting.variables) or None
     if setting.argument:
-        told = setting.variables[0] if setting.variables else ""
-        about["callback"] = (lambda named: _shell_words(told, named)) if told else None
         return Annotated[kind | None, typer.Argument(show_default=False, **about)]
     may_be_off = kind is bool and not setting.name.startswith("no_")  # what a file says, a flag may take back
     return Annotated[
@@ -185,7 +191,6 @@ def _declaration(setting: Setting) -> Any:
         typer.Option(
             f"{setting.flag}/--no-{setting.flag[2:]}" if may_be_off else setting.flag,
             *filter(None, [setting.short]),
-            envvar=list(setting.variables) or None,
             parser=_whole_number if one is int else None,
             autocompletion=_completing(setting.name, setting.choices),
             rich_help_panel=setting.panel,
@@ -200,15 +205,3 @@ def _whole_number(text: str | int) -> int:
         return int(str(text).replace(",", ""))
     except ValueError:
         raise typer.BadParameter(f'"{text}" is no whole number; write 3000 or 3,000') from None
-
-
-def _shell_words(variable: str, named: list[str] | None) -> list[str] | None:
-    """What was named, else what the variable says, read as a shell reads it: Typer would split a path at its blanks."""
-    return named or _words(variable, os.environ.get(variable, ""), is_file=True)
-
-
-def _words(variable: str, told: str, *, is_file: bool) -> list[str]:
-    try:
-        return [told] if is_file and told and Path(told).exists() else shlex.split(told)
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{variable}: cannot be read ({error}); write it as in a shell") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robin_cli.cli import options as opt
+from robin_cli.cli.showing import settings_of_rows, show
 from robin_cli.model.records import number_of
 
 if TYPE_CHECKING:
@@ -70,16 +71,17 @@ def plan(
     Takes the flags of robin judge, and sends nothing. With --decide it says how many calls it takes to decide everything.
     With --pilot N it makes a run of N calls a pair, whose answers count when it is resumed with the whole budget.
     With --compare D it says what a difference of systems needs. With --pairwise it says how many comparisons the budget asks,
-    and how far off win rates may be.
+    and how far off win rates may be. --format and -o have its table as a file.
     """
     from robin_cli.render.json import print_json
     from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.runner.opening import inputs_of
     from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
-    from robin_cli.views.plan.plan import check_plan, plan_of
-    from robin_cli.views.plan.rankings import pilot_calls
+    from robin_cli.views.plan.plan import check_plan, pilot_calls, plan_of
 
     settings = load_settings(ctx.obj, config)
+    given = settings_of_rows(ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True)
     messages = messages_for(quiet=settings.quiet)
     prompts = prompts_of(settings)
     check_plan(settings, for_error, compare, prompts.scales)  # before a pilot is paid for
@@ -88,12 +90,16 @@ def plan(
         settings = replace(settings, objective="compare")
     run = None
     if pilot is not None:
-        arms = len(prompts.attributes) * max(1, len(settings.model)) * len(dataset.pairs)
-        calls = pilot_calls(pilot, dataset, settings) if settings.pairwise else pilot * arms
+        calls = pilot_calls(pilot, dataset, settings, len(prompts.attributes))
         run = _pilot(settings, dataset, calls, messages)
     with messages.busy("simulating the run"):
         found = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare)
-    print_json(found.facts, indent=True) if json else found.show(details=details)
+    if json:
+        print_json(found.facts, indent=True)
+    elif given.output is not None or given.format not in {None, "table"}:
+        show([found.whole_table], given, messages.note, for_people=False)
+    else:
+        found.show(given.top, details=details)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

@@ -27,6 +27,8 @@ LEVELS = 101
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
 
+_SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
+
 _ABSENT = "null or empty"
 
 
@@ -74,7 +76,7 @@ def held_by(row: Row, fields: Fields) -> Held:
             human.append(float(value))
         else:
             value = find(row, field)
-            human.append(None if value is MISSING else _rating(value, row, field))
+            human.append(None if value is MISSING else _rating(value, row, field, of_two=other is not None))
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
     systems = tuple([_said_of(row, each, fields, "Say which system wrote it") for each in fields.systems])
@@ -228,26 +230,36 @@ def mean(ratings: Sequence[float]) -> float:
     return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
 
 
-def _rating(value: object, row: Row, field: Field) -> float | None:
+def _rating(value: object, row: Row, field: Field, *, of_two: bool) -> float | None:
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
-        rated = [rating for each in value if (rating := one_rating(each, row, field)) is not None]
+        rated = [rating for each in value if (rating := one_rating(each, row, field, of_two=of_two)) is not None]
         return mean(rated) if rated else None
-    return one_rating(value, row, field)
+    return one_rating(value, row, field, of_two=of_two)
 
 
-def one_rating(value: object, row: Row, field: Field) -> float | None:
-    """The finite rating that stands in a field, None where it says that there is none; BadRow for anything else."""
-    number = as_number(value)
+def one_rating(value: object, row: Row, field: Field, *, of_two: bool = False) -> float | None:
+    """The finite rating that stands in a field, None where it says that there is none; BadRow for anything else.
+
+    ``of_two``: of two responses, so that it may be a verdict.
+    """
+    number = as_share(value) if of_two else as_number(value)
     if number is None or math.isnan(number):
         return None
     if math.isinf(number):
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
+        lacks, give = ("no verdict", "A, B, tie") if of_two else ("not a finite number", "a number")
         raise BadRow(
-            f"the human rating in {_called(row, field)} is {what}, not a finite number. "
-            f"Give a number or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
+            f"the human rating in {_called(row, field)} is {what}, {lacks}. "
+            f"Give {give} or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
             "a human rating is no number",
         )
     return number
+
+
+def as_share(value: object) -> float | None:
+    """What a person says of two responses, as the share of A: A, B, tie, or that share itself; None and inf as a number's."""
+    verdict = _SHARES.get(value.strip().lower()) if isinstance(value, str) else None
+    return as_number(value) if verdict is None else verdict
 
 
 def as_number(value: object) -> float | None:

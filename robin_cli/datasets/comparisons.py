@@ -137,7 +137,7 @@ def _gathered(
 
 
 def _unrated(fields: Fields) -> Fields:
-    """The fields without human ratings, which are of one response; a name that the user gave is looked for all the same."""
+    """The fields without human ratings of one response; what people say of two stands under a name that the user gave."""
     return fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
 
 
@@ -169,7 +169,7 @@ def _as_they_are(found: Dataset) -> Iterator[Pair]:
             f"{found.source}: {len(unsaid):,} of {len(found.pairs):,} rows do not say which systems wrote both responses, the "
             f"first is {shown(unsaid[0])}; give them system_a and system_b, or leave them out"
         )
-    return (replace(pair, human={}) for pair in found.pairs)
+    return iter(found.pairs)
 
 
 def _check_named(found: Dataset, *, wants_best: bool) -> None:

@@ -7,7 +7,7 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.datasets.rows import Row, is_index, leads_into
+from robin_cli.datasets.rows import BadRow, Row, Table, is_index, leads_into
 from robin_cli.model.errors import InputError, did_you_mean, option, shown
 from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 
@@ -111,6 +111,8 @@ class Fields(NamedTuple):
     """Names of the data that NOT_READ was said of."""
     other: Field | None = None
     """Of rows that hold two responses, the second."""
+    beside: tuple[tuple[str, tuple[Field, ...]], ...] = ()
+    """Of rows that hold the responses of several systems side by side: each system, and the fields that are its own."""
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -121,8 +123,14 @@ class Fields(NamedTuple):
     @property
     def paths(self) -> frozenset[str]:
         """Every column name that may be needed."""
-        fields = (*self.all, self.chat) if self.chat else self.all
+        fields = (*self.all, *(field for _, own in self.beside for field in own), *filter(None, [self.chat]))
         return frozenset(path for field in fields for path, _ in field.paths)
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The names of columns that may hold ratings."""
+        beside = (field for _, own in self.beside for field in own if field.name != "response")
+        return frozenset(path for field in (*self.ratings, *beside) for path, _ in field.paths)
 
     def required(self) -> Iterator[Field]:
         """Without which a row, or a table with a header, cannot be used."""
@@ -143,6 +151,7 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
         raise InputError(
             f'human ratings of "{GROUP_COLUMN}": robin keeps the groups of pairs under this name. Give them another.'
         )
+    columns, beside = _side_by_side(columns)
     known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
     unread = [name for name, (own,) in mapped.items() if own == NOT_READ and name not in {"prompt", "response"}]
@@ -155,14 +164,76 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     }
     prompt, response = fields.pop("prompt"), fields.pop("response")
     own_id, reference = fields.pop("id", None), fields.pop("reference", None)
+    rated = tuple(each for each in fields.values() if each.mapped or not beside)  # one of all responses is of none
     both = prompt.mapped and response.mapped
     chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
     grouping = field_of("group", (group,), mapped=True) if group else None
     system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
     systems = (system,) if system else ()
-    return Fields(
-        prompt, response, own_id, reference, tuple(fields.values()), chat, grouping, systems, frozenset(not_read)
+    unread_names = frozenset(not_read)
+    return Fields(prompt, response, own_id, reference, rated, chat, grouping, systems, unread_names, beside=beside)
+
+
+_ASIDE = "|"
+"""Between columns that hold the same of several systems: ``response=model_a|model_b``."""
+
+
+def _side_by_side(columns: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[tuple[str, tuple[Field, ...]], ...]]:
+    """A mapping as it is of the rows that :func:`spread` makes, and what these are made of. InputError if it is of none."""
+    several = {name: [path.strip() for path in each.split(_ASIDE)] for name, each in columns.items() if _ASIDE in each}
+    if not several:
+        return columns, ()
+    systems = several.get("response", [])
+    own = tuple(
+        (system, tuple(field_of(name, paths[at : at + 1] or [""], mapped=True) for name, paths in several.items()))
+        for at, system in enumerate(systems)
     )
+    shared = ("prompt", "id", "pair_id", "reference")
+    if (
+        {*map(len, several.values())} != {len({*systems} - {""})}
+        or any(name in (*shared, SYSTEM_COLUMN) for name in several)
+        or any(path != NOT_READ and name not in (*shared, *several) for name, path in columns.items())
+    ):
+        raise InputError(
+            f"--columns {shlex.quote(','.join(f'{name}={path}' for name, path in columns.items()))}: of responses side by "
+            f"side, each stands in a column of its own, response=A{_ASIDE}B, which says its system; a human rating of each "
+            f"stands in as many, helpfulness=C{_ASIDE}D; and prompt, id and reference in one for all"
+        )
+    return {**columns, **{name: name for name in several}, SYSTEM_COLUMN: SYSTEM_COLUMN}, own
+
+
+def spread(table: Table, fields: Fields, source: str) -> Table:
+    """A table whose rows hold the responses of several systems with a row for each, whose id ends in the system's name.
+
+    InputError where it has not all of these columns.
+    """
+    own = [field for _, each in fields.beside for field in each]
+    names = table.names
+    if names is not None:
+        if missing := [field for field in own if not field.is_among(names)]:
+            raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
+        ours = [SYSTEM_COLUMN, *(field.name for field in fields.beside[0][1])]
+        names = list(dict.fromkeys([*(name for name in names if name not in {field.path for field in own}), *ours]))
+    return table._replace(names=names, rows=_spread_rows(table.rows, fields, {field.path for field in own}))
+
+
+def _spread_rows(
+    rows: Iterator[tuple[int, Row | BadRow]], fields: Fields, taken: Collection[str]
+) -> Iterator[tuple[int, Row | BadRow]]:
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        shared = {name: value for name, value in row.items() if name not in taken}
+        path, own_id = found_at(row, fields.id) if fields.id else ("", None)
+        for system, own in fields.beside:
+            made = {**shared, SYSTEM_COLUMN: system, **{field.name: find(row, field) for field in own}}
+            if isinstance(own_id, (str, int)) and own_id != "":
+                made[path] = f"{own_id}/{system}"
+            absent = made["response"] is MISSING or made["response"] is None
+            step = "Give the row a response, or leave such responses out with --skip-bad-rows."
+            bad = BadRow(f'field "{shown(system)}" is missing or null. {step}', "no response")
+            yield number, bad if absent else {name: value for name, value in made.items() if value is not MISSING}
 
 
 def fields_of_two(columns: Mapping[str, str]) -> Fields:

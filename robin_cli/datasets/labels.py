@@ -13,7 +13,7 @@ from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
 
-from robin_cli.datasets.checking import as_number
+from robin_cli.datasets.checking import as_number, as_share
 from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, place
 from robin_cli.datasets.sources import Source, in_memory, opened
 from robin_cli.model.errors import InputError, did_you_mean, shown
@@ -26,7 +26,12 @@ _SAVED_AS_TEXT = "'"
 
 
 def load_labels(
-    name: str | Path | BytesIO, pair_ids: Collection[str], scales: Mapping[str, Scale], *, called: str = ""
+    name: str | Path | BytesIO,
+    pair_ids: Collection[str],
+    scales: Mapping[str, Scale],
+    *,
+    called: str = "",
+    verdicts: Collection[str] = (),
 ) -> GivenLabels:
     """The labels in a file, or at an address; rows with an empty label are left out: nobody has labelled them yet.
 
@@ -34,19 +39,22 @@ def load_labels(
         name: as one of :func:`robin_cli.datasets.pairs.load_pairs`; bytes in memory are ``called`` so.
         pair_ids: those that there are.
         scales: by attribute.
+        verdicts: attributes of comparisons, whose labels may be A, B or tie.
 
     Raises:
         InputError: it cannot be read; a label is none, or off its scale; two of one pair differ; a probability is not above 0
             and at most 1, or is told of some rows only; of pairs or attributes that are not there.
     """
-    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales})
+    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales}, numbers={_LABEL, _PROBABILITY, *scales})
     if isinstance(name, BytesIO):
-        return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales)
+        return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
     with opened(str(name), wanted) as source:
-        return _labels(source, frozenset(pair_ids), scales)
+        return _labels(source, frozenset(pair_ids), scales, verdicts)
 
 
-def _labels(source: Source, pair_ids: frozenset[str], scales: Mapping[str, Scale]) -> GivenLabels:
+def _labels(
+    source: Source, pair_ids: frozenset[str], scales: Mapping[str, Scale], verdicts: Collection[str]
+) -> GivenLabels:
     table = source.table
     if table.names is not None:
         _check_columns(source.name, table.names, scales)
@@ -61,7 +69,8 @@ def _labels(source: Source, pair_ids: frozenset[str], scales: Mapping[str, Scale
         rows += 1
         names.update(dict.fromkeys(row))
         for attribute, value in _cells(row, scales, where):
-            label = Label(_rating(value, scales[attribute], attribute, where), _probability(row, where), where)
+            said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
+            label = Label(said, _probability(row, where), where)
             labelled += 1
             pair_id = _pair_id(row, pair_ids, where)
             if pair_id is None:
@@ -126,11 +135,12 @@ def _is_empty(value: object) -> bool:
     return number is None or isnan(number)
 
 
-def _rating(value: object, scale: Scale, attribute: str, where: str) -> float:
-    number = as_number(value)
+def _said(value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool) -> float:
+    number = as_share(value) if is_verdict else as_number(value)
     if number is None or isinf(number):
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
-        raise InputError(f"{where}: the label {what} is no number. Write one, as 3 or 2.5, or leave it empty")
+        lacks = "no verdict. Write A, B or tie" if is_verdict else "no number. Write one, as 3 or 2.5"
+        raise InputError(f"{where}: the label {what} is {lacks}, or leave it empty")
     if not scale.low <= number <= scale.high:
         raise InputError(f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it")
     return number

@@ -23,11 +23,12 @@ from robin_cli.datasets.fields import (
     names_in,
     no_such_fields,
     only_among,
+    spread,
 )
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import BadRow, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.rows import BadRow, Passed, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -164,8 +165,10 @@ class _Gathering:
         self._pairs = GrowingTable()  # each with its first row's human ratings until the end
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
-        self.wanted = Wanted(either.paths, self._further)
+        self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
+        self._passed: Counter[str] = Counter()
+        self._unused: InputError | None = None  # of the last file of which no row was used
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
@@ -198,11 +201,12 @@ class _Gathering:
         row has a field that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
         table, fields = _with_fields(source.table, self._fields, self._of_two)
+        table = spread(table, fields, source.name) if fields.beside else table
         if table.names is not None:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
         self._starts.append(len(self._pairs))
-        taken, skipped = self._count + self._merged, self._reasons.total()
+        taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
         self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
@@ -222,14 +226,21 @@ class _Gathering:
                 break
             del some  # or these rows would be held while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
-            if not self._first_said:
-                raise InputError(
-                    f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
-                )
-            read = self._reasons.total() - skipped
-            raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {self._first_said}")
-        if unseen:
+            self._check_unused(source, bad, passed)
+        elif unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
+
+    def _check_unused(self, source: Source, bad: int, passed: int) -> None:
+        """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""
+        if not self._first_said:
+            raise InputError(
+                f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
+            )
+        bad, passed = self._reasons.total() - bad, self._passed.total() - passed
+        said = f"not one row can be used ({bad + passed} read). The first: {self._first_said}"
+        self._unused = InputError(f"{source.name}: {said}")
+        if bad:
+            raise self._unused
 
     def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
         """Add the pairs of some rows."""
@@ -292,6 +303,8 @@ class _Gathering:
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
         give_back()
+        if self._unused and not self._count:
+            raise self._unused
         pairs = self._pairs.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
@@ -307,18 +320,23 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            tuple(f"{source.name}: {note}" for source in self._sources for note in source.notes),
+            (
+                *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
+                *(f"left out: {count:,} {reason}" for reason, count in self._passed.items()),
+            ),
             repeated=self._repeated,
         )
 
     def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:
-        if not self._skip_bad_rows:
+        is_passed = isinstance(bad, Passed)
+        if not (self._skip_bad_rows or is_passed):
             raise InputError(said) from None
-        self._reasons[bad.reason] += 1
+        reasons = self._passed if is_passed else self._reasons
+        reasons[bad.reason] += 1
         others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
-        check_idle(self._reasons.total(), others, self._sources[-1].name, what)
-        if len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
+        check_idle(reasons.total(), others, self._sources[-1].name, what)
+        if not is_passed and len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
             self._first_bad.append(said.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:

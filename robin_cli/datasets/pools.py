@@ -92,7 +92,9 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     of_people = False
     groups = _Groups(asked=group is not None)
     for each in names:
-        with opened(each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING})) as source:
+        with opened(
+            each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING}, numbers={"rating", *fields.numbers})
+        ) as source:
             first = next(source.table.rows, None)
             columns = source.table.names or (_names_of(first[1]) if first else [])
             rows = chain([first] if first else [], source.table.rows)

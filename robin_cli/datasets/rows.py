@@ -35,6 +35,10 @@ class BadRow(Exception):
         self.reason = reason
 
 
+class Passed(BadRow):
+    """A row that is none of the data, as of a log what is no answer: it is left out in any case, and counted."""
+
+
 class Table(NamedTuple):
     """An open file as rows.
 

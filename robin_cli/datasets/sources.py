@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 import orjson
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.formats.sheets import file_of
+from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
 from robin_cli.files import remote
@@ -91,7 +91,7 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
     else:
         source_name = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
         with _readable(source_name):
-            path = name if os.path.lexists(name) else file_of(name)
+            path = name if os.path.lexists(name) else sheets.file_of(name)
             reader = _reader(Path(path), source_name)
             with Path(path).open("rb") as raw:
                 yield _source(raw, source_name, reader, wanted, path)._replace(path=path)
@@ -119,7 +119,7 @@ def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Want
 @contextmanager
 def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     """The source at an address, out of a copy that is for this user only and gone afterwards."""
-    file = file_of(name)
+    file = sheets.file_of(name)
     public = remote.public_name(file)
     source, own_name = public + name[len(file) :], public.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.datasets.checking import as_number, held_by, id_of_two
+from robin_cli.datasets.checking import as_share, held_by, id_of_two
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of_two
 from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, no_collector, place
@@ -22,8 +23,6 @@ Points = NDArray[np.int64]
 
 _VERDICT, _ORDER, _JUDGE = "verdict", "order", "judge"
 _COLUMNS = (*SYSTEM_COLUMNS, _VERDICT, _ORDER, _JUDGE)
-_POINTS = {"a": 2, "tie": 1, "b": 0}
-_OF_SHARES = {1.0: 2, 0.5: 1, 0.0: 0}
 _WANTED = (
     "Recorded verdicts have prompt, response_a, response_b and verdict (A, B or tie, or 1, 0.5 or 0 for A), and may have "
     "system_a, system_b, order (a-first or b-first) and judge"
@@ -108,7 +107,7 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
     names = expanded([name])
     with no_collector():
         for each in names:
-            with opened(each, Wanted(fields.paths | {*_COLUMNS})) as source:
+            with opened(each, Wanted(fields.paths | {*_COLUMNS}, numbers={_VERDICT})) as source:
                 further = FurtherColumns(fields)
                 for number, row in source.table.rows:
                     here = place(source.name, source.table.unit, number)
@@ -145,14 +144,12 @@ def _votes(row: Row | BadRow, fields: Fields, further: FurtherColumns) -> Iterat
 
 def _points(value: object) -> int | None:
     """2, 1 or 0 for A, a tie or B; None where there is no verdict."""
-    if value is None or value == "" or value != value:
+    share = as_share(value)
+    if share is None or isnan(share):
         return None
-    if isinstance(value, str) and value.strip().lower() in _POINTS:
-        return _POINTS[value.strip().lower()]
-    number = as_number(value)
-    if number not in _OF_SHARES:
+    if share not in {0.0, 0.5, 1.0}:
         raise BadRow(f'the verdict is "{shown(value)}", and none of A, B, tie, 1, 0.5 and 0')
-    return _OF_SHARES[number]
+    return int(2 * share)
 
 
 def _systems(pair: Pair) -> tuple[Hashable, ...]:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot
-from robin_cli.goals.found import Builder, Found
+from robin_cli.goals.found import Found
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
+from robin_cli.model.records import GivenLabels
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
@@ -38,7 +39,7 @@ class Goal(ABC):
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
         asks_all: whether every arm must be asked once.
         is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
-        tables: what ``robin export --what`` has of a run, by name, beside its judgments.
+        says: what a run says that has this goal.
         ends: whether a run ends by itself, before its budget is spent.
         columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
             _sem, and ``what``.
@@ -55,7 +56,7 @@ class Goal(ABC):
     results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
     is_of_scores: ClassVar[bool] = True
-    tables: ClassVar[Mapping[str, Builder]]
+    says: ClassVar[type[Found]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
     figures: ClassVar[Mapping[str, str]] = {
@@ -165,9 +166,9 @@ class Goal(ABC):
             guaranteed: the target is held against the bound, not the estimate.
         """
 
-    @abstractmethod
-    def found(self, run: RunData) -> Found:
-        """Return what ``run`` says."""
+    def found(self, run: RunData, given: GivenLabels | None = None) -> Found:
+        """Return what ``run`` says; ``given``: people's labels, in place of the human ratings of its data."""
+        return self.says(run, self, given)
 
     def headline(self, read: Callable[[], RunData]) -> list[str]:
         """Return what the end of a session says of the results, beside how the run stands to its goal.

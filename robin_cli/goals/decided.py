@@ -1,16 +1,23 @@
-"""What a run decided, as facts and in words: for the end of a session, the live view, the status, the table and the report."""
+"""What a run decides: watched while it goes on, as facts, and in words for displays, the status, tables and the report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.decisions import SETTLED, Decided
+from robin_cli.analysis.decisions import SETTLED, Decided, Evidence, RunVerdicts
+from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.goals.watching import Conclusion, ErrorWatch, Fact, Watch
+from robin_cli.model.arms import Arms
 from robin_cli.model.decision import DROP, KEEP, UNDECIDED
+from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
+from robin_cli.model.task import Task
 
 OPEN = "?"
 """Behind a leaning that is not certified; alone where there is none."""
@@ -22,69 +29,84 @@ _FEW = 0.0995
 
 
 def decision_facts(decided: Decided) -> dict[str, Any]:
-    """How the decisions of a run stand, by name; every value is JSON."""
-    first, asked = decided.first, decided.task.decision
-    is_open, wrong = ~decided.held, decided.likely_wrong
+    """How the decisions of a run stand, as JSON."""
+    asked, is_open, wrong = decided.task.decision, ~decided.held, decided.likely_wrong
     return {
         "of": decided.decisions,
-        "each": "group" if asked.is_best else "pair",
-        "certified": int((~is_open).sum()),
+        "each": _each(decided),
+        "certified": int(decided.held.sum()),
         "open": int(is_open.sum()),
         **decided.tally(decided.decision),
-        "within_margin": int((decided.certified & (decided.decision != decided.leaning))[first].sum()),
-        "settled": int(decided.settled[first].sum()),
+        "within_margin": _within_margin(decided),
+        "settled": int(decided.settled[decided.first].sum()),
         "given_up": int((is_open & decided.stuck).sum()),
         "leaning": decided.tally(decided.leaning),
         "open_leaning": decided.tally(decided.leaning, is_open),
         "likely_wrong_share": None if math.isnan(wrong) else wrong,
-        "likely_wrong_of": int((~np.isnan(decided.doubt[first])).sum()),
+        "likely_wrong_of": _known(decided),
         "error_rate": asked.error_rate,
         "margins": dict(zip(decided.task.space.attributes, asked.margins, strict=True)),
     }
 
 
-def decided_text(facts: Mapping[str, Any]) -> str:
-    """The facts of :func:`decision_facts` in a sentence: what is certified, what is open and how it leans, how sure that is."""
-    certified, is_open, settled = facts["certified"], facts["open"], facts["settled"]
-    if not is_open:
-        return f"all {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_either(facts)}{_wrong(facts, 'these')}"
-    by_means = _counts(facts["open_leaning"]).replace(": ", "by their means ", 1)
-    if unknown := facts["open_leaning"][UNDECIDED]:
+def _each(decided: Decided) -> str:
+    return "group" if decided.task.decision.is_best else "pair"
+
+
+def _within_margin(decided: Decided) -> int:
+    """How many decisions are not what their means say."""
+    return int((decided.certified & (decided.decision != decided.leaning))[decided.first].sum())
+
+
+def _known(decided: Decided) -> int:
+    """Of how many leanings it is known how likely they are wrong."""
+    return int((~np.isnan(decided.doubt[decided.first])).sum())
+
+
+def decided_text(decided: Decided) -> str:
+    """Return in a sentence what is certified, what is open and how it leans, how sure that is."""
+    of, is_open = things(decided), ~decided.held
+    certain, open_ = int(decided.held.sum()), int(is_open.sum())
+    count = _within_margin(decided)
+    either = f", {count:,} of them against their means: within the margin either side will do" if count else ""
+    said = f"decided{_counts(decided.tally(decided.decision))} ({promise(decided)}){either}"
+    if not open_:
+        return f"all {of} are {said}{_wrong(decided, 'these')}"
+    leaning, settled = decided.tally(decided.leaning, is_open), int(decided.settled[decided.first].sum())
+    by_means = _counts(leaning).replace(": ", "by their means ", 1)
+    if unknown := leaning[UNDECIDED]:
         by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
-    enough = math.ceil(facts["of"] / SETTLED)
-    have = "has" if settled == 1 else "have"
     together = (
-        f"{settled:,} {have} the evidence that one alone needs; once about {enough:,} have, they are certified together"
+        f"{settled:,} {'has' if settled == 1 else 'have'} the evidence that one alone needs; once about "
+        f"{math.ceil(decided.decisions / SETTLED):,} have, they are certified together"
     )
-    if certified:
+    if certain:
         parts = [
-            f"{certified:,} of {things(facts)} are decided{_counts(facts)} ({promise(facts)}){_either(facts)}",
-            f"{is_open:,} {'is' if is_open == 1 else 'are'} open{f' ({by_means})' if by_means else ''}",
-            together if settled > certified else "",
+            f"{certain:,} of {of} are {said}",
+            f"{open_:,} {'is' if open_ == 1 else 'are'} open{f' ({by_means})' if by_means else ''}",
+            together if settled > certain else "",
         ]
     else:
         soon = together if settled else "most are certified at about the same time, near the end"
-        parts = [by_means, f"none of {things(facts)} is certified yet: {soon}"]
-    if facts["given_up"]:
-        parts.append(f"{facts['given_up']:,} of those open cannot be decided: given up, asked no more")
-    return "; ".join(filter(None, parts)) + _wrong(facts, number_of(facts["likely_wrong_of"], "leaning"))
+        parts = [by_means, f"none of {of} is certified yet: {soon}"]
+    if given_up := int((is_open & decided.stuck).sum()):
+        parts.append(f"{given_up:,} of those open cannot be decided: given up, asked no more")
+    return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
 
 
-def things(facts: Mapping[str, Any]) -> str:
+def things(decided: Decided) -> str:
     """What is decided, counted: "60 pairs"."""
-    return number_of(facts["of"], facts["each"]) + " × attributes" * (
-        facts["each"] == "group" and len(facts["margins"]) > 1
-    )
+    several = decided.task.decision.is_best and len(decided.task.space.attributes) > 1
+    return number_of(decided.decisions, _each(decided)) + " × attributes" * several
 
 
-def promise(facts: Mapping[str, Any], of: str = "these") -> str:
+def promise(decided: Decided, of: str = "these") -> str:
     """What holds of the certified decisions, as ``of`` calls them."""
-    margins = facts["margins"]
-    each = {f"{margin:g}" for margin in margins.values()}
-    said = (
-        f"margin {each.pop()}" if len(each) == 1 else "margins " + ", ".join(f"{m:g} {n}" for n, m in margins.items())
-    )
-    return f"at most {100 * facts['error_rate']:g} % of {of} wrong on average; {said}"
+    asked, names = decided.task.decision, decided.task.space.attributes
+    each = {f"{margin:g}" for margin in asked.margins}
+    of_each = ", ".join(f"{margin:g} {name}" for margin, name in zip(asked.margins, names, strict=True))
+    said = f"margin {each.pop()}" if len(each) == 1 else f"margins {of_each}"
+    return f"at most {100 * asked.error_rate:g} % of {of} wrong on average; {said}"
 
 
 def wrong_text(share: float) -> str:
@@ -96,23 +118,15 @@ def wrong_text(share: float) -> str:
     return f"about {100 * share:.1f} %" if share < _FEW else f"about {100 * share:.0f} %"
 
 
-def _wrong(facts: Mapping[str, Any], of: str) -> str:
-    share = facts["likely_wrong_share"]
-    return "" if share is None else f"; {wrong_text(share)} of {of} are likely wrong"
+def _wrong(decided: Decided, of: str) -> str:
+    share = decided.likely_wrong
+    return "" if math.isnan(share) else f"; {wrong_text(share)} of {of} are likely wrong"
 
 
-def _either(facts: Mapping[str, Any]) -> str:
-    """How many decisions are not what their means say."""
-    count = facts["within_margin"]
-    return f", {count:,} of them against their means: within the margin either side will do" if count else ""
-
-
-def _counts(tally: Mapping[str, Any]) -> str:
+def _counts(tally: Mapping[str, int]) -> str:
     """How many are kept and dropped; nothing of groups, of which each has one best."""
     told = {KEEP: tally.get(KEEP, 0), DROP: tally.get(DROP, 0)}
-    if not any(told.values()):
-        return ""
-    return ": " + ", ".join(f"{count:,} {name}" for name, count in told.items())
+    return ": " + ", ".join(f"{count:,} {name}" for name, count in told.items()) if any(told.values()) else ""
 
 
 def cells_of(decided: Decided) -> list[str]:
@@ -121,3 +135,54 @@ def cells_of(decided: Decided) -> list[str]:
     told = np.where(decided.certified, decided.decision, lean)
     cells: list[str] = np.where(decided.number < 0, "", told).tolist()  # a group of one response has nothing to decide
     return cells
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionsEnding:
+    """How the decisions of a run stand."""
+
+    decided: Decided
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is decided that can be."""
+        return self.decided.is_over
+
+    def lines(self, at: Conclusion) -> list[str]:
+        """Return what was decided, what that took, and how to go on."""
+        line = f"{decided_text(self.decided)}; {at.spent}{'' if at.worked else ' already'}, {at.left}"
+        if self.is_over:
+            return [line + ("" if at.worked else ", so nothing was sent")]
+        if not at.is_spent:
+            return [f"{line}: no pair is left to ask"]
+        plan = f"robin plan DATA … {option('--decide', self.decided.task.decision)} --variances {typed(at.run)}"
+        return [line, f"to go on: {at.again()} ({plan} says about how much)"]
+
+
+class DecisionsWatch(Watch):
+    """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
+
+    verdicts: RunVerdicts[Decided]
+
+    def __init__(self, task: Task, counts: LevelCounts) -> None:
+        self._evidence = Evidence(task)
+        self.verdicts = RunVerdicts(self._evidence, counts)
+        self._errors = ErrorWatch(task.space, None, None)
+
+    def ending(self, arms: Arms) -> DecisionsEnding:
+        """Return what the ratings so far come to."""
+        return DecisionsEnding(self.verdicts.decided(arms))
+
+    def standing(self, arms: Arms) -> list[Fact]:
+        """Return the likely worst error, and how many decisions are certified and open, by the last look."""
+        evidence = self._evidence
+        log = evidence.log[0].copy()
+        is_sure = certified(log, evidence.task.decision.error_rate)
+        waiting = int((~is_sure & (log >= evidence.needed)).sum())
+        said = f" ({waiting:,} clear, asked no more)" if waiting else ""
+        noun = "group" if evidence.task.group is not None else "pair"
+        return [
+            *self._errors.standing(arms),
+            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}"),
+            ("open", f"{int((~is_sure).sum()):,}{said}"),
+        ]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from robin_cli.analysis.scores import Scores, told_scores
+from robin_cli.goals.people import People
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels
+from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
 from robin_cli.results.tables import Table
+from robin_cli.results.words import cost
+from robin_cli.storage.fold import Spending
+from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
 if TYPE_CHECKING:
@@ -51,17 +55,90 @@ class View:
     in_python: bool = False
 
 
-class Found(ABC):
-    """What a run says, as it stands: computed where it is asked for, and once."""
+Builder = Callable[[Any, View], Table]
+"""Makes a table of what was found."""
 
-    def __init__(self, run: RunData, goal: Goal) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a judge was asked: its calls, its ratings and its money."""
+
+    judge: str
+    spent: int
+    ratings: int
+    money: Spending
+
+    @classmethod
+    def of(cls, run: RunData, judge: str) -> Self:
+        """Return it for a judge of ``run``."""
+        place, arms = run.space.judges.index(judge), run.fold.arms
+        mine = run.space.judge == place
+        ratings = int(arms.counts[mine].sum())
+        return cls(judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place))
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "judge": self.judge,
+            "spent": self.spent,
+            "ratings": self.ratings,
+            "cost_usd": self.money.exact_usd,
+            "cost_usd_at_least": self.money.cost_usd,
+        }
+
+    def line(self, noun: str, *more: str) -> str:
+        """Return it in words; ``noun``: what an answer holds."""
+        money = [] if self.money.cost_usd is None else [cost_of(self.money)]
+        told = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more, *money]
+        return f"{self.judge}: {', '.join(told)}"
+
+
+def cost_of(money: Spending) -> str:
+    """Write the money of a run, or of one of its judges."""
+    return cost(money.cost_usd, complete=money.complete)
+
+
+def judged_by(manifest: Manifest) -> str:
+    """Return who gave the ratings; it says where nobody read the responses."""
+    replay = " (recorded ratings, replayed: no model read these responses)"
+    replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
+    if all(replays):
+        judges = ", ".join(manifest.judges) + replay
+    else:
+        judges = ", ".join(judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True))
+    settings = manifest.settings
+    return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"
+
+
+class Found(ABC):
+    """What a run says, as it stands: computed where it is asked for, and once.
+
+    Attributes:
+        tables: what ``robin export --what`` has of it, by name, beside its judgments.
+        given: people's labels, in place of the human ratings of its data.
+    """
+
+    tables: ClassVar[Mapping[str, Builder]]
+
+    def __init__(self, run: RunData, goal: Goal, given: GivenLabels | None = None) -> None:
         self.run = run
         self.goal = goal
+        self.given = given
 
     @cached_property
     def scores(self) -> Scores:
         """A row a pair and attribute."""
         return told_scores(self.run)
+
+    @cached_property
+    def people(self) -> People:
+        """What people say of the same pairs."""
+        return People.of(self.run, self.scores, self.given)
+
+    @cached_property
+    def judges(self) -> Sequence[Asked]:
+        """What each judge was asked, in the order of the run's judges."""
+        return [Asked.of(self.run, judge) for judge in self.run.space.judges]
 
     @property
     @abstractmethod
@@ -69,16 +146,16 @@ class Found(ABC):
         """Whether the goal is reached, so that the run is finished before its budget is spent."""
 
     @abstractmethod
-    def facts(self, given: GivenLabels | None = None) -> dict[str, Any]:
-        """Return what ``robin status --json`` has of the results; ``given``: people's labels."""
+    def facts(self) -> dict[str, Any]:
+        """Return what ``robin status --json`` has of the results."""
 
     @abstractmethod
-    def lines(self, facts: Mapping[str, Any]) -> dict[str, str]:
-        """Return the facts of the run in words, by name."""
+    def lines(self) -> dict[str, str]:
+        """Return what is found in words, by name."""
 
     def table(self, what: str, view: View) -> Table:
         """Return the table called ``what``, as in ``robin export --what``. InputError where there is none, and why."""
-        if (build := self.goal.tables.get(what)) is None:
+        if (build := self.tables.get(what)) is None:
             named = f"Run.{what.replace('-', '_')}()" if view.in_python else f"--what {what}"
             raise InputError(self.goal.has_none(self.run, named, in_python=view.in_python))
         return build(self, view)
@@ -86,7 +163,3 @@ class Found(ABC):
     def delivered(self, view: View) -> list[Table]:
         """Return the tables that people see when a run is done; a file has the first."""
         return [self.table("scores", view)]
-
-
-Builder = Callable[[Any, View], Table]
-"""Makes a table of what was found."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from inspect import isabstract
 from pathlib import Path
 from pkgutil import iter_modules
 
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
+from robin_cli.goals.checks import Wanted
 from robin_cli.goals.found import View
-from robin_cli.goals.sources import Wanted
-from robin_cli.goals.tables.judgments import judgment_table
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
-from robin_cli.results.tables import Table
+from robin_cli.results.columns import JUDGMENTS
+from robin_cli.results.tables import Table, read_by
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage import schema
+from robin_cli.storage.reader import RunData, distinct_judgments, read_run
 from robin_cli.storage.store import RunStore
 
 
@@ -30,7 +32,7 @@ def known_goals() -> Sequence[type[Goal]]:
     there = [
         kind for name, kind in found if isinstance(kind, type) and issubclass(kind, Goal) and kind.__module__ == name
     ]
-    return sorted(there, key=lambda kind: kind.is_usual)
+    return sorted((kind for kind in there if not isabstract(kind)), key=lambda kind: kind.is_usual)
 
 
 def goal_of(source: Inquiry) -> Goal:
@@ -53,6 +55,16 @@ def table_of(path: Path, what: str, view: View) -> Table:
         return judgment_table(path)
     run = read_run(path)
     return goal_of_run(run).found(run).table(what, view)
+
+
+def judgment_table(path: Path) -> Table:
+    """The judgments of the run at ``path``, a segment at a time; files alone have them.
+
+    Raises:
+        RunError: no run there, or made by a newer robin. StorageError comes with the rows, where its files are damaged.
+    """
+    rows = read_by(schema.JUDGMENTS, distinct_judgments(path))
+    return JUDGMENTS.having(lambda: rows)
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]) -> Goal:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
-from robin_cli.goals.found import Found, View
-from robin_cli.goals.judges import asked_of, cost_of
-from robin_cli.goals.tables.ranking import ranking_of
+from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
+from robin_cli.goals.found import Builder, Found, View
+from robin_cli.goals.people import OF_PEOPLE, UNTOLD
+from robin_cli.goals.training import preferred_table
 from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared, Matches
-from robin_cli.model.records import GivenLabels, counted, number_of
+from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import compared_text, finite
@@ -27,8 +28,25 @@ _MOST_SHOWN = 20
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
 
 
+class Bests(NamedTuple):
+    """Of how many prompts the best response is looked for, certain, known to lead, and beyond what calls can settle."""
+
+    of: int
+    certified: int
+    leading: int
+    stuck: int
+
+
 class Preferences(Found):
     """What a pairwise run says; intervals hold with 95 %, each for itself."""
+
+    tables: ClassVar[Mapping[str, Builder]] = {
+        "scores": comparison_table,
+        "judge-scores": partial(comparison_table, by_judge=True),
+        "ranking": ranking_table,
+        "preferences": preferred_table,
+        **OF_PEOPLE,
+    }
 
     @cached_property
     def matches(self) -> Matches:
@@ -60,32 +78,38 @@ class Preferences(Found):
         """The best response to each prompt, where the run looks for it."""
         return run_best(self.run) if self.matches.wants_best else None
 
+    @cached_property
+    def bests(self) -> Bests | None:
+        """The same, counted."""
+        if (best := self.best) is None:
+            return None
+        return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
+
     @property
     def error_rate(self) -> float:
         """Of what is certified this share is wrong at most, on average."""
-        return float(self.run.manifest.settings.get("error_rate") or ALPHA)
+        return self.run.manifest.error_rate
 
     @property
     def is_over(self) -> bool:
         """Whether the best response is certain wherever it can be."""
         return self.best is not None and self.best.is_over
 
-    def facts(self, given: GivenLabels | None = None) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return what ``robin status --json`` has of the results."""
-        del given
-        run, told, compared, ranked = self.run, self.scores.columns, self.compared, self.ranked
+        run, compared, ranked, bests = self.run, self.compared, self.ranked, self.bests
         ranking, criteria = ranked.ranking, run.manifest.criteria
         effects = zip(run.space.judges, self.order_effects, strict=True)
         return {
             "comparisons": compared.comparisons,
             "comparisons_asked": compared.whole,
             "comparisons_in_part": compared.partly,
-            "comparisons_without_preference": int(np.isnan(self.scores.numbers("preference")).sum()),
+            "comparisons_without_preference": self._without,
             "no_preference_because": self._why_none(),
-            "comparisons_certified": int(np.asarray(told["certified"]).sum()),
-            "best": self._best_facts(),
+            "comparisons_certified": self._sum("certified"),
+            "best": None if bests is None else bests._asdict(),
             "error_rate": self.error_rate,
-            "ties": int(np.asarray(told["n_ties"]).sum()),
+            "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
             "order_effects": [_order_effect(judge, each) for judge, each in effects],
             "systems": list(ranked.names),
@@ -93,21 +117,74 @@ class Preferences(Found):
             "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
             "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
             "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
-            "not_ranked_because": f"{ranked.why}; {ranked.step}" if ranked.why else None,
+            "not_ranked_because": self._not_ranked,
             "not_connected": [list(part) for part in ranked.parts],
             "decide": run.manifest.own_settings["decide"],
-            "judges": [asked_of(run, judge) for judge in run.space.judges],
+            **self.people.facts(),
+            "judges": [each.facts() for each in self.judges],
         }
 
-    def lines(self, facts: Mapping[str, Any]) -> dict[str, str]:
-        """Return ``facts`` in words, by name."""
-        judges = facts["judges"] if len(facts["judges"]) > 1 else []
-        return {**_result_lines(facts), **{f"judge {place}": _judge_line(each) for place, each in enumerate(judges, 1)}}
+    def lines(self) -> dict[str, str]:
+        """Return what is found in words, by name."""
+        people, several, run = self.people, len(self.judges) > 1, self.run
+        labelled = any(each.labels is not None for each in people.means)
+        effects = enumerate(zip(run.space.judges, self.order_effects, strict=True), 1)
+        sure, because = self._sum("certified"), counted(self._why_none())
+        certain = f"{number_of(sure, 'comparison')} (at most {100 * self.error_rate:g} % of these wrong on average)"
+        return {
+            "comparisons": compared_text(self.compared),
+            "without a preference": f"{self._without:,} ({because})" if self._without else "none",
+            "certified": certain if sure else "none",
+            **({} if self.bests is None else {"best response": best_text(self.bests, self.error_rate)}),
+            "ties": f"{self._sum('n_ties'):,}",
+            **{
+                f"order effect {number}" if several else "order effect": f"{judge}: " * several
+                + order_effect_text(each)
+                for number, (judge, each) in effects
+            },
+            **self._ranking_lines(),
+            **(people.mean_lines() if labelled else {}),
+            **people.human_lines(run),
+            **{name: line for name, line in people.own_lines().items() if not line.startswith(UNTOLD)},
+            **(
+                {f"judge {place}": each.line("verdict") for place, each in enumerate(self.judges, 1)} if several else {}
+            ),
+        }
+
+    def headlines(self) -> list[str]:
+        """Return the order's effect, and who leads."""
+        several = len(self.judges) > 1
+        lines = [
+            f"order effect{' of ' + judge if several else ''}: {order_effect_text(each)}"
+            for judge, each in zip(self.run.space.judges, self.order_effects, strict=True)
+            if not math.isnan(each.effect)
+        ]
+        if self.bests is not None:
+            return [*lines, f"best response {best_text(self.bests, self.error_rate)}"]
+        if self.ranked.ranking is not None:
+            return [*lines, self._leader(self.ranked.ranking.n_comparisons)]
+        if self.ranked.names:
+            lines.append(f"no ranking of systems: {self._not_ranked}")
+        if sure := self._sum("certified"):
+            rate = f"at most {100 * self.error_rate:g} % wrong on average"
+            lines.append(f"in {number_of(sure, 'comparison')} a response is certified to be better ({rate})")
+        return lines
 
     def delivered(self, view: View) -> list[Table]:
         """Return the comparisons, and the ranking where there is one."""
         there = ["scores", *(["ranking"] if self.ranked.ranking is not None else [])]
         return [self.table(what, view) for what in there]
+
+    def _sum(self, name: str) -> int:
+        return int(np.asarray(self.scores.columns[name]).sum())
+
+    @property
+    def _without(self) -> int:
+        return int(np.isnan(self.scores.numbers("preference")).sum())
+
+    @property
+    def _not_ranked(self) -> str | None:
+        return f"{self.ranked.why}; {self.ranked.step}" if self.ranked.why else None
 
     def _why_none(self) -> dict[str, int]:
         """Comparisons without a preference, counted by why; nothing where all have one."""
@@ -123,34 +200,43 @@ class Preferences(Found):
         }
         return {why: count for why, count in counts.items() if count}
 
-    def _best_facts(self) -> dict[str, int] | None:
-        """How many prompts have a best response, and of how many that is certain; None where none is looked for."""
-        if (best := self.best) is None:
-            return None
-        return {
-            "of": len(best.prompt),
-            "certified": best.decided,
-            "leading": int((best.leader >= 0).sum()),
-            "stuck": int(best.stuck.sum()),
-        }
+    def _ranking_lines(self) -> dict[str, str]:
+        ranking = self.ranked.ranking
+        if ranking is None:
+            is_asked = bool(self.ranked.names) or self.bests is None
+            return {"ranking": f"none: {self._not_ranked}"} if is_asked else {}
+        by = f"{number_of(ranking.n_comparisons, 'comparison')} of {number_of(ranking.n_prompts, 'prompt')}"
+        prior = "" if ranking.is_bounded else "; with half a tie for every two, as some won or lost all"
+        rows = ranking_of(self.ranked).records()
+        lines = {"ranking": f"{number_of(len(rows), 'system')} by {by} (95 % intervals){prior}"}
+        lines |= {f"system {place}": _system_text(each) for place, each in enumerate(rows[:_MOST_SHOWN], 1)}
+        if (more := len(rows) - _MOST_SHOWN) > 0:
+            lines["further systems"] = f"{more:,}; all: robin export {typed(self.run.path)} --what ranking"
+        return lines
+
+    def _leader(self, comparisons: int) -> str:
+        """Who leads, and how sure that is."""
+        first, *others = ranking_of(self.ranked).records()
+        if len(others) == 1:
+            share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
+            verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
+            preferred = f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])}"
+            return f"{preferred} in {share} of {number_of(comparisons, 'comparison')}: {verdict} at 95 %"
+        open_ = [each["system"] for each in others if each["rank_low"] == 1]
+        # Each range of ranks is for itself: where no other can be ahead of the first, the others' own may still begin at 1.
+        rivals = f"; {number_of(len(open_), 'other')} may be as good" if open_ and first["rank_high"] > 1 else ""
+        return f"{one_line(first['system'])} leads {number_of(len(others) + 1, 'system')}, rank {_ranks(first)}{rivals}"
 
 
-def _judge_line(each: Mapping[str, Any]) -> str:
-    money = "" if each["cost_usd_at_least"] is None else f", {cost_of(each)}"
-    return f"{each['judge']}: {number_of(each['spent'], 'call')}, {number_of(each['ratings'], 'verdict')}{money}"
-
-
-def best_text(found: Mapping[str, int], error_rate: float) -> str:
+def best_text(found: Bests, error_rate: float) -> str:
     """The best responses in words."""
-    certain, open_ = found["certified"], found["of"] - found["certified"]
+    certain, open_ = found.certified, found.of - found.certified
     promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
-    promise = promise if certain else ""
-    line = f"certain for {certain:,} of {number_of(found['of'], 'prompt')}{promise}"
+    line = f"certain for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
     if not open_:
         return line
-    leading = found["leading"] - certain
-    stuck = f", {found['stuck']:,} that no call can settle" if found["stuck"] else ""
-    return f"{line}; {open_:,} open, in {leading:,} of them a response leads{stuck}"
+    stuck = f", {found.stuck:,} that no call can settle" if found.stuck else ""
+    return f"{line}; {open_:,} open, in {found.leading - certain:,} of them a response leads{stuck}"
 
 
 def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
@@ -159,65 +245,29 @@ def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
     return {"judge": judge, **told, "n": each.n, "n_prompts": each.n_prompts}
 
 
-def _result_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    asked = Compared(facts["comparisons_asked"], facts["comparisons_in_part"], facts["comparisons"])
-    without, sure = facts["comparisons_without_preference"], facts["comparisons_certified"]
-    several = len(facts["order_effects"]) > 1
-    effects = {
-        f"order effect {number}" if several else "order effect": (f"{each['judge']}: " if several else "")
-        + order_effect_text(each)
-        for number, each in enumerate(facts["order_effects"], 1)
-    }
-    return {
-        "comparisons": compared_text(asked),
-        "without a preference": f"{without:,} ({counted(facts['no_preference_because'])})" if without else "none",
-        "certified": f"{number_of(sure, 'comparison')} (at most {100 * facts['error_rate']:g} % of these wrong on average)"
-        if sure
-        else "none",
-        **({} if facts["best"] is None else {"best response": best_text(facts["best"], facts["error_rate"])}),
-        "ties": f"{facts['ties']:,}",
-        **effects,
-        **_ranking_lines(facts),
-    }
-
-
-def order_effect_text(each: Mapping[str, Any]) -> str:
+def order_effect_text(each: OrderEffect) -> str:
     """The order's effect on a judge in words."""
-    if each["effect"] is None:
+    if math.isnan(each.effect):
         return "not known: no comparison has verdicts in both orders"
-    over = f"{number_of(each['n'], 'comparison')} of {number_of(each['n_prompts'], 'prompt')}"
-    place = "the first" if each["effect"] >= 0 else "the second"
-    between = f"{place} response is preferred in {100 * (0.5 + abs(each['effect'])):.0f} %"
-    if each["ci_low"] is not None and each["ci_low"] <= 0.0 <= each["ci_high"]:
-        between = (
-            f"there may be none; {between}" if f"{each['effect']:.2f}" not in {"0.00", "-0.00"} else "there may be none"
-        )
-    ends = f"[{each['ci_low']:+.2f}, {each['ci_high']:+.2f}]"
-    return f"{each['effect']:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
-
-
-def _ranking_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    if not facts["ranking"] and not facts["systems"] and facts["best"] is not None:
-        return {}  # nobody asked for one
-    if not facts["ranking"]:
-        return {"ranking": f"none: {facts['not_ranked_because']}"}
-    by = f"{number_of(facts['ranking_comparisons'], 'comparison')} of {number_of(facts['ranking_prompts'], 'prompt')}"
-    prior = "" if facts["ranking_is_bounded"] else "; with half a tie for every two, as some won or lost all"
-    count = len(facts["ranking"])
-    lines = {"ranking": f"{number_of(count, 'system')} by {by} (95 % intervals){prior}"}
-    lines |= {f"system {place}": _system_text(each) for place, each in enumerate(facts["ranking"][:_MOST_SHOWN], 1)}
-    if count > _MOST_SHOWN:
-        lines["further systems"] = f"{count - _MOST_SHOWN:,}; all: robin export {typed(facts['run'])} --what ranking"
-    return lines
+    over = f"{number_of(each.n, 'comparison')} of {number_of(each.n_prompts, 'prompt')}"
+    place = "the first" if each.effect >= 0 else "the second"
+    between = f"{place} response is preferred in {100 * (0.5 + abs(each.effect)):.0f} %"
+    if each.ci_low <= 0.0 <= each.ci_high:
+        is_none = f"{each.effect:.2f}" in {"0.00", "-0.00"}
+        between = "there may be none" if is_none else f"there may be none; {between}"
+    ends = f"[{each.ci_low:+.2f}, {each.ci_high:+.2f}]"
+    return f"{each.effect:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
 
 
 def _system_text(each: Mapping[str, Any]) -> str:
     strength = f"strength {each['strength']:+.2f}{_ends(each, 'ci', '{:+.2f}')}"
     wins = f"preferred in {100 * each['win_rate']:.0f} %{_ends(each, 'win', '{:.0f}', 100)}"
-    return f"{one_line(each['system'])}: rank {ranks_text(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
+    return (
+        f"{one_line(each['system'])}: rank {_ranks(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
+    )
 
 
-def ranks_text(each: Mapping[str, Any]) -> str:
+def _ranks(each: Mapping[str, Any]) -> str:
     """The rank of a system, and in brackets those that are not ruled out where they are several."""
     low, high = each["rank_low"], each["rank_high"]
     return f"{each['rank']}" if low == high else f"{each['rank']} ({low} – {high})"
@@ -226,38 +276,3 @@ def ranks_text(each: Mapping[str, Any]) -> str:
 def _ends(each: Mapping[str, Any], name: str, form: str, times: float = 1.0) -> str:
     low, high = each[f"{name}_low"], each[f"{name}_high"]
     return "" if low is None or high is None else f" [{form.format(times * low)}, {form.format(times * high)}]"
-
-
-def headlines(facts: Mapping[str, Any]) -> list[str]:
-    several = len(facts["order_effects"]) > 1
-    lines = [
-        f"order effect{' of ' + each['judge'] if several else ''}: {order_effect_text(each)}"
-        for each in facts["order_effects"]
-        if each["effect"] is not None
-    ]
-    if facts["best"] is not None:
-        return [*lines, f"best response {best_text(facts['best'], facts['error_rate'])}"]
-    if not facts["ranking"]:
-        if facts["systems"]:
-            lines.append(f"no ranking of systems: {facts['not_ranked_because']}")
-        if sure := facts["comparisons_certified"]:
-            rate = f"at most {100 * facts['error_rate']:g} % wrong on average"
-            lines.append(f"in {number_of(sure, 'comparison')} a response is certified to be better ({rate})")
-        return lines
-    first, *others = facts["ranking"]
-    if len(others) == 1:
-        share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
-        verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
-        of = number_of(facts["ranking_comparisons"], "comparison")
-        lines.append(
-            f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])} in {share} of {of}: {verdict} at 95 %"
-        )
-    else:
-        open_ = [each["system"] for each in others if each["rank_low"] == 1]
-        # Each range of ranks is for itself: where no other can be ahead of the first, the others' own may still begin at 1.
-        is_open = open_ and first["rank_high"] > 1
-        rivals = f"; {number_of(len(open_), 'other')} may be as good" if is_open else ""
-        lines.append(
-            f"{one_line(first['system'])} leads {number_of(len(others) + 1, 'system')}, rank {ranks_text(first)}{rivals}"
-        )
-    return lines

@@ -12,10 +12,9 @@ from robin_cli.analysis.court import Snapshot
 from robin_cli.analysis.order_effect import effects_of
 from robin_cli.goals.base import Goal, Words, share_text
 from robin_cli.goals.checks import no_ratings
-from robin_cli.goals.comparisons_watch import ComparisonsWatch
-from robin_cli.goals.preferences import Preferences, headlines
-from robin_cli.goals.tables.of_comparisons import TABLES
-from robin_cli.goals.watching import Counts, Watch
+from robin_cli.goals.found import Found
+from robin_cli.goals.preferences import Preferences
+from robin_cli.goals.watching import ComparisonsWatch, Counts, Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
@@ -57,15 +56,11 @@ class Preferring(Goal):
     space: ArmSpace
     matches: Matches
 
-    tables = TABLES
-
-    def found(self, run: RunData) -> Preferences:
-        """Return what ``run`` says."""
-        return Preferences(run, self)
+    says: ClassVar[type[Found]] = Preferences
 
     def headline(self, read: Callable[[], RunData]) -> list[str]:
         """Return the order's effect, and who leads."""
-        return headlines(self.found(read()).facts())
+        return Preferences(read(), self).headlines()
 
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
         """Say why there is no table of ratings, and what there is."""

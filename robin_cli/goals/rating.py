@@ -1,52 +1,215 @@
-"""What goals have in common that go by ratings of single responses. One that adds nothing has all that they have."""
+"""What goals have in common that go by ratings of single responses, and what a run of ratings says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple
 
-from robin_cli.analysis.scores import score
-from robin_cli.goals.aims import ErrorWatch
+import numpy as np
+
+from robin_cli.analysis.bounds import PaperBound, paper_bound
+from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.scores import Scores, spread_between, told_scores
+from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
-from robin_cli.goals.found import Builder, Found, View
-from robin_cli.goals.rated import Rated
-from robin_cli.goals.tables.agreement import agreement_table, calibration_table
-from robin_cli.goals.tables.preferences import preference_table
-from robin_cli.goals.tables.scores import decision_table, score_table
-from robin_cli.goals.tables.summary import labels_wanted_table, summary_table
-from robin_cli.goals.watching import Counts, Watch
+from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.found import Builder, Found
+from robin_cli.goals.people import OF_PEOPLE
+from robin_cli.goals.scores import decision_table, scores_as_asked
+from robin_cli.goals.training import preference_table
+from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import things_rated
-from robin_cli.results.tables import Table
+from robin_cli.model.records import number_of, things_rated
+from robin_cli.results.words import WORST, error_text, finite, target_text
 from robin_cli.storage.reader import RunData
 
 
-def _scores(found: Found, view: View) -> Table:
-    return score_table(found.scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide)
+class OfJudge(NamedTuple):
+    """What a judge's ratings come to: the mean of each attribute, nan without one, and of how many scores they are."""
+
+    means: Mapping[str, float]
+    scores: int
 
 
-def _judge_scores(found: Found, view: View) -> Table:
-    scores = score(found.run, by_judge=True)
-    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide)
+class Rated(Found):
+    """What a run of ratings says: scores, how far off they are, means, agreement with people, judges."""
+
+    tables: ClassVar[Mapping[str, Builder]] = {
+        "scores": scores_as_asked,
+        "judge-scores": partial(scores_as_asked, by_judge=True),
+        "decisions": lambda found, view: decision_table(found.scores, found.run, with_text=view.with_text),
+        "preferences": preference_table,
+        **OF_PEOPLE,
+    }
+
+    @cached_property
+    def each(self) -> Scores:
+        """The scores of each judge."""
+        return told_scores(self.run, by_judge=True) if self.is_panel else self.scores
+
+    @property
+    def is_panel(self) -> bool:
+        """Whether several judges rated."""
+        return len(self.run.space.judges) > 1
+
+    @cached_property
+    def worst_error(self) -> float:
+        """How far off the worst score is, estimated; nan while it is not known."""
+        return estimated_error(self.run.space, self.run.fold.arms)
+
+    @cached_property
+    def aim(self) -> Aim | None:
+        """The error that the last session was to stop at, and how the scores stand to it; None for none."""
+        last = self.run.manifest.last_session
+        if (error := last.get("target_error")) is None:
+            return None
+        guaranteed = last.get("guaranteed", False)
+        now = self.scores.error_bound if guaranteed else self.worst_error
+        return Aim(error, guaranteed, now, self.run.space.has_several_scales)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is decided that can be, or the error is as small as was asked for."""
+        decided = self.scores.decided
+        return (decided is not None and decided.is_over) or (self.aim is not None and self.aim.reached)
+
+    @cached_property
+    def paper_bound(self) -> PaperBound:
+        """The paper's bound on the worst error."""
+        return paper_bound(self.run, lambda: self.goal.policy(self.run.manifest, None).warm_up)
+
+    @cached_property
+    def of_judges(self) -> Sequence[OfJudge]:
+        """What the ratings of each judge come to, in the order of the run's judges."""
+        space, means, found = self.run.space, self.each.numbers("score"), []
+        for number in range(len(space.judges)):
+            mine = (space.judge == number) & ~np.isnan(means)
+            rated = {name: means[mine & (space.attribute == place)] for place, name in enumerate(space.attributes)}
+            by_attribute = {name: float(each.mean()) if len(each) else math.nan for name, each in rated.items()}
+            found.append(OfJudge(by_attribute, sum(map(len, rated.values()))))
+        return found
+
+    @cached_property
+    def judge_spread(self) -> float:
+        """How far the judges' means of one pair are apart, noise taken out; nan where that is not known."""
+        return math.nan if self.scores.between is None else spread_between(self.scores.between)
+
+    @property
+    def _spread_over(self) -> int:
+        return 0 if self.scores.between is None else int((~np.isnan(self.scores.between)).sum())
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``robin status --json`` has of the results."""
+        aim, decided = self.aim, self.scores.decided
+        return {
+            "worst_error_estimate": finite(self.worst_error),
+            "error_bound": self.scores.error_bound,
+            "target_error": None if aim is None else aim.error,
+            "target_guaranteed": aim is not None and aim.guaranteed,
+            "target_reached": None if aim is None else aim.reached,
+            "decide": None if decided is None else str(decided.task.decision),
+            "decisions": None if decided is None else decision_facts(decided),
+            "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
+            "error_bound_confidence": 1 - ALPHA,
+            "paper_bound": self.paper_bound._asdict(),
+            **self.people.facts(),
+            "judges": [
+                {
+                    **asked.facts(),
+                    "mean_scores": {name: finite(mean) for name, mean in own.means.items()},
+                    "mean_score": finite(next(iter(own.means.values()))) if len(own.means) == 1 else None,
+                    "scores": own.scores,
+                }
+                for asked, own in zip(self.judges, self.of_judges, strict=True)
+            ],
+            "judge_spread": finite(self.judge_spread),
+            "judge_spread_over": self._spread_over,
+        }
+
+    def lines(self) -> dict[str, str]:
+        """Return what is found in words, by name."""
+        arms, space, people = self.run.fold.arms, self.run.space, self.people
+        judges = f" × {len(space.judges)} judges" if self.is_panel else ""
+        of = f"{number_of(len(self.run.pair_ids), 'pair')} × {', '.join(space.attributes)}{judges}"
+        at_once = f", for all {len(arms):,} scores at once" if len(arms) > 1 else ""
+        return {
+            "scores": f"{len(arms):,} ({of}), {int((arms.counts == 0).sum()):,} without a rating, "
+            f"{int(arms.retired_mask.sum()):,} given up",
+            WORST: ": ".join(self.worst_text()),
+            "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
+            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
+            **self._target_line(),
+            **self._decision_lines(),
+            **people.mean_lines(),
+            **(people.human_lines(self.run) or {"human ratings": "none"}),
+            **people.own_lines(),
+            **(self._judge_lines() if self.is_panel else {}),
+        }
+
+    def error_text(self, error: float) -> str:
+        """Return an error in the words of its unit."""
+        return error_text(error, as_share=self.run.space.has_several_scales)
+
+    @property
+    def whose(self) -> str:
+        """The judge or the judges, as the owner of a mean."""
+        return "the judges'" if self.is_panel else "the judge's"
+
+    def worst_text(self) -> tuple[str, str]:
+        """Return the worst error, and what it is of or why it is not known."""
+        if math.isnan(self.worst_error):
+            is_unrated = (self.run.fold.arms.counts == 0).any()
+            return "not known", "some scores have no rating yet" if is_unrated else "no score is left"
+        single = " of a single judge" if self.is_panel else ""
+        said = f"how far the score{single} furthest from its judge's mean is off, estimated"
+        return f"about {self.error_text(self.worst_error)}", said
+
+    @property
+    def spread_over(self) -> str:
+        """What the spread between judges is of."""
+        return f"over {number_of(self._spread_over, 'score')}"
+
+    def paper_text(self) -> str:
+        """Say what the paper's bound is, what it assumes, or why there is none."""
+        bound = self.paper_bound
+        if bound.assumes is None:
+            return (
+                "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
+            )
+        if bound.value is None:
+            return "none before the warm-up is over"
+        guarantee = f"δ = {bound.delta:g}; variances estimated: no guarantee; assumes {bound.assumes}"
+        return f"{self.error_text(bound.value)} ({guarantee})"
+
+    def _target_line(self) -> dict[str, str]:
+        if (aim := self.aim) is None:
+            return {}
+        error = target_text(aim.error, as_share=aim.as_share)
+        of = "error bound" if aim.guaranteed else "likely worst error"
+        return {"target error": f"{error}, {'reached' if aim.reached else 'not reached'} (by the {of})"}
+
+    def _decision_lines(self) -> dict[str, str]:
+        if (decided := self.scores.decided) is None:
+            return {}
+        return {"decide": str(decided.task.decision), "decided": decided_text(decided)}
+
+    def _judge_lines(self) -> dict[str, str]:
+        lines, spread = {}, self.judge_spread
+        for number, (asked, own) in enumerate(zip(self.judges, self.of_judges, strict=True), 1):
+            means = {name: "–" if math.isnan(mean) else f"{mean:.2f}" for name, mean in own.means.items()}
+            mean = ", ".join(f"{told} {name}" if len(means) > 1 else told for name, told in means.items())
+            lines[f"judge {number}"] = asked.line("rating", f"mean {mean} over {number_of(own.scores, 'score')}")
+        unknown = "not known: a judge has fewer than two ratings of every pair"
+        apart = f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
+        return {**lines, "between judges": f"{unknown if math.isnan(spread) else self.error_text(spread)} ({apart})"}
 
 
 class Rating(Goal):
-    """A goal that goes by ratings: scores of pairs and attributes."""
+    """A goal that goes by ratings: scores of pairs and attributes. One that adds nothing has all that others have."""
 
-    tables: ClassVar[Mapping[str, Builder]] = {
-        "scores": _scores,
-        "judge-scores": _judge_scores,
-        "decisions": lambda found, view: decision_table(found.scores, found.run, with_text=view.with_text),
-        "agreement": lambda found, view: agreement_table(found, view.notify),
-        "calibration": lambda found, view: calibration_table(found, view.notify),
-        "preferences": lambda found, view: preference_table(found, view.notify, messages=view.messages),
-        "summary": summary_table,
-        "labels-wanted": labels_wanted_table,
-    }
-
-    def found(self, run: RunData) -> Found:
-        """Return what ``run`` says."""
-        return Rated(run, self)
+    says: ClassVar[type[Found]] = Rated
 
     def check_reach(self, budget: int) -> None:
         """InputError if ``budget`` calls do not reach every arm once."""

@@ -133,7 +133,7 @@ class OpenAIBatches:
         notify: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._base_url, self._most_bytes = endpoint.base_url, endpoint.max_reply_bytes
+        self.base_url, self._most_bytes = endpoint.base_url, endpoint.max_reply_bytes
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
         self._was_there = False  # whether anything ever came from it
@@ -287,7 +287,7 @@ class OpenAIBatches:
         came = "nothing else came of trying again: robin resume goes on from here"
         if not self._was_there:
             came = "nothing ever came from there: is the service running, and --base-url right?"
-        raise EndpointError(f"{self._base_url}: {error.detail}; {came}")
+        raise EndpointError(f"{self.base_url}: {error.detail}; {came}")
 
     async def _content(self, request: Request, *, made: bool = False, of: str = "") -> dict[str, Any]:
         """The JSON object of a good answer."""
@@ -329,7 +329,7 @@ class OpenAIBatches:
                 return BatchRefused(told, is_full=False)
             if status in {404, 405, 501}:
                 return EndpointError(
-                    f"{self._base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
+                    f"{self.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
                 )
         problem = classify(status, body, response.headers)
         if isinstance(problem, Stop):
@@ -359,7 +359,7 @@ class OpenAIBatches:
         )
 
     def _give_up(self, why: str) -> NoReturn:
-        raise EndpointError(f"{self._base_url}: {why}")
+        raise EndpointError(f"{self.base_url}: {why}")
 
 
 def _malformed(what: str) -> NoReturn:

@@ -51,6 +51,10 @@ class LostJudgments(UserWarning):
     """A run goes on without some of its judgments, as its owner said. It is a warning: all else can be read."""
 
 
+class ReadAs(UserWarning):
+    """A file is not written as most are: how it was read. It is a warning, for what it says might be taken otherwise."""
+
+
 class EndpointError(RobinError):
     exit_code = 3
 

@@ -13,18 +13,6 @@ Status = Literal["ok", "unparsed", "failed"]
 """``ok``: answered with a rating. ``unparsed``: answered, paid for, and no rating could be read. ``failed``: no answer
 came (refused for this pair, or given up after retries); it is recorded, and it costs no budget."""
 
-UNPARSED_REASONS = (
-    "missing",
-    "out_of_range",
-    "not_an_integer",
-    "ambiguous",
-    "truncated",
-    "refused",
-    "empty",
-    "filtered",
-)
-"""Why an answer carries no rating (``Judgment.reason`` where the status is ``unparsed``)."""
-
 WORDS = {
     "missing": "missing a rating line",
     "out_of_range": "off the scale",

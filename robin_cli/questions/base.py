@@ -22,7 +22,6 @@ class Kind:
         turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
         told: the scale on which scores are told; None for that of the answers.
         said: an answer of so many points of a scale in words; None where the points say it themselves.
-        has_human: whether the data may hold what people answered to it.
         template: the shipped template.
         values: what a template may show.
         needed: what it must show of these.
@@ -35,7 +34,6 @@ class Kind:
     turned: tuple[bool, ...]
     told: Scale | None
     said: Callable[[float, Scale], str] | None
-    has_human: bool
     template: str
     values: tuple[str, ...]
     needed: tuple[str, ...]

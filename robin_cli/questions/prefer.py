@@ -37,7 +37,6 @@ PREFER = Kind(
     turned=(False, True),
     told=Scale(0, 1),
     said=_said,
-    has_human=False,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),
     needed=_OF_TWO,

@@ -30,7 +30,6 @@ RATE = Kind(
     turned=(False,),
     told=None,
     said=None,
-    has_human=True,
     template="absolute-judge",
     values=("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference"),
     needed=(),

@@ -181,8 +181,6 @@ class PromptSet:
     @property
     def human_ratings(self) -> tuple[str, ...]:
         """The attributes of the data whose human ratings the scores are compared with."""
-        if not self.kind.has_human:
-            return ()
         return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
 
     @property

@@ -10,13 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from robin_cli.datasets.formats import csv_rows
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.render.json import few_at_a_time
-
-_UNSEEN = r"\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
-_FORMULA_LEAD = rf"^(?:[\x00\t\n\x0b\f\r]|[{_UNSEEN}]*[=+\-@＝＋－＠])"
-"""What a spreadsheet may run: it may leave out what is not seen, and take a wide sign for the narrow one."""
 
 _TO_THE_LETTER = {
     **dict.fromkeys(("pair_id", "attribute", "judge", "model", "system", *SYSTEM_COLUMNS), "join by"),
@@ -49,7 +46,7 @@ def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.
             said = said or _say_changed(batch, notify)
             yield _without_formulas(batch)
 
-    names = ["'" + name if re.match(_FORMULA_LEAD, name) else name for name in results.schema.names]
+    names = ["'" + name if re.match(csv_rows.GUARDED, name) else name for name in results.schema.names]
     schema = pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)])
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -67,7 +64,7 @@ def _say_changed(batch: pa.RecordBatch, notify: Callable[[str], None]) -> bool:
 
 
 def _acts(column: pa.Array) -> pa.Array:
-    return pc.fill_null(pc.match_substring_regex(column, _FORMULA_LEAD), fill_value=False)
+    return pc.fill_null(pc.match_substring_regex(column, csv_rows.GUARDED), fill_value=False)
 
 
 def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from robin_cli.datasets.formats.sheets import file_of
+from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
@@ -141,7 +141,7 @@ def check_writable(flag: str, name: str) -> None:
 
 def check_not_read(output: str, inputs: Iterable[str]) -> None:
     """Refuse the ``output`` that is one of the files ``inputs``: InputError."""
-    place, inputs = os.path.realpath(output), [file_of(each) for each in inputs]
+    place, inputs = os.path.realpath(output), [sheets.file_of(each) for each in inputs]
     if is_remote(output):
         is_read = public_name(output) in inputs
     else:

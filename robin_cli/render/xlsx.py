@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from robin_cli.datasets.formats.sheets import CUT
+from robin_cli.datasets.formats import sheets
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, UNDECIDED
 from robin_cli.model.errors import InputError
@@ -72,12 +72,12 @@ def write_workbook(
             _colour(sheet, schema, colours)
             return sheet
 
-        sheet, line, sheets = new_sheet(1), 0, 1
+        sheet, line, number = new_sheet(1), 0, 1
         for row in rows:
             if line == _SHEET_ROWS:
                 sheet.autofilter(0, 0, line, len(schema) - 1)
-                sheets += 1
-                sheet, line = new_sheet(sheets), 0
+                number += 1
+                sheet, line = new_sheet(number), 0
             line += 1
             for column, value in enumerate(row.values()):
                 _write(sheet, line, column, value, formats)
@@ -149,7 +149,7 @@ def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mappin
 def _write_text(sheet: Worksheet, line: int, column: int, text: str, style: Format) -> None:
     """Write ``text`` as nothing but text: never write(), which makes formulas and links of what looks like them."""
     if len(text) > _CELL_LIMIT // 2 and len(units := text.encode("utf-16-le")) > 2 * _CELL_LIMIT:
-        text = units[: 2 * (_CELL_LIMIT - len(CUT))].decode("utf-16-le", "ignore") + CUT
+        text = units[: 2 * (_CELL_LIMIT - len(sheets.CUT))].decode("utf-16-le", "ignore") + sheets.CUT
     if text.startswith("<r>") and text.endswith("</r>"):  # which xlsxwriter takes for the XML of a formatted text
         sheet.write_rich_string(line, column, text[0], style, text[1:])
     else:

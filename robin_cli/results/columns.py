@@ -127,7 +127,8 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
 _OF_JUDGES = "What was rated; for one of several judges with the judge's name."
 AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
     Column("attribute", _OF_JUDGES, "name"),
-    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc.", "name"),
+    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc; of a pairwise run also same, "
+           "the share of comparisons in which the judge and people prefer the same response, or both neither.", "name"),
     Column("value", "The coefficient; empty where it is not stated.", "share"),
     *_interval("ci", "Its 95 % interval, by a bootstrap over prompts.", "share"),
     Column("n", "Pairs that it is of.", "count", "pairs"),
@@ -138,7 +139,8 @@ AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judg
 
 CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
     Column("attribute", _OF_JUDGES, "name"),
-    Column("level", "The level to which the scores round; on long scales the lowest of a bin.", "count"),
+    Column("level", "The level to which the scores round; on long scales the lowest of a bin. Preferences go by quarters.",
+           "count"),
     Column("to_level", "The highest of the bin.", "count", "to"),
     Column("n", "Pairs with such a score.", "count", "pairs"),
     Column("n_prompts", "Their prompts.", "count", "prompts"),
@@ -174,11 +176,11 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("pair_id", "The pair's id.", "id", "pair"),
     Column("attribute", "What to rate.", "name"),
     Column("probability", "The probability with which the pair was drawn.", "share"),
-    Column("label", "Empty: to be filled in.", "number"),
+    Column("label", "Empty: to be filled in. Of a comparison A, B or tie; or the share of A, from 0 to 1.", "number"),
     Column("prompt", "The prompt.", "id"),
     Column("reference", "The reference answer, where the data has one.", "id"),
     Column("response", "The response.", "id"),
-    Column("response_a", "Of a comparison: response A; 1 where it is better, 0 where B is, 0.5 for a tie.", "id"),
+    Column("response_a", "Of a comparison: response A.", "id"),
     Column("response_b", "Of a comparison: response B.", "id"),
 ), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
@@ -264,11 +266,47 @@ SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate
     Column("runs", "How often each was simulated.", "count"),
 ), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "certified_mean",
              "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
+
+_FIGURES = (
+    Column("calls", "Calls that a run which decides spends on average; it may end by itself.", "number"),
+    Column("calls_sem", "Its standard error over simulated runs.", "number"),
+    Column("worst_error", "The largest error of a score.", "share"),
+    Column("worst_error_sem", "Its standard error.", "share"),
+    Column("mean_error", "The average error of the scores.", "share"),
+    Column("wrong", "With `--decide` or `--pairwise`: share of what is wrong.", "share"),
+    Column("wrong_sem", "Its standard error.", "share"),
+    Column("certified", "With `--decide`: share of the decisions that are certified.", "share"),
+    Column("certified_sem", "Its standard error.", "share"),
+    Column("decisions_simulated", "With `--decide`: decisions in all simulated runs.", "number"),
+)
+PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "budget, rising", (
+    Column("budget", "Calls that a run may spend.", "count"),
+    Column("cost_usd_at_least", "US dollars, if answers had no length; empty without a price.", "number"),
+    Column("cost_usd_at_most", "US dollars, if answers had all the length that they may have.", "number"),
+    Column("cost_usd_about", "US dollars, with answers of the usual length.", "number"),
+    Column("within_max_cost", "Whether `--max-cost` pays for them; empty where that hangs on answers.", "flag"),
+    Column("seconds", "How long that takes; empty where no pace is known.", "number"),
+    Column("seconds_about", "The same, by a pace that is taken for granted where none is known.", "number"),
+    Column("prompts", "With `--compare`: prompts that are asked about.", "count"),
+    Column("calls_a_response", "With `--compare`: calls of each response.", "number"),
+    Column("shows", "With `--compare`: the difference of two systems that shows.", "share"),
+    Column("comparisons_asked", "With `--pairwise`: comparisons that are asked.", "count"),
+    Column("calls_of_each", "With `--pairwise`: how often each is asked, in each order, by each judge.", "number"),
+    Column("win_rate_half_width", "With `--pairwise`: half of the 95 % interval of a win rate, by formula.", "share"),
+    Column("preference_half_width", "With `--pairwise`: half of the likely interval of one preference, by formula.", "share"),
+    Column("calls_an_arm", "Calls of each pair, attribute and judge.", "number"),
+    Column("scheduler", "The policy that a run of this budget has.", "name"),
+    *_FIGURES,
+    *(replace(each, name=f"even_{each.name}", help="The same by an even spread of the calls.") for each in _FIGURES),
+    Column("bound", "The bound of the paper, where a theorem covers the scheduler.", "number"),
+    Column("assumes", "What it assumes.", "name"),
+    Column("known_then", "What is known then, in words.", "name"),
+))
 # fmt: on
 
 JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
 TABLES = (
     *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
-    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED),
+    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED, PLANNED),
 )
 """All of them, in the order of docs/columns.md."""

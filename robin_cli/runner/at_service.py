@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from robin_cli.judges.openai_batches import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
@@ -40,14 +39,6 @@ _VALIDATING = "validating"
 Told = TypeVar("Told")
 
 
-@dataclass(frozen=True, slots=True)
-class At:
-    """A batch service, and its address."""
-
-    service: OpenAIBatches
-    url: str
-
-
 class _Stopped(Exception):
     """The session ends: what is under way goes on without it."""
 
@@ -64,7 +55,7 @@ class AtService(Courier):
 
     def __init__(
         self,
-        services: Mapping[str, At],
+        services: Mapping[str, OpenAIBatches],
         run_id: str,
         notify: Callable[[str], None],
     ) -> None:
@@ -86,15 +77,15 @@ class AtService(Courier):
                     f"requests of this run lie in {each.folder} to be answered; robin resume with "
                     f"{option('--batch-files', each.folder)} takes in what came of them"
                 )
-            at = self._services.get(each.judge)
-            if at is not None and each.url != at.url and each.state not in {"written", "answered"}:
+            service = self._services.get(each.judge)
+            if service is not None and each.url != service.base_url and each.state not in {"written", "answered"}:
                 raise RunError(
-                    f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {at.url} now; robin "
-                    f"resume with --base-url {each.url} takes in what came of it"
+                    f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {service.base_url} "
+                    f"now; robin resume with --base-url {each.url} takes in what came of it"
                 )
 
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        return Submission(number, judge, of_round, requests, url=self._services[judge].url)
+        return Submission(number, judge, of_round, requests, url=self._services[judge].base_url)
 
     def said(self, submissions: Sequence[Submission]) -> str:
         return ", ".join(self._said(each) for each in submissions)
@@ -130,33 +121,33 @@ class AtService(Courier):
         return True
 
     async def aclose(self) -> None:
-        for at in self._services.values():
-            await at.service.aclose()
+        for service in self._services.values():
+            await service.aclose()
 
     async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
-        at = self._services[submission.judge]
+        service = self._services[submission.judge]
         if submission.state == "written":  # it was nowhere yet
-            submission = submission.now("written", url=at.url)
-        is_there = submission.url == at.url
+            submission = submission.now("written", url=service.base_url)
+        is_there = submission.url == service.base_url
         if submission.state in {"written", "uploaded", "creating"}:
             async with self._sending[submission.judge]:
-                taken = await self._submitted(submission, at.service, rounds)
+                taken = await self._submitted(submission, service, rounds)
             if taken is None:
                 return
             submission = taken
         else:
             self._at_work[submission.judge] += 1
         if submission.state == "submitted":
-            batch = await self._end_of(submission, at.service)
+            batch = await self._watched(submission, service, lambda each: each.is_over)
             if batch.status == "failed" and not (batch.output_file or batch.error_file):
                 await self._refused(submission, rounds, _why(batch), is_full=batch.is_full)
                 return
-            submission = await self._fetched(submission, batch, at.service, rounds)
-        await rounds.take_in(self._files(submission, rounds), [submission])
+            submission = await self._fetched(submission, batch, service, rounds)
+        await rounds.take_in([path for path in rounds.ledger.answers(submission) if path.exists()], [submission])
         self._over(submission)
         self._refusals = 0
         if (file := submission.file_id) is not None and is_there:
-            await self._told(at.service.delete(file))
+            await self._told(service.delete(file))
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,7 +171,8 @@ class AtService(Courier):
                     submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
                     rounds.ledger.set(submission)
                     self._seen[submission.number] = batch
-                    batch = await self._validated(submission, service)
+                    # Whether there is room for the next is not known before.
+                    batch = await self._watched(submission, service, lambda each: each.status != _VALIDATING)
                     if batch.status != "failed" or not batch.is_full:
                         break
                     raise BatchRefused(_why(batch), is_full=True)
@@ -225,17 +217,6 @@ class AtService(Courier):
         rounds.ledger.set(submission)
         return submission
 
-    async def _validated(self, submission: Submission, service: OpenAIBatches) -> Batch:
-        """The batch once it is past its validation: whether there is room for the next is not known before."""
-        assert submission.batch_id is not None  # noqa: S101  # it is submitted
-        wait_s = FIRST_LOOK_S
-        while True:
-            batch = self._seen[submission.number] = await self._told(service.get(submission.batch_id))
-            if batch.status != _VALIDATING:
-                return batch
-            await self._pause(wait_s)
-            wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
-
     async def _refused(self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool) -> None:
         """Give back what the service would not take; EndpointError unless smaller pieces may be taken."""
         rounds.withdraw(submission)
@@ -260,13 +241,13 @@ class AtService(Courier):
 
     # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _end_of(self, submission: Submission, service: OpenAIBatches) -> Batch:
-        """The batch once it is over; looked at less often the longer it takes."""
+    async def _watched(self, submission: Submission, service: OpenAIBatches, is_so: Callable[[Batch], bool]) -> Batch:
+        """The batch once it ``is_so``; looked at less often the longer it takes."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
             batch = self._seen[submission.number] = await self._told(service.get(submission.batch_id))
-            if batch.is_over:
+            if is_so(batch):
                 return batch
             waited_s += wait_s
             if waited_s > _TOO_LONG_S:
@@ -308,9 +289,6 @@ class AtService(Courier):
 
     # ── reading, and leaving ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _files(self, submission: Submission, rounds: Rounds) -> list[Path]:
-        return [path for path in rounds.ledger.answers(submission) if path.exists()]
-
     async def _fetched(
         self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
     ) -> Submission:
@@ -347,7 +325,7 @@ class AtService(Courier):
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:
             cancelled = await asyncio.gather(
-                *(self._services[each.judge].service.cancel(str(batch_id)) for batch_id, each in at_work.items()),
+                *(self._services[each.judge].cancel(str(batch_id)) for batch_id, each in at_work.items()),
                 return_exceptions=True,
             )
             for error in cancelled:  # of the others none is left running for it

@@ -12,7 +12,7 @@ from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import RunError, option, typed
-from robin_cli.runner.at_service import At, AtService
+from robin_cli.runner.at_service import AtService
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.checking import check_rounds
 from robin_cli.runner.connection import endpoint_at
@@ -56,7 +56,7 @@ def rounds_of(
         asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify)
         prices.append(price)
         if settings.batch:
-            services[judge.name] = At(OpenAIBatches(endpoint, notify=notify), url)
+            services[judge.name] = OpenAIBatches(endpoint, notify=notify)
     courier: Courier = AtService(services, store.manifest.run_id, notify)
     if settings.batch_files is not None:
         courier = InFiles(Path(settings.batch_files))

@@ -12,7 +12,7 @@ from typing import Any
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.fields import NOT_READ, RESPONSES
-from robin_cli.datasets.formats.sheets import file_of
+from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_target
@@ -46,7 +46,7 @@ def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notif
 def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
     """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
-        if why := off_scale(dataset.pairs.human(name), scale):
+        if why := off_scale(dataset.pairs.human(name), prompts.kind.told or scale):
             notify(
                 f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
                 f"--columns {shlex.quote(name)}=NAME"
@@ -138,7 +138,7 @@ def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Datas
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """The files that the pairs of a run were read from, each with its SHA-256 then."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
-    return [(file_of(str(name)), str(recorded)) for name, recorded in files]
+    return [(sheets.file_of(str(name)), str(recorded)) for name, recorded in files]
 
 
 def files_read_by(run: Path) -> list[str]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
+from robin_cli.datasets.sources import expanded
 from robin_cli.files.remote import scheme_of
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
@@ -24,6 +25,11 @@ from robin_cli.settings.table import Settings, recorded
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
+
+
+def inputs_of(settings: Settings) -> list[str]:
+    """Return the files that a new run reads."""
+    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
 def open_run(

@@ -477,8 +477,10 @@ class _Tally:
     @property
     def said(self) -> str:
         """What else was in the files, in words, to go on with."""
-        surplus = f"; {number_of(self.surplus, 'line')} twice or too late, not counted" if self.surplus else ""
-        foreign = f"; {number_of(self.foreign, 'line')} of no request of this run, not counted" if self.foreign else ""
-        broken = f"; {number_of(self.broken, 'line')} that cannot be read, not counted" if self.broken else ""
-        damaged = f"; {number_of(self.damaged, 'line')} with bytes that are no UTF-8, read as �" if self.damaged else ""
-        return surplus + foreign + broken + damaged
+        what = {
+            "twice or too late, not counted": self.surplus,
+            "of no request of this run, not counted": self.foreign,
+            "that cannot be read, not counted": self.broken,
+            "with bytes that are no UTF-8, read as �": self.damaged,
+        }
+        return "".join(f"; {number_of(count, 'line')} {said}" for said, count in what.items() if count)

@@ -20,8 +20,9 @@ import pyarrow as pa
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import InputError, StorageError, writing
+from robin_cli.model.errors import StorageError, writing
 from robin_cli.model.records import SERVICE_ID
+from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.layout import BATCHES
 
 State = Literal["written", "uploaded", "creating", "submitted", "answered", "done", "withdrawn"]
@@ -154,8 +155,8 @@ class Ledger:
             with reading(path) as file:
                 table = read_table(file, str(path), Calls._fields)
             calls = Calls(*(table[name].cast(pa.int64()).to_numpy() for name in Calls._fields))
-        except (OSError, InputError, KeyError, ValueError, pa.ArrowException) as error:
-            raise StorageError(f"{path}: cannot be read ({_reason(error)}); restore it from a copy") from error
+        except UNREADABLE as error:
+            raise unreadable(path, error) from error
         limits = (self._arms, _MOST_DRAWS, 129)
         within = all(((each >= 0) & (each < most)).all() for each, most in zip(calls, limits, strict=True))
         if len(calls.arm) != batch.requests or not within or not (calls.calls > 0).all():
@@ -209,17 +210,12 @@ def read_batches(run: Path) -> dict[int, Submission]:
     for path in sorted(each for each in folder.glob("*.json") if _NUMBER.fullmatch(each.stem)):
         try:
             batch = msgspec.json.decode(read_at_most(path, _LONGEST), type=Submission)
-        except (OSError, ValueError, msgspec.MsgspecError) as error:  # a ValueError where it is not UTF-8
-            raise StorageError(f"{path}: cannot be read ({_reason(error)}); restore it from a copy") from error
+        except (*UNREADABLE, msgspec.MsgspecError) as error:
+            raise unreadable(path, error) from error
         if batch.number != int(path.stem):
             raise StorageError(f"{path}: says that it is batch {batch.number}; restore it from a copy")
         found[batch.number] = batch
     return dict(sorted(found.items()))
-
-
-def _reason(error: Exception) -> str:
-    """Why a file cannot be read, without the system's number and the name, which stands before it."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def calls_of(tickets: Sequence[tuple[int, int, int]]) -> Calls:

@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 
 from robin_cli.files.local import open_regular
 from robin_cli.model.errors import RunError
+from robin_cli.storage.layout import LOCK
 
 if sys.platform != "win32":
     import fcntl
 
-LOCK = "lock"
 _WAIT_S = 0.5  # robin runs and robin status hold a lock for a moment, to see whether anyone does
 _STEP_S = 0.02
 

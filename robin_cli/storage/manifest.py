@@ -163,6 +163,11 @@ class Manifest:
         )
 
     @property
+    def error_rate(self) -> float:
+        """Of what is certified this share is wrong at most, on average."""
+        return float(self.own_settings["error_rate"])
+
+    @property
     def is_pairwise(self) -> bool:
         """Whether pairs of responses are compared, and none is rated by itself."""
         return bool(self.settings.get("pairwise"))

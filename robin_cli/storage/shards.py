@@ -5,24 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.datasets.texts import Texts
 from robin_cli.model.errors import InputError, RunError, StorageError, shown, typed
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, number_of
-from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.layout import PAIRS, VARIANCES
 from robin_cli.storage.locking import left_alone
 from robin_cli.storage.manifest import FILE, Manifest, identity, read_manifest
-from robin_cli.storage.pair_files import StoredPairs, read_column_names, read_pair_batches
-from robin_cli.storage.reader import space_of
+from robin_cli.storage.pair_files import read_column_names, read_pair_batches
+from robin_cli.storage.reader import StoredRun
 
 _SHOWN = 60
 _NAMED = 4
@@ -30,33 +27,18 @@ _OF_A_PART = frozenset({"data (SHA-256)", "limit", "prompt (SHA-256)", "scale", 
 """What makes a run the one that it is, and is of its part of the data, or is compared by itself."""
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(StoredRun):
     """A run on a part of the data."""
-
-    path: Path
-    manifest: Manifest
 
     @cached_property
     def pair_ids(self) -> pa.ChunkedArray:
         """The ids of its pairs. StorageError where they cannot be read, or one stands there twice."""
-        found = read_pair_batches(self.path, lambda name: name == "pair_id")
-        ids = pa.chunked_array([batch.column("pair_id") for batch in found], pa.large_string())
+        ids = self.pairs.ids.column
         if not len(ids):
             raise StorageError(f"{self.path / PAIRS}: holds no pairs; restore it from a copy")
         if twice := _twice(ids):
             raise StorageError(f"{self.path / PAIRS}: {shown(twice[0])} stands there twice; restore it from a copy")
         return ids
-
-    @cached_property
-    def space(self) -> ArmSpace:
-        """Its arms."""
-        return space_of(self.manifest, Texts(self.pair_ids))
-
-    @cached_property
-    def pairs(self) -> StoredPairs:
-        """Its pairs, each column of which is read when it is asked for."""
-        return StoredPairs(self.path)
 
     @cached_property
     def prompts(self) -> PromptSet | None:

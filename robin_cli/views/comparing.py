@@ -14,7 +14,7 @@ from rich.text import Text
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.goals.tables.summary import LabelsFile, given_labels
+from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.render.terminal import print_table

@@ -2,48 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import pyarrow.compute as pc
 
-from robin_cli.goals.judges import cost_of, judged_by
+from robin_cli.goals.found import judged_by
 from robin_cli.model.records import BATCH, number_of, tier_of
 from robin_cli.policies.registry import traits_of
-from robin_cli.results.words import dollars, tiers_text, tokens_text
+from robin_cli.results.words import cost, dollars, tiers_text, tokens_text
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
 
-def spent_by(run: RunData) -> dict[str, Any]:
-    """The facts of what a run cost, who judged, and what it is of."""
-    arms, manifest, spent = run.fold.arms, run.manifest, run.fold.spending()
-    last = manifest.sessions[-1] if manifest.sessions else {}
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "cached_share": spent.cached_share,
-        "service_tier": _tier_asked(manifest, last),
-        "answers_at_tier": spent.at_tier,
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run cost, who judged, and what it is of; its fields are those of ``robin status --json``.
+
+    Attributes:
+        cached_share: of the tokens sent; None where no endpoint tells.
+        service_tier: what was asked for; None for the normal one.
+        cost_usd: None where that of an answer is not known; ``cost_usd_at_least``: as far as it is known.
+        variances_from: a run or pool that the scheduler began with; None for none.
+        sessions: how many there were.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_share: float | None
+    service_tier: str | None
+    answers_at_tier: int
+    answers_at_normal_tier: int
+    cost_usd: float | None
+    cost_usd_at_least: float | None
+    max_cost_usd: float | None
+    usage_estimated: int
+    scheduler: str
+    variances_from: str | None
+    judge: str
+    model: str
+    base_url: Sequence[str]
+    data: str
+    created_at: str
+    sessions: int
+
+    @classmethod
+    def of(cls, run: RunData) -> Self:
+        """Return it for ``run``."""
+        manifest, spent = run.manifest, run.fold.spending()
+        last = manifest.sessions[-1] if manifest.sessions else {}
         # An endpoint that does not tell the tier was asked at the normal one, where no other is recorded.
-        "answers_at_normal_tier": max(spent.at_normal_tier, arms.spent - spent.at_tier)
-        if spent.at_tier
-        else spent.at_normal_tier,
-        "cost_usd": spent.exact_usd,
-        "cost_usd_at_least": spent.cost_usd,
-        "max_cost_usd": last.get("max_cost"),
-        "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
-        "scheduler": manifest.settings["scheduler"],
-        "variances_from": _variances_from(manifest),
-        "judge": judged_by(manifest),
-        "model": ", ".join(manifest.judges),
-        "base_url": _addresses(manifest),
-        "data": manifest.data["source"],
-        "created_at": manifest.created_at,
-        "sessions": len(manifest.sessions),
-    }
+        untold = run.fold.arms.spent - spent.at_tier if spent.at_tier else 0
+        return cls(
+            prompt_tokens=spent.prompt_tokens,
+            completion_tokens=spent.completion_tokens,
+            cached_share=spent.cached_share,
+            service_tier=_tier_asked(manifest, last),
+            answers_at_tier=spent.at_tier,
+            answers_at_normal_tier=max(spent.at_normal_tier, untold),
+            cost_usd=spent.exact_usd,
+            cost_usd_at_least=spent.cost_usd,
+            max_cost_usd=last.get("max_cost"),
+            usage_estimated=pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
+            scheduler=manifest.settings["scheduler"],
+            variances_from=_variances_from(manifest),
+            judge=judged_by(manifest),
+            model=", ".join(manifest.judges),
+            base_url=_addresses(manifest),
+            data=manifest.data["source"],
+            created_at=manifest.created_at,
+            sessions=len(manifest.sessions),
+        )
+
+    @property
+    def cost(self) -> str:
+        """The money in words."""
+        return cost(self.cost_usd_at_least, complete=self.cost_usd is not None)
+
+    def lines(self, *, is_begun: bool) -> dict[str, str]:
+        """Return it in words, by name; ``is_begun``: there is an answer."""
+        estimated = f" (of {number_of(self.usage_estimated, 'request')} estimated)" if self.usage_estimated else ""
+        places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
+        return {
+            "tokens": self._tokens(unit="") + estimated,
+            **self._tier_line,
+            "cost": self._cost_line(is_begun=is_begun),
+            **({} if self.variances_from is None else {"warm start": self._warm_line(self.variances_from)}),
+            "judge": f"{self.judge}{places}",
+            "data": self.data,
+            "made": f"{self.created_at}, {number_of(self.sessions, 'session')}",
+        }
+
+    @property
+    def tokens(self) -> str:
+        """The tokens and the service tier in words."""
+        return "; ".join([self._tokens(), *self._tier_line.values()])
+
+    def _tokens(self, unit: str = " tokens") -> str:
+        return tokens_text(self.prompt_tokens, self.completion_tokens, self.cached_share, unit)
+
+    @property
+    def _tier_line(self) -> dict[str, str]:
+        text = tiers_text(self.answers_at_tier, self.answers_at_normal_tier, self.service_tier)
+        return {"service tier": text} if text else {}
+
+    def _cost_line(self, *, is_begun: bool) -> str:
+        of = f" of {dollars(self.max_cost_usd)} (--max-cost)" if self.max_cost_usd else ""
+        if self.cost_usd_at_least is None:
+            return "unknown: no price (--price-in, --price-out)" if is_begun else f"no answer yet{of}"
+        return self.cost + of + ("" if self.cost_usd is not None else "; of some answers no price is known")
+
+    def _warm_line(self, source: str) -> str:
+        known = traits_of(self.scheduler).needs_variances
+        how = "taken for the true ones" if known else "a prior, outvoted as ratings come in"
+        return f"{self.scheduler} began with the variances of {source} ({how})"
 
 
 def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
@@ -70,39 +145,3 @@ def _addresses(manifest: Manifest) -> list[str]:
 def _variances_from(manifest: Manifest) -> str | None:
     """The run or pool whose variances the scheduler began with; None for a run that began with none."""
     return None if traits_of(manifest.settings["scheduler"]).evenly else manifest.settings.get("variances")
-
-
-def tokens_of(facts: Mapping[str, Any]) -> str:
-    """The tokens of the status of a run, in words."""
-    tokens = tokens_text(facts["prompt_tokens"], facts["completion_tokens"], facts["cached_share"])
-    return "; ".join([tokens, *tier_line(facts).values()])
-
-
-def spent_of_budget(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """How much of the budget in the status of a run, and that it is spent."""
-    if facts["budget_usd"] is None:
-        return f"{facts['spent']:,} of {number_of(facts['budget'], 'call')}", "spent"
-    known = dollars(0) if facts["cost_usd_at_least"] is None else cost_of(facts)
-    return f"{known} of {dollars(facts['budget_usd'])}", f"spent in {number_of(facts['spent'], 'call')}"
-
-
-def tier_line(facts: Mapping[str, Any]) -> dict[str, str]:
-    text = tiers_text(facts["answers_at_tier"], facts["answers_at_normal_tier"], facts["service_tier"])
-    return {"service tier": text} if text else {}
-
-
-def cost_line(facts: Mapping[str, Any]) -> str:
-    limit = facts["max_cost_usd"]
-    of = f" of {dollars(limit)} (--max-cost)" if limit else ""
-    if facts["cost_usd_at_least"] is None:
-        return "unknown: no price (--price-in, --price-out)" if facts["spent"] else f"no answer yet{of}"
-    return cost_of(facts) + of + ("" if facts["cost_usd"] is not None else "; of some answers no price is known")
-
-
-def warm_line(facts: Mapping[str, Any]) -> str:
-    how = (
-        "taken for the true ones"
-        if traits_of(facts["scheduler"]).needs_variances
-        else "a prior, outvoted as ratings come in"
-    )
-    return f"{facts['scheduler']} began with the variances of {facts['variances_from']} ({how})"

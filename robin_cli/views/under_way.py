@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from robin_cli.model.records import number_of
 from robin_cli.runner.in_rounds import command
@@ -12,7 +12,21 @@ from robin_cli.storage.batches import read_batches, requests_file
 from robin_cli.storage.reader import RunData
 
 
-def under_way(run: RunData) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A batch that may still be answered, at a service or in a folder; ``command`` answers it where there is no service."""
+
+    batch: str | None
+    judge: str
+    round: int
+    requests: int
+    state: str
+    at: str
+    submitted_at: str | None
+    command: str | None
+
+
+def under_way(run: RunData) -> list[UnderWay]:
     """The batches that may still be answered; for an engine without a service, the command that does it.
 
     No command writes into a folder that only a received run names: robin resume asks about that first.
@@ -20,21 +34,20 @@ def under_way(run: RunData) -> list[dict[str, Any]]:
     found = []
     for each in read_batches(run.path).values():
         if each.is_open:
-            file = requests_file(run.path, run.manifest.run_id, each)
-            facts: dict[str, Any] = {"batch": each.batch_id, "judge": each.judge, "round": each.round}
-            facts |= {"requests": each.requests, "state": each.state, "at": each.folder or each.url}
-            facts["submitted_at"] = each.submitted_at or None
             is_named = each.folder and not doubts(Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)])
-            found.append({**facts, "command": command(file, each.judge) if is_named else None})
+            file = requests_file(run.path, run.manifest.run_id, each)
+            at, to_run = each.folder or each.url, command(file, each.judge) if is_named else None
+            since = each.submitted_at or None
+            found.append(UnderWay(each.batch_id, each.judge, each.round, each.requests, each.state, at, since, to_run))
     return found
 
 
-def under_way_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+def under_way_lines(found: Sequence[UnderWay]) -> dict[str, str]:
     """What is under way in words; nothing where nothing is."""
     told = []
-    for each in facts["under_way"]:
-        since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
-        place = f"at {each['at']}: {each['batch'] or each['state']}{since}"
-        place = f"to be answered: {each['command']}" if each["command"] else place
-        told.append(f"round {each['round']}, {number_of(each['requests'], 'request')} {place}")
+    for each in found:
+        since = f", since {each.submitted_at}" if each.submitted_at else ""
+        place = f"at {each.at}: {each.batch or each.state}{since}"
+        place = f"to be answered: {each.command}" if each.command else place
+        told.append(f"round {each.round}, {number_of(each.requests, 'request')} {place}")
     return {"under way" if len(told) == 1 else f"under way {number}": said for number, said in enumerate(told, 1)}

@@ -23,6 +23,7 @@ from robin_cli.analysis.agreement import (
     off_scale,
     resampled,
     resamples_for,
+    sides_of,
 )
 from robin_cli.model.records import Scale
 
@@ -206,3 +207,17 @@ def test_states_nothing_where_a_human_rating_is_off_the_scale_be_it_of_a_pair_wi
     found = agreement(scores, human, each_its_own(30), SCALE)
     assert {each.why for each in found} == {"1 of 30 human ratings are off the scale 0-4 (they go from 0 to 50)"}
     assert {each.n for each in found} == {29}
+
+
+def test_says_the_same_of_preferences_whichever_response_is_called_a() -> None:
+    rng = np.random.default_rng(4)
+    preference = rng.integers(0, 5, 60) / 4
+    people = np.where(rng.random(60) < 0.3, rng.integers(0, 3, 60) / 2, np.round(preference * 2) / 2)
+    of_a, of_b = (
+        agreement(x, y, np.arange(60), Scale(0, 1), of_two=True, resamples=20)
+        for x, y in ((preference, people), (1 - preference, 1 - people))
+    )
+    assert [each.value for each in of_a] == pytest.approx([each.value for each in of_b])
+    alike = [(x > 0.5) - (x < 0.5) == (y > 0.5) - (y < 0.5) for x, y in zip(preference, people, strict=True)]
+    assert of_a[-1].value == pytest.approx(np.mean(alike))
+    assert sides_of(np.array([0.0, 0.1 + 0.2 + 0.2, 0.51])).tolist() == [0, 1, 2]

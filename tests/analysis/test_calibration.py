@@ -89,3 +89,10 @@ def test_tells_of_a_long_scale_what_its_bins_have() -> None:
     assert (found[-1].ci_low, found[-1].ci_high) == pytest.approx((low, min(high, 100)))
     short = calibration(scores / 25, human / 25, np.arange(8), SCALE)
     assert all(each.level == each.to_level for each in short)
+
+
+def test_takes_preferences_by_quarters_alike_whichever_response_is_called_a() -> None:
+    preference = np.array([0.0, 0.125, 0.375, 0.5, 0.625, 0.875, 1.0])
+    own, turned = (calibration(x, x, np.arange(7), Scale(0, 1), of_two=True) for x in (preference, 1 - preference))
+    assert [(each.level, each.to_level, each.n) for each in own] == [(0.0, 0.0, 2), (0.5, 0.5, 3), (1.0, 1.0, 2)]
+    assert [1 - each.mean_human for each in reversed(turned)] == pytest.approx([each.mean_human for each in own])

@@ -15,6 +15,7 @@ from robin_cli.analysis.moderated import (
     likely_half_widths,
     likely_worst_error,
     moderated,
+    skewed,
 )
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
@@ -141,3 +142,50 @@ def test_likely_intervals_hold_on_average_over_pairs(calls: int) -> None:
     low, high = likely_intervals(space, n, total, moderated(space, n, total, total_sq), alpha=0.05)
     covered = (low <= p @ levels) & (p @ levels <= high)
     assert 0.94 < covered.mean() < 0.99
+
+
+def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() -> None:
+    size, share, arms = 20, 0.05, 50  # every arm: one 0 and nineteen 4s
+    counts = np.tile([1.0, 0, 0, 0, size - 1], (arms, 1))
+    shrunk = math.sqrt(size / (size - 1))
+    values = np.array([-4 * (1 - share), 4 * share]) * shrunk
+    within = arms * 16 * share * (1 - share) * size
+    pooled = (within + 2.0) / (arms * (size - 1) + 1)  # an even scale of five levels has a variance of 2
+
+    def statistic(zeros: int) -> float:
+        drawn = np.repeat(values, [zeros, size - zeros])
+        variance = (drawn.var() * size + 4 * pooled) / (size + 3)
+        return float(drawn.mean() / math.sqrt(variance / size))
+
+    zeros = stats.binom(size, share)
+    assert zeros.pmf(0) > 0.03  # so the upper end is that of no 0, and the lower that of as many as 2.5 % exceed
+    most = int(zeros.isf(0.025))
+    kurtosis = (share * values[0] ** 4 + (1 - share) * values[1] ** 4) / (
+        share * values[0] ** 2 + (1 - share) * values[1] ** 2
+    ) ** 2
+    caution = 1 + 0.75 * math.sqrt((kurtosis - 1) / (arms * size))
+    t = stats.t(size + 3).ppf(0.975)
+    below, above = skewed(counts, Scale(0, 4), alpha=0.05)
+    assert below == pytest.approx(np.full(arms, max(1, caution * statistic(0) / t)))
+    assert above == pytest.approx(np.full(arms, max(1, -caution * statistic(most) / t)))
+    assert below[0] > 1
+
+
+def test_reaches_no_further_where_ratings_agree_or_are_few() -> None:
+    agreeing = np.array([[0.0, 0, 7, 0, 0], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
+    assert (skewed(agreeing, Scale(0, 4), alpha=0.05) == 1).all()
+    even = np.random.default_rng(0).multinomial(5, np.full(5, 0.2), size=200).astype(float)
+    assert skewed(even, Scale(0, 4), alpha=0.05).max() < 1.05
+
+
+def test_holds_most_means_where_all_pairs_flip_at_the_same_low_rate() -> None:
+    rng, space, covered = np.random.default_rng(3), space_of(300, Scale(0, 4)), []
+    for _ in range(5):
+        counts = rng.multinomial(50, [0.03, 0, 0, 0, 0.97], size=300).astype(float)
+        n, total, total_sq = counts.sum(axis=1), counts[:, 4] * 4, counts[:, 4] * 16
+        found = moderated(space, n, total, total_sq)
+        half = likely_half_widths(found.error_variance, found.freedom, alpha=0.05)
+        below, above = half * skewed(counts, Scale(0, 4), alpha=0.05)
+        truth = 4 * 0.97
+        covered.append(((total / n - below <= truth) & (truth <= total / n + above)).mean())
+    assert np.mean(covered) > 0.88  # by t alone .79

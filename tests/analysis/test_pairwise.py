@@ -13,6 +13,7 @@ from scipy import stats
 
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import Part, log_sum_evidence, sum_intervals
+from robin_cli.analysis.moderated import skewed
 from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.pairwise import (
     lengths_of,
@@ -24,7 +25,7 @@ from robin_cli.analysis.pairwise import (
 from robin_cli.analysis.ranking import ranking
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
-from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair
+from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair, Scale
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -148,10 +149,13 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
 def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None:
     run = run_of(tmp_path, POINTS)
     scores = pairwise_scores(run, alpha=0.1)
-    errors, freedoms = [], []
+    errors, freedoms, skews = [], [], []
     for order in ORDERS:
         for judge in "xy":
             alike = [rated(values) for key, values in POINTS.items() if key[1:] == (order, judge)]
+            counts = np.array([[(x == level).sum() for level in range(3)] for x in alike], dtype=float)
+            names = [key[0] for key in POINTS if key[1:] == (order, judge)]
+            skews.append(skewed(counts, Scale(0, 2), alpha=0.1)[:, names.index("c0")])
             squares = sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(3).var()
             pooled = squares / (sum(max(0, len(x) - 1) for x in alike) + 1)
             x = rated(POINTS["c0", order, judge])
@@ -160,7 +164,10 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
             freedoms.append(len(x) + 3)
     freedom = sum(errors) ** 2 / sum(each**2 / own for each, own in zip(errors, freedoms, strict=True))
     center = float(np.asarray(scores.columns["preference"])[0])
-    likely = np.clip(stats.t.interval(0.9, freedom, loc=center, scale=math.sqrt(sum(errors))), 0, 1)
+    below, above = np.sqrt(np.average(np.square(skews), axis=0, weights=errors))
+    half = stats.t(freedom).ppf(0.95) * math.sqrt(sum(errors))
+    low, high = (float(np.asarray(scores.columns[name])[0]) for name in ("ci_low", "ci_high"))
+    likely = max(center - below * half, low), min(center + above * half, high)
     found = [np.asarray(scores.columns[name])[0] for name in ("likely_low", "likely_high")]
     assert found == pytest.approx(likely)
 

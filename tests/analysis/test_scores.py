@@ -13,14 +13,16 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
+from robin_cli.analysis.moderated import skewed
 from robin_cli.analysis.scores import (
     Scores,
     _told_apart,
     likely_widths,
     score,
 )
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair
+from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair, Scale
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -107,6 +109,20 @@ def error_variance(key: tuple[str, str, str]) -> float:
     return float((((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x)) if len(x) else math.nan
 
 
+def skew(key: tuple[str, str, str], alpha: float) -> FloatArray:
+    """How much wider than by t the likely interval is below and above, by the ratings of its attribute and judge."""
+    alike = [other for other in RATINGS if other[1:] == key[1:]]
+    low, high = ENDS[key[1]]
+    counts = [[list(rated(RATINGS[other])).count(level) for level in range(low, high + 1)] for other in alike]
+    return skewed(np.array(counts, dtype=float), Scale(low, high), alpha=alpha)[:, alike.index(key)]
+
+
+def likely_ends(t: tuple[float, float], factors: FloatArray, low: float, high: float) -> list[float]:
+    """The interval by t, each side as much wider, nowhere beyond the guaranteed one."""
+    center = sum(t) / 2
+    return [max(center - factors[0] * (center - t[0]), low), min(center + factors[1] * (t[1] - center), high)]
+
+
 def test_scores_each_judges_ratings(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
     scores = score(run, alpha=0.1, by_judge=True)
@@ -122,9 +138,13 @@ def test_scores_each_judges_ratings(tmp_path: Path) -> None:
         assert told["variance"] == pytest.approx(x.var(ddof=1) if len(x) > 1 else math.nan, nan_ok=True)
         noise = error_variance(key)
         assert told["std_error"] == pytest.approx(math.sqrt(noise), nan_ok=True)
-        likely = stats.t.interval(0.9, len(x) + 3, loc=x.mean(), scale=math.sqrt(noise)) if len(x) else (math.nan,) * 2
-        assert (told["likely_low"], told["likely_high"]) == pytest.approx(np.clip(likely, low, high), nan_ok=True)
-        assert (told["ci_low"], told["ci_high"]) == pytest.approx(interval(all_of_them, low, high, 0.1))
+        guaranteed = interval(all_of_them, low, high, 0.1)
+        assert (told["ci_low"], told["ci_high"]) == pytest.approx(guaranteed)
+        likely = [math.nan, math.nan]
+        if len(x):
+            t = stats.t.interval(0.9, len(x) + 3, loc=x.mean(), scale=math.sqrt(noise))
+            likely = likely_ends(t, skew(key, 0.1), *guaranteed)
+        assert [told["likely_low"], told["likely_high"]] == pytest.approx(likely, nan_ok=True)
         assert run.space.pair[scores.arm[row]] == int(str(key[0])[1:])
     assert scores.facets == ["style_a", "style_b", "stars_a", "stars_b"]
 
@@ -172,8 +192,11 @@ def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_pa
         if every:
             freedom = sum(noise) ** 2 / sum(a**2 / (len(one) + 3) for a, one in zip(noise, x, strict=True))
             center = np.mean([one.mean() for one in x])
-            likely = stats.t.interval(1 - alpha, freedom, loc=center, scale=math.sqrt(sum(noise)) / 2)
-            assert (told["likely_low"], told["likely_high"]) == pytest.approx(np.clip(likely, low, high))
+            t = stats.t.interval(1 - alpha, freedom, loc=center, scale=math.sqrt(sum(noise)) / 2)
+            skews = np.array([skew((str(name), str(attribute), judge), alpha) for judge in JUDGES])
+            factors = np.sqrt(np.average(skews**2, axis=0, weights=noise))
+            likely = likely_ends(t, factors, lower, upper)
+            assert [told["likely_low"], told["likely_high"]] == pytest.approx(likely)
         if all(len(one) > 1 for one in x):
             unbiased = [one.var(ddof=1) / len(one) for one in x]
             between = np.var([one.mean() for one in x], ddof=1) - np.mean(unbiased)

@@ -80,6 +80,7 @@ def test_meets_any_bytes_with_an_input_error_or_pairs(name: str, content: bytes)
 LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPSTEER)
 
 
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
 @pytest.mark.parametrize(("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

@@ -101,7 +101,6 @@ BAD_FILES = {
     "zipped.jsonl": (gzip.compress(LINES), "the file is gzip-compressed.", "Let its name end in .gz."),
     "table.csv": (PARQUET, "the file is Parquet.", "Let its name end in .parquet."),
     "book.csv": (b"PK\x03\x04", "the file is a zip or Excel file.", "Let its name end in .xlsx or .ods"),
-    "wide.csv": ("\ufeffprompt,response".encode("utf-16"), "the file is UTF-16.", "Save it as UTF-8."),
     "wide.json": ("[]".encode("utf-16"), "the file is UTF-16.", "Save it as UTF-8."),
     "torn.parquet": (PARQUET[:-30], f": {NO_PARQUET}", "download it again."),
     "text.parquet": (b"prompt,response\n", f": {NO_PARQUET}", "download it again."),
@@ -109,11 +108,7 @@ BAD_FILES = {
     "twice.parquet": (as_table(TWICE), ': two columns are called "prompt".', "Rename or remove one of them."),
     "open.csv": (b'prompt,response\np,r\n"q,s\nt,u\n', ":3: a quote opened in this row is never", 'doubled ("")'),
     "quotes.csv": (b'prompt,response\np,"r" s\n', ":2: not valid CSV", 'doubled ("")'),
-    "semicolons.csv": (b"prompt;response\np;r\n", 'separated by ";", not ",".', "Save the file with commas as .csv"),
-    "tabs.csv": (b"prompt\tresponse\np\tr\n", 'separated by a tab, not ",".', "with tabs as .tsv."),
-    "commas.tsv": (b"prompt,response\np,r\n", 'separated by ",", not a tab.', "with tabs as .tsv."),
     "twice.csv": (b"prompt,response,prompt\np,r,q\n", ':1: two columns are called "prompt".', "Rename or remove"),
-    "latin.csv": (b"prompt,r\xe9ponse\np,r\n", ":1: byte 0xE9 at offset 8 is not UTF-8.", "Save the file as UTF-8"),
 }
 
 

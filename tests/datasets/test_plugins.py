@@ -87,7 +87,7 @@ def rows(address):
     assert data.files[1][1] != data.files[2][1]
     assert load_pairs("notes://shelf/one").sha256 == data.files[1][1]
     assert "or hf://, notes://, notes2://." in said_of("mongo://x/y")
-    assert ".parquet, .eval, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
+    assert ".ods, .eval, .notes.json." in said_of(written(tmp_path, "x.odd", b"x"))
 
     memory.pipe("/far.notes.json", b"x")
     assert load_pairs("memory://far.notes.json").pairs[1].prompt == "p"

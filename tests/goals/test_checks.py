@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robin_cli.goals.checks import check_pairwise
-from robin_cli.goals.own.prefer import Prefer
-from robin_cli.goals.own.preferred import Preferred
-from robin_cli.goals.own.rank import Rank
+from robin_cli.goals.own.prefer import Prefer, Preferred, Rank
 from robin_cli.model.errors import InputError
 from robin_cli.settings.table import Settings
 from tests.model.test_matches import matches, tournament

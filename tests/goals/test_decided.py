@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 import robin_cli
+from robin_cli.analysis.decisions import Decided
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score
 from robin_cli.goals.decided import decided_text, decision_facts
@@ -56,10 +57,10 @@ MIXED: list[list[int | None]] = [[4] * 40, [4] * 40, [0] * 40, [3, 4, 3], [None]
 """Three certain ones, one that leans, and one that was given up without a rating."""
 
 
-def facts_of(run: RunData) -> dict[str, Any]:
+def decided_by(run: RunData) -> Decided:
     found = score(run).decided
     assert found is not None
-    return decision_facts(found)
+    return found
 
 
 def table(run: RunData, width: int, *, wide: bool = False) -> str:
@@ -112,7 +113,8 @@ def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided:
 
 def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED)
-    facts = facts_of(run)
+    decided = decided_by(run)
+    facts = decision_facts(decided)
     assert {name: facts[name] for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")} == {
         "of": 5,
         "each": "pair",
@@ -124,7 +126,7 @@ def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path:
     }
     assert facts["open_leaning"] == {"keep": 1, "drop": 0, "undecided": 1}
     assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (1, 0.05, {"helpfulness": 0.1})
-    said = decided_text(facts)
+    said = decided_text(decided)
     assert "3 of 5 pairs are decided: 2 keep, 1 drop (at most 5 % of these wrong on average; margin 0.1)" in said
     assert "2 are open (by their means 1 keep, 0 drop, 1 not rated)" in said
     assert re.search(r"about \d\.\d % of 4 leanings are likely wrong$", said)
@@ -229,7 +231,7 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     session = session_of(run_of(tmp_path / "r", ratings))
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
     assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
-    said = decided_text(facts_of(read_run(tmp_path / "r", READ)))
+    said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
     assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
 
 
@@ -264,9 +266,10 @@ def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
     assert list(found.columns) == ["pair_id", "attribute", "group", "decision", "leaning", "certified", "score"]
     assert found["decision"].tolist() == ["best", "rejected", "best", "rejected", ""]
     assert found["group"].nunique() == 3
-    facts = facts_of(run)
+    decided = decided_by(run)
+    facts = decision_facts(decided)
     assert (facts["of"], facts["best"], facts["undecided"]) == (2, 2, 0)
-    assert decided_text(facts).startswith(
+    assert decided_text(decided).startswith(
         "all 2 groups are decided (at most 5 % of these wrong on average; margin 0.1)"
     )
 

@@ -12,10 +12,9 @@ import pytest
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal, Words
 from robin_cli.goals.own.compare import Compare
+from robin_cli.goals.own.decide import Threshold
 from robin_cli.goals.own.estimate import Estimate
-from robin_cli.goals.own.preferred import Preferred
-from robin_cli.goals.own.rank import Rank
-from robin_cli.goals.own.threshold import Threshold
+from robin_cli.goals.own.prefer import Preferred, Rank
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import Scale

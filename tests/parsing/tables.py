@@ -11,3 +11,7 @@ Text = TypeVar("Text")
 def each(found: Found, *texts: Text) -> list[tuple[Text, Found]]:
     """Return rows of a table: in each of ``texts`` the same is found."""
     return [(text, found) for text in texts]
+
+
+REASONS = ("missing", "out_of_range", "not_an_integer", "ambiguous", "truncated", "refused", "empty", "filtered")
+"""Why an answer may hold no rating: these words are public."""

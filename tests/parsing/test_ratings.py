@@ -7,9 +7,9 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.model.records import UNPARSED_REASONS, Scale
+from robin_cli.model.records import Scale
 from robin_cli.parsing.ratings import RATING
-from tests.parsing.tables import each
+from tests.parsing.tables import REASONS, each
 
 FIVE = Scale(0, 4)
 SEVEN = Scale(1, 7)
@@ -271,8 +271,8 @@ def test_gets_through_any_length_of_anything() -> None:
         for text in (
             [parts] if lines else [parts, *(filled(head, filling, LONG) for head in ("Rating: 3", "I'm sorry"))]
         ):
-            assert RATING.parse(text, FIVE, finish_reason="length").reason in (None, *UNPARSED_REASONS), filling
-            assert lines or RATING.parse(text, FIVE).reason in (None, *UNPARSED_REASONS), filling
+            assert RATING.parse(text, FIVE, finish_reason="length").reason in (None, *REASONS), filling
+            assert lines or RATING.parse(text, FIVE).reason in (None, *REASONS), filling
 
 
 # a busy machine is no reason to fail
@@ -305,7 +305,7 @@ def test_gives_a_rating_on_the_scale_or_a_known_reason(
 ) -> None:
     rating = RATING.parse(text, scale, finish_reason=finish_reason, refusal=refusal)
     if rating.value is None:
-        assert rating.reason in UNPARSED_REASONS
+        assert rating.reason in REASONS
     else:
         assert rating.reason is None
         assert scale.low <= rating.value <= scale.high

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.exchange import Answer, Reply
-from robin_cli.model.records import ORDERS, PREFERENCE, UNPARSED_REASONS, Scale, Usage
+from robin_cli.model.records import ORDERS, PREFERENCE, Scale, Usage
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import expectation_of
 from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.prefer import PREFER
-from tests.parsing.tables import each
+from tests.parsing.tables import REASONS, each
 
 TIES, NO_TIES = Scale(0, 2), Scale(0, 1)
 A, TIE, B = 2, 1, 0
@@ -185,7 +185,7 @@ TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=25).map("".join))
 @given(TEXTS, st.sampled_from([TIES, NO_TIES]), st.sampled_from([None, "stop", "length", "content_filter"]))
 def test_finds_a_verdict_or_a_reason_in_any_text(text: str, scale: Scale, finish_reason: str | None) -> None:
     found = VERDICT.parse(text, scale, finish_reason=finish_reason)
-    assert (found.value is None) == (found.reason in UNPARSED_REASONS)
+    assert (found.value is None) == (found.reason in REASONS)
     assert found.value is None or scale.low <= found.value <= scale.high
 
 

@@ -12,9 +12,8 @@ from scipy import stats
 
 from robin_cli.analysis.court import Court
 from robin_cli.goals.base import Goal
-from robin_cli.goals.own.best import Best
+from robin_cli.goals.own.decide import Best, Threshold
 from robin_cli.goals.own.estimate import Estimate
-from robin_cli.goals.own.threshold import Threshold
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale

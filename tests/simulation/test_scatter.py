@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.clustered import student_factor
-from robin_cli.goals.own.rank import Rank
+from robin_cli.goals.own.prefer import Rank
 from robin_cli.model.bradley_terry import chance
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy

@@ -24,7 +24,7 @@ import pytest
 
 from robin_cli.api import judge
 from robin_cli.files.local import others_may_write
-from robin_cli.goals.tables.judgments import judgment_table
+from robin_cli.goals.making import judgment_table
 from robin_cli.model.errors import LostJudgments, RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run

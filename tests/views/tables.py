@@ -11,7 +11,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
-from robin_cli.goals.tables.scores import score_table
+from robin_cli.goals.scores import score_table
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.render.terminal import print_table
 from robin_cli.storage.reader import RunData, read_run

@@ -23,7 +23,7 @@ import pytest
 from rich.console import Console
 
 import robin_cli
-from robin_cli.goals.aims import ErrorWatch
+from robin_cli.goals.watching import ErrorWatch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace

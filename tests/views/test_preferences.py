@@ -22,7 +22,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.datasets.chats import named_turns, turns_in
 from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.tables.preferences import preferences
+from robin_cli.goals.training import preferences
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run

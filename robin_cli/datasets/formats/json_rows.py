@@ -135,10 +135,10 @@ class _Text:
                 raise self._wrong("Expecting ':' delimiter", self._at)
             self._at += 1
             log = logs.get(name)
-            head = heads.get(log.head) if log else None
+            head = (heads.get(log.head) if log.head else {}) if log else None
             if log and isinstance(head, dict) and head.keys() >= log.told and self._mark() == "[":
                 self._at += 1
-                return {log.head: head}
+                return {log.head: head} if log.head else {}
             value = self._value(f'member "{shown(name)}"')
             if name in {each.head for each in logs.values()}:
                 heads[name] = value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from robin_cli.datasets import lines
 from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
 from robin_cli.datasets.fields import CHATS, DEPTH
+from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
@@ -34,7 +35,10 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     file, schema = opened_file(stream, source)
     leaves = list(_leaves(list(schema)))
     names = [leaf.name for leaf in leaves]
-    columns = [name for name in names if name in wanted.names or any(leads_into(path, name) for path in wanted.names)]
+    as_log = is_log(names, wanted, source)
+    columns = [
+        name for name in names if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
+    ]
     if {"prompt", "response"} <= set(columns):  # conversations matter only where one of these is not there
         columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
@@ -53,7 +57,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
             break  # it is said once
     found_batches = batches(file, stream, source, columns, further, more)
     kept = _Kept(columns, further, set(more)) if further and more else None
-    return Table(names, "row", enumerate(_rows(found_batches, source, kept), 1))
+    return Table(None if as_log else names, "row", enumerate(_rows(found_batches, source, kept), 1))
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:

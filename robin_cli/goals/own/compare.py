@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from robin_cli.goals.aims import ErrorWatch
 from robin_cli.goals.base import Words
 from robin_cli.goals.rating import Rating
-from robin_cli.goals.watching import Conclusion, Counts, Fact, Watch
+from robin_cli.goals.watching import Conclusion, Counts, ErrorWatch, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of

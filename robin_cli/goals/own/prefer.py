@@ -1,10 +1,26 @@
-"""Goal: which of two responses is better, comparison by comparison."""
+"""Goals of comparisons: the preference of each, the best response to each prompt, and the ranking of systems."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
-from robin_cli.goals.preferring import Preferring
+import numpy as np
+
+from robin_cli.analysis.decisions import RunVerdicts
+from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence
+from robin_cli.goals.preferring import Preferring, share_wrong
+from robin_cli.goals.watching import ComparisonsEnding, ComparisonsWatch, Counts, Fact, Watch
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
+from robin_cli.model.matches import Matches
+from robin_cli.model.records import number_of
+from robin_cli.model.rivals import Rivals
+from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.questions.inquiry import Inquiry
 
 
@@ -17,3 +33,110 @@ class Prefer(Preferring):
         if not source.is_pairwise or source.own["decide"] is not None or source.matches.ranks_systems:
             return None
         return cls(source.space, source.matches)
+
+
+class DuelsWatch(ComparisonsWatch):
+    """Watches for which prompts the best response is certain."""
+
+    verdicts: RunVerdicts[Best]
+
+    def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
+        super().__init__(matches)
+        margin = own["margin"] or DEFAULT_MARGIN
+        self.verdicts = RunVerdicts(DuelEvidence(matches, error_rate=own["error_rate"], margin=margin), counts)
+
+    def ending(self, arms: Arms) -> ComparisonsEnding:
+        """Return how far the run came, and whether all that can be decided is decided."""
+        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.decided(arms).is_over)
+
+    def standing(self, arms: Arms) -> list[Fact]:
+        """Return how many comparisons were asked, and for how many prompts the best is certain."""
+        evidence = self.verdicts.evidence
+        prompts, sure = evidence.log.shape[1], int(certified(evidence.log[0], evidence.error_rate).sum())
+        decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
+        return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
+
+
+@dataclass(frozen=True)
+class Preferred(Preferring):
+    """The response to each prompt that is preferred to all others."""
+
+    what: ClassVar[str] = "prompts"
+    asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = "The run ends when the best response to each prompt is certain."
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where the run looks for the best response to each prompt."""
+        return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        """A comparison for each prompt."""
+        return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
+
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+        """Watch the best responses."""
+        del target, guaranteed
+        return DuelsWatch(self.matches, counts(), own)
+
+    @property
+    def has_win_rates(self) -> bool:
+        """Systems are not ranked."""
+        return False
+
+    @property
+    def wrongs(self) -> str:
+        """What may be wrong, in a sentence."""
+        return "best responses"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of prompts with another best response."""
+        return float((self._best(preference) != self._best(truth)).mean())
+
+    @cached_property
+    def _rivals(self) -> Rivals:
+        return Rivals(self.matches)
+
+    def _best(self, preference: FloatArray) -> IntArray:
+        """Return the place of the response to each prompt that leads; −1 where nothing is known of any."""
+        rows = self._rivals.rows
+        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
+        leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
+        return np.where(np.isnan(of_prompts).all(axis=1), -1, leader)
+
+
+class Rank(Preferring):
+    """The order of the systems."""
+
+    what: ClassVar[str] = "couples of systems"
+    asks_each: ClassVar[bool] = False
+    aside: ClassVar[str] = (
+        "With three systems and more not all comparisons need be asked: --scheduler tournament asks more between close ones."
+    )
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where three systems or more are compared."""
+        if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
+            return None
+        return cls(source.space, source.matches)
+
+    @property
+    def fewest(self) -> tuple[int, str]:
+        """A comparison for each system but one."""
+        count = len(self.matches.names)
+        return count - 1, f"a comparison for each of {count} systems but one"
+
+    def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
+        """Return the share of couples of systems in the wrong order."""
+        i, j = np.triu_indices(len(self.matches.names), 1)
+        real, mine = (self._strengths(each) for each in (truth, preference))
+        return share_wrong(real[i] - real[j], mine[i] - mine[j])
+
+    def _strengths(self, preference: FloatArray) -> FloatArray:
+        """Return strengths by the comparisons with a preference, and half a tie of every two systems: not all are compared."""
+        there = ~np.isnan(preference)
+        wins = wins_of(preference[there], self.matches.system[there], len(self.matches.names)) + 0.5 * PRIOR
+        np.fill_diagonal(wins, 0.0)
+        return fit(wins).values

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from robin_cli.goals.deciding import Deciding
+from robin_cli.goals.own.decide import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
 from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
-from robin_cli.views.plan.forecasts import NOISE, Forecast, found, simulated
-from robin_cli.views.plan.page import Columns, Sheet, figure
+from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
+from robin_cli.views.plan.page import Part, figure, whole
 
 _WRONG = (0.01, 0.001)
 """Shares of wrong decisions to find the calls for."""
 
 
-class Decisions(Forecast):
+class Decisions(Plan):
     """The plan of a run that decides, and ends when everything is decided: the budget where none is given."""
 
     kind = Deciding
@@ -27,17 +27,14 @@ class Decisions(Forecast):
     def __init__(self, asked: Asked) -> None:
         if asked.config.budget is None:
             asked = asked.with_budget(asked.least)
-            end = simulated(asked, asked.scheduler, [asked.least]).end
+            end = foreseen(asked, asked.scheduler, [asked.least]).end
             asked = asked.with_budget(asked.least if end is None else max(asked.least, end.calls))
         super().__init__(asked)
         assert isinstance(asked.goal, Deciding)  # noqa: S101  # see ``kind``
         self.task = asked.goal.task
-        wrong, certified = {"wrong %": figure("wrong", 100)}, {"certified %": figure("certified", 100, 0)}
-        evenly = {"evenly": figure("even_wrong", 100)}, {"evenly ": figure("even_certified", 100, 0)}
-        spent: Columns = {"spent": lambda row: f"{row['calls']:,.0f}"}
-        self.columns = self.all_columns = {**spent, **wrong, **certified}
-        if not self.is_even:
-            self.all_columns = {**spent, **wrong, **evenly[0], **certified, **evenly[1]}
+        wrong, certified = figure("wrong", 100), figure("certified", 100, 0)
+        self.columns = {"spent": whole("calls"), "wrong %": wrong, "certified %": certified}
+        self.evenly = {"evenly: wrong": figure("even_wrong", 100), "certified": figure("even_certified", 100, 0)}
         self.first = [self._first()]
 
     def spent(self, budget: int) -> int:
@@ -79,7 +76,7 @@ class Decisions(Forecast):
         calls = self.calls_text("calls_to_end", decided, says_even=later)
         return f"To decide everything ({what}) takes {calls}."
 
-    def details(self) -> Sequence[Sheet | str]:
+    def details(self) -> Sequence[Part]:
         """Return the calls for some shares of wrong ones, and what is meant by the figures."""
         margins = sorted(set(self.task.decision.margins))
         margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"

@@ -20,9 +20,9 @@ from robin_cli.settings.addresses import judge_name
 from robin_cli.simulation.rating_model import spread_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.plan.asked import Asked
-from robin_cli.views.plan.base import Plan
 from robin_cli.views.plan.calls import Already
-from robin_cli.views.plan.page import UNKNOWN, Columns, Row, Sheet, money, time
+from robin_cli.views.plan.forecast import Plan
+from robin_cli.views.plan.page import Columns, Part, Row, known, money, sheet, time, whole
 
 ALPHA, POWER = 0.05, 0.8
 _CALLS = (1, 2, 3, 5, 10)
@@ -55,10 +55,10 @@ class Differences(Plan):
         self.about = f"{prompts} that two systems or more answered, each {self.a_prompt:.3g} calls, by {scheduler}"
         if run is not None:
             self.prior = f"as in {number_of(run.fold.arms.spent, 'call')} of {asked.told_by}"
-        self.columns = self.all_columns = {
-            "prompts": lambda row: f"{row['prompts']:,}",
+        self.columns = {
+            "prompts": whole("prompts"),
             "calls each": lambda row: f"{row['calls_a_response']:.2g}",
-            "shows": lambda row: UNKNOWN if row["shows"] is None else self.words(row["shows"]),
+            "shows": known("shows", self.words),
         }
         if self.difference is not None:
             self.first = [self._first(self.difference, self.by_calls[0])]
@@ -167,9 +167,9 @@ class Differences(Plan):
         prompts, calls = number_of(first["prompts"], "prompt"), number_of(first["calls"], "call")
         return f"To see {wanted} takes {prompts} at a call a response: {calls}."
 
-    def details(self) -> list[Sheet | str]:
+    def details(self) -> list[Part]:
         """Return what it takes by each number of calls, how differences vary, and what the words mean."""
-        known = [row for row in self.by_calls if row["prompts"] is not None]
+        rows = [row for row in self.by_calls if row["prompts"] is not None]
         power, level = (f"{100 * each:g} %" for each in (POWER, 1 - ALPHA))
         fewest = min(each.prompts for each in self.spreads)
         lines = [self._spread_text(each) for each in self.spreads] if len(self.spreads) <= _SPREADS_SHOWN else []
@@ -187,9 +187,9 @@ class Differences(Plan):
             )
         if self._widest(_CALLS[-1]) is None:
             lines.append("Nothing was asked twice there, so what repeats would bring is not known.")
-        return [*(self._by_calls(known) if self.difference is not None and known else []), *lines]
+        return [*(self._by_calls(rows) if self.difference is not None and rows else []), *lines]
 
-    def _by_calls(self, known: Sequence[Row]) -> list[Sheet | str]:
+    def _by_calls(self, rows: Sequence[Row]) -> list[Part]:
         """Return what it takes until the difference shows, and whether the prompts of the data do."""
         cheapest = self.cheapest
 
@@ -197,21 +197,21 @@ class Differences(Plan):
             return "cheapest" if row is cheapest else "" if row["enough_prompts"] else "too many"
 
         columns: Columns = {
-            "calls each": lambda row: f"{row['calls_a_response']}",
-            "prompts": lambda row: f"{row['prompts']:,}",
-            "calls": lambda row: f"{row['calls']:,}",
+            "calls each": whole("calls_a_response"),
+            "prompts": whole("prompts"),
+            "calls": whole("calls"),
             "money": money,
             "time": time,
             "all show": lambda row: self.words(row["all_prompts_show"]),
             "": mark,
         }
-        sheet = Sheet(known, columns, lambda row: row is cheapest)
+        table = sheet(rows, columns)
         if cheapest is None:
-            calls, shows = number_of(known[-1]["calls_a_response"], "call"), self.words(known[-1]["all_prompts_show"])
+            calls, shows = number_of(rows[-1]["calls_a_response"], "call"), self.words(rows[-1]["all_prompts_show"])
             few = f"The data has too few prompts: with {calls} a response, all {self.there:,} show a difference of {shows}."
-            return [sheet, f"{few} More prompts help more than more calls."]
+            return [table, f"{few} More prompts help more than more calls."]
         more = f"The data has more than it takes: --objective {COMPARE} asks about prompts in random order."
-        return [sheet, *[more] * bool(cheapest["prompts"] < self.there)]
+        return [table, *[more] * bool(cheapest["prompts"] < self.there)]
 
     def _spread_text(self, spread: PairedSpread) -> str:
         """Return how a difference varies, and by whose doing."""
@@ -270,11 +270,7 @@ def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]
 def _told(spread: PairedSpread) -> dict[str, Any]:
     is_known = not math.isnan(spread.noise)
     return {
-        "attribute": spread.attribute,
-        "a": spread.a,
-        "b": spread.b,
-        "prompts": spread.prompts,
-        "difference": spread.difference,
+        **{name: getattr(spread, name) for name in ("attribute", "a", "b", "prompts", "difference")},
         "variance_between": spread.between if is_known else None,
         "noise": spread.noise if is_known else None,
         "variance_at_one_call": spread.between + spread.noise_at(1),

@@ -1,54 +1,59 @@
-"""What a plan says to people: a screen that begins with the answer, and details for those who ask for them."""
+"""How people read a plan: its lines, and the tables of its budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rich import box
+import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from robin_cli.model.records import number_of
+from robin_cli.render.terminal import print_table
 from robin_cli.render.text import plain
+from robin_cli.results.tables import Column, Table, declared
 from robin_cli.results.words import dollars, duration
+
+Part = Table | str
+"""A table, or a line."""
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Row], str]]
+"""What people see of a row, by the header above it; "" for what is not known, and columns that know nothing are left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table: what each column says of a row. Columns that are nowhere known are left out, and the row planned stands out."""
+def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> Table:
+    """Return ``rows`` as a table, of which people see ``columns``.
 
-    rows: Sequence[Row]
-    columns: Columns
-    is_planned: Callable[[Row], bool]
+    Args:
+        files: declares what files have of each row; figures of a goal that it does not know are numbers. None: nothing.
+    """
+    names = [] if files is None else list(rows[0])
+    texts = {f"{label} for people": [text(row) for row in rows] for label, text in columns.items()}
+    shown = []
+    for place, (name, label) in enumerate(zip(texts, columns, strict=True)):
+        is_words = not label or (not place and not texts[name][0][:1].isdigit())
+        shown.append(Column(name, "", "text" if is_words else "word", label or " ", hide="empty", for_people=True))
+    table = declared("sheet", "", "row", ()) if files is None else files
+    own = [Column(name, form="number") for name in names if name not in table.columns]
+    return table.of(
+        {**{name: [row[name] for row in rows] for name in names}, **texts},
+        *own,
+        *shown,
+        terminal=list(texts),
+        dim=np.array([row.get("within_max_cost") is False for row in rows]),
+    )
 
-    def table(self) -> Table:
-        """The table as a terminal has it."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        texts = {name: [text(row) for row in self.rows] for name, text in self.columns.items()}
-        shown = {name: each for name, each in texts.items() if any(cell != UNKNOWN for cell in each)}
-        for place, name in enumerate(shown):
-            is_words = not place and not shown[name][0][:1].isdigit()
-            table.add_column(name.strip(), justify="left" if is_words or not name else "right", no_wrap=True)
-        for place, row in enumerate(self.rows):
-            style = "bold" if self.is_planned(row) else "dim" if row.get("within_max_cost") is False else ""
-            table.add_row(*(each[place] for each in shown.values()), style=style)
-        return table
 
-
-def show(parts: Iterable[Sheet | str]) -> None:
-    """Print lines and tables."""
+def print_page(parts: Iterable[Part], top: int) -> None:
+    """Print lines, and the first ``top`` rows of tables."""
     console = Console()
     for part in parts:
-        console.print(part.table() if isinstance(part, Sheet) else Text(plain(part)))
-
-
-UNKNOWN = "–"
+        if isinstance(part, Table):
+            print_table(console, part, top=top)
+        else:
+            console.print(Text(plain(part)))
 
 
 def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Callable[[Row], str]:
@@ -58,7 +63,7 @@ def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Ca
         value, sem = row[name], row.get(f"{name}_sem")
         many = row.get(f"{name.removesuffix('wrong')}decisions_simulated") if name.endswith("wrong") else None
         if value is None:
-            return UNKNOWN
+            return ""
         if not value and many:  # none of so many: fewer than 3 in as many, with 95 %
             return f"< {3 * times / many:.1g}"
         noise = f" ± {times * sem:.{digits}f}" if sem is not None and round(times * sem, digits) else ""
@@ -67,39 +72,37 @@ def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Ca
     return text
 
 
+def whole(name: str) -> Callable[[Row], str]:
+    """Return a column of a whole number."""
+    return lambda row: f"{row[name]:,.0f}"
+
+
+def known(name: str, words: Callable[[Any], str]) -> Callable[[Row], str]:
+    """Return a column of what is not always known, in words."""
+    return lambda row: "" if row[name] is None else words(row[name])
+
+
 def money(row: Row) -> str:
-    """What a row costs, from the least to the most."""
+    """What a row costs, from the least to the most; "" without a price."""
     low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
     if low is None:
-        return UNKNOWN
+        return ""
     return dollars(low) if low == high else f"{_short(low)}–{_short(high)[1:]}"
 
 
 def money_about(row: Row) -> str:
-    """What a row costs, in one number and its range; UNKNOWN without a price."""
-    about = row["cost_usd_about"]
-    if about is None:
-        return UNKNOWN
-    return money(row) if row["cost_usd_at_least"] == row["cost_usd_at_most"] else f"{_short(about)} ({money(row)})"
-
-
-def money_alone(row: Row) -> str:
-    """What a row costs, in one number."""
-    return UNKNOWN if row["cost_usd_about"] is None else _short(row["cost_usd_about"])
+    """What a row costs, in one number and its range; "" without a price."""
+    exact = row["cost_usd_at_least"] == row["cost_usd_at_most"]
+    return money(row) if exact or row["cost_usd_about"] is None else f"{money_alone(row)} ({money(row)})"
 
 
 def _short(amount: float) -> str:
     return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"
 
 
-def time(row: Row) -> str:
-    """How long a row takes, as far as its pace is known."""
-    return UNKNOWN if row["seconds"] is None else duration(row["seconds"])
-
-
-def time_about(row: Row) -> str:
-    """How long a row takes, by a pace that is taken for granted where none is known."""
-    return UNKNOWN if row["seconds_about"] is None else duration(row["seconds_about"])
+money_alone = known("cost_usd_about", _short)
+time, time_about = known("seconds", duration), known("seconds_about", duration)
+"""How long a row takes, as far as its pace is known; by a pace that is taken for granted where none is known."""
 
 
 def _way(row: Row) -> str:
@@ -111,31 +114,22 @@ def _way(row: Row) -> str:
 
 def _hours(row: Row) -> str:
     if row["seconds"] is None:
-        return "slower" if row["way"] == "flex" else UNKNOWN
+        return "slower" if row["way"] == "flex" else ""
     return f"≤ {row['seconds'] / 3600:.0f} h" if row["seconds_are"] == "at most" else duration(row["seconds"])
 
 
-def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Sheet | str]:
+def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
     """The same calls one at a time, by flex and by batches, and what is taken for granted of these."""
     if not ways:
         return []
-    parts: list[Sheet | str] = [
+    by = f", by {ways[-1].get('scheduler')}" * (ways[-1].get("scheduler") != ways[0].get("scheduler"))
+    batch = f"--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before{by}."
+    return [
         "",
-        Sheet(ways, {number_of(calls, "call"): _way, "money": money, "time": _hours, **columns}, _is_planned),
+        sheet(ways, {number_of(calls, "call"): _way, "money": money, "time": _hours, **columns}),
         "--service-tier flex: slower than the normal tier, by how much nobody says; a request may take 15 minutes.",
+        *[batch] * any(row["rounds"] is not None for row in ways),
     ]
-    for row in ways:
-        if row["rounds"] is not None:
-            by = f", by {row['scheduler']}" if row.get("scheduler") != ways[0].get("scheduler") else ""
-            parts.append(
-                "--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before"
-                f"{by}."
-            )
-    return parts
-
-
-def _is_planned(row: Row) -> bool:
-    return bool(row["is_planned"])
 
 
 def listed(names: Iterable[str]) -> str:

@@ -11,15 +11,20 @@ from robin_cli.goals.checks import check_error, check_target, check_together
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE, Scale
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.views.plan.base import Plan
+from robin_cli.simulation.scatter import FEWEST
 from robin_cli.views.plan.decisions import Decisions
 from robin_cli.views.plan.differences import Differences
-from robin_cli.views.plan.forecasts import Forecast, Scores
+from robin_cli.views.plan.forecast import Plan
 from robin_cli.views.plan.known import asked_of
 from robin_cli.views.plan.rankings import Rankings
+from robin_cli.views.plan.scores import Scores
 
-_PLANS: Sequence[type[Plan]] = (Decisions, Differences, Rankings, Scores, Forecast)
+_PLANS: Sequence[type[Plan]] = (Decisions, Differences, Rankings, Scores, Plan)
 """The first that is for the goal is taken; the last is for any."""
+
+_FEWEST = 2 * FEWEST
+"""Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
+
 
 _ASKS = {"--for-error": "finds the calls that an error of scores takes", "--compare": "plans a comparison of systems"}
 _SAYS = {
@@ -57,6 +62,21 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
         )
+
+
+def pilot_calls(count: int, dataset: Dataset, settings: Settings, attributes: int) -> int:
+    """How many calls a pilot makes: ``count`` an arm, or with --pairwise so many comparisons in both orders by all judges.
+
+    InputError where comparisons are too few to tell anything.
+    """
+    a_pair = max(1, len(settings.model))
+    if not settings.pairwise:
+        return count * attributes * a_pair * len(dataset.pairs)
+    if count < _FEWEST:
+        raise InputError(
+            f"--pilot {count}: with --pairwise so many comparisons are asked, and {_FEWEST} are needed; give more"
+        )
+    return 2 * a_pair * min(count, len(dataset.pairs))
 
 
 def plan_of(

@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.pairwise import order_means
-from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.preferring import Preferring
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import shown
 from robin_cli.model.records import number_of
 from robin_cli.results.words import finite
-from robin_cli.settings.table import Settings
-from robin_cli.simulation.forecast import RUNS, Expected, foresee
+from robin_cli.simulation.forecast import RUNS, Outlook
 from robin_cli.simulation.scatter import (
-    FEWEST,
     VerdictsBelief,
     preference_half_width,
     scatter_of,
     usual_scatter,
     win_rate_half_width,
 )
-from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.base import Plan
+from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.calls import ways_of
-from robin_cli.views.plan.page import UNKNOWN, Sheet, figure, ways_sheet
-
-_FEWEST = 2 * FEWEST
-"""Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
+from robin_cli.views.plan.forecast import Plan
+from robin_cli.views.plan.page import Part, figure, known, ways_sheet, whole
 
 _CALLS_AT_MOST = 20_000
 _SYSTEMS_SHOWN = 6
-
-
-def pilot_calls(count: int, dataset: Dataset, settings: Settings) -> int:
-    """How many calls ask ``count`` comparisons in both orders, by all judges; of all, where there are not as many.
-
-    InputError where these would tell too little.
-    """
-    if count < _FEWEST:
-        raise InputError(
-            f"--pilot {count}: with --pairwise so many comparisons are asked, and {_FEWEST} are needed; give more"
-        )
-    return 2 * max(1, len(settings.model)) * min(count, len(dataset.pairs))
 
 
 class Rankings(Plan):
     """The plan of a pairwise run. Without a budget that is planned which asks every comparison once in both orders."""
 
     kind = Preferring
-    multiples = (0.25, 0.5, 1.0, 2.0, 4.0)
     how_to_pilot = "--pilot 50 asks 50 comparisons first, and plans by them."
 
     def __init__(self, asked: Asked) -> None:
@@ -63,7 +43,7 @@ class Rankings(Plan):
         told = None if asked.run is None else scatter_of(asked.run)
         pilot = None if asked.run is None or told is None else order_means(asked.run).mean(axis=(1, 2))
         self.scatter = told or usual_scatter(len(asked.space.judges))
-        self.belief = VerdictsBelief(asked.goal, self.scatter, pilot)
+        self.belief = self.verdicts = VerdictsBelief(asked.goal, self.scatter, pilot)
         matches, compared = self.matches, self.scatter.comparisons
         systems = f" of {number_of(len(matches.names), 'system')}" * bool(matches.names)
         prompts = number_of(len(np.unique(matches.prompt)), "prompt")
@@ -74,29 +54,20 @@ class Rankings(Plan):
         if compared:
             self.prior = f"as in {number_of(compared, 'comparison')} of the pilot"
         self.columns = {
-            "compared": lambda row: f"{row['comparisons_asked']:,}",
-            "win rate": lambda row: _half(row["win_rate_half_width"]),
+            "compared": whole("comparisons_asked"),
+            "win rate": known("win_rate_half_width", _half),
             "wrong %": figure("wrong", 100, 1),
         }
-        self.all_columns = {
-            **self.columns,
+        self.evenly = {"evenly": figure("even_wrong", 100, 1)}
+        self.further = {
             "× each": lambda row: f"{row['calls_of_each']:.1f}",
-            "preference": lambda row: _half(row["preference_half_width"]),
+            "preference": known("preference_half_width", _half),
         }
 
-    @property
-    def budgets(self) -> Sequence[int]:
-        """What is planned; a comparison at the least."""
-        return sorted({max(self.space.arms_per_pair, each) for each in super().budgets})
-
-    @cached_property
-    def simulated(self) -> Mapping[int, Expected]:
-        """What is wrong with some budgets, where that can be simulated in some seconds."""
-        wanted = [each for each in self.budgets[1:4] if each <= _CALLS_AT_MOST]
-        if not wanted or not self.belief.is_small:
-            return {}
-        asked, rng = self.asked, np.random.default_rng(SEED)
-        return foresee(self.belief, asked.policy_at(asked.scheduler), wanted, rng, rounds=asked.rounds).expected
+    def foresee(self, scheduler: str, budgets: Sequence[int]) -> Outlook:
+        """Return what is wrong with some budgets, where that can be simulated in some seconds."""
+        some = [each for each in budgets if self.space.arms_per_pair <= each <= _CALLS_AT_MOST]
+        return super().foresee(scheduler, some) if some and self.verdicts.is_small else Outlook({})
 
     def figures(self, budget: int) -> dict[str, Any]:
         """Return how many comparisons are asked, how sure win rates and preferences are, and how much is wrong.
@@ -105,18 +76,15 @@ class Rankings(Plan):
         """
         matches, an_arm = self.matches, max(1.0, budget / len(self.space))
         compared = min(len(matches), budget // self.space.arms_per_pair)
-        win_rate = (
-            finite(win_rate_half_width(self.scatter, matches, compared, an_arm))
-            if self.preferring.has_win_rates
-            else None
+        width = (
+            win_rate_half_width(self.scatter, matches, compared, an_arm) if self.preferring.has_win_rates else np.nan
         )
-        expected = self.simulated.get(budget)
         return {
             "comparisons_asked": compared,
             "calls_of_each": an_arm,
-            "win_rate_half_width": win_rate,
+            "win_rate_half_width": finite(width),
             "preference_half_width": preference_half_width(self.scatter, an_arm),
-            **{name: None if expected is None else expected.figure(each) for name, each in self.goal.figures.items()},
+            **super().figures(budget),
         }
 
     def own_facts(self) -> dict[str, Any]:
@@ -141,7 +109,7 @@ class Rankings(Plan):
             "ways": ways_of(self.calls, self.asked.budget, lambda _: {}),
         }
 
-    def details(self) -> Sequence[Sheet | str]:
+    def details(self) -> Sequence[Part]:
         """Return the ways to make the calls, and what is meant by the figures."""
         judges, systems = len(self.space.judges), [shown(name) for name in self.matches.names]
         some = ", ".join(systems[:_SYSTEMS_SHOWN]) + ", …" * (len(systems) > _SYSTEMS_SHOWN)
@@ -158,5 +126,5 @@ class Rankings(Plan):
         ]
 
 
-def _half(value: float | None) -> str:
-    return UNKNOWN if value is None else f"± {100 * value:.0f} %"
+def _half(width: float) -> str:
+    return f"± {100 * width:.0f} %"

@@ -18,7 +18,7 @@ from robin_cli.analysis.side_by_side import (
     shared_scales,
     side_by_side,
 )
-from robin_cli.goals.judges import judged_by
+from robin_cli.goals.found import judged_by
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
@@ -150,9 +150,9 @@ def _pair_headline(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> I
 
 def _unfinished(each: Sequence[Status]) -> list[str]:
     return [
-        f"Run {letter} is {status.facts['state']}: {' are '.join(status.spent)}."
+        f"Run {letter} is {status.work.state}: {' are '.join(status.spent)}."
         for letter, status in zip(_LETTERS, each, strict=True)
-        if status.facts["state"] != "finished"
+        if status.work.state != "finished"
     ]
 
 

@@ -15,7 +15,6 @@ import orjson
 from numpy.typing import NDArray
 
 from robin_cli.goals.found import Found
-from robin_cli.goals.judges import cost_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.render.charts import picture
 from robin_cli.render.html import PageColumn, page_columns
@@ -24,7 +23,7 @@ from robin_cli.results.charts import Chart
 from robin_cli.results.tables import Table
 from robin_cli.results.words import dollars
 from robin_cli.views.report.rows import Texts, packed
-from robin_cli.views.spent import tokens_of
+from robin_cli.views.status import Status
 
 MOST_ROWS = 10_000
 _HERE = Path(__file__).parent
@@ -186,22 +185,20 @@ class Sections:
 
 
 @singledispatch
-def sections_of(found: Found, facts: Mapping[str, Any]) -> Sections:
-    """Return what a page shows of what was found; ``facts``: those of its status."""
+def sections_of(found: Found, status: Status) -> Sections:
+    """Return what a page shows of what was found; ``status``: of its run."""
     raise NotImplementedError(type(found).__name__)
 
 
-def spending(facts: Mapping[str, Any], noun: str) -> list[Tile]:
-    """Return what was spent, and on what in vain; ``noun``: what an answer holds."""
-    budget = f"{facts['budget']:,}" if facts["budget_usd"] is None else dollars(facts["budget_usd"])
+def spending(status: Status) -> list[Tile]:
+    """Return what was spent, and on what in vain."""
+    work, cost = status.work, status.cost
+    budget = f"{work.budget:,}" if work.budget_usd is None else dollars(work.budget_usd)
+    failed = f"and {sum(work.failed.values()):,} failed calls kept"
     return [
-        ("calls spent", f"{facts['spent']:,}", f"of a budget of {budget}; {facts['state']}"),
-        (
-            f"answers without a {noun}",
-            f"{sum(facts['unparsed'].values()):,}",
-            f"and {sum(facts['failed'].values()):,} failed calls kept",
-        ),
-        ("cost", cost_of(facts), tokens_of(facts)),
+        ("calls spent", f"{work.spent:,}", f"of a budget of {budget}; {work.state}"),
+        (f"answers without a {status.found.goal.noun}", f"{sum(work.unparsed.values()):,}", failed),
+        ("cost", cost.cost, cost.tokens),
     ]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from robin_cli.goals.judges import judged_by
+from robin_cli.goals.found import judged_by
 from robin_cli.model.records import MODEL_PREFIX, counted, in_words, number_of
 from robin_cli.results.charts import Chart, bars, chart
 from robin_cli.storage.reader import RunData
@@ -13,8 +12,7 @@ from robin_cli.views.report import pairwise, single  # noqa: F401  # which say w
 from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import Page, sections_of
 from robin_cli.views.report.systems import charts_of, headline_of, systems_in
-from robin_cli.views.spent import spent_of_budget
-from robin_cli.views.status import standing
+from robin_cli.views.status import Status, standing
 
 
 def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
@@ -27,23 +25,24 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
         return comparison_of(*runs, working=(working[0], working[1]))
     (run,), (at_work,) = runs, working
     status = standing(run, working=at_work)
-    facts, said = status.facts, sections_of(status.found, status.facts)
+    said = sections_of(status.found, status)
     systems, left_out = systems_in(run, status.found.goal)
     return Page(
         title=said.title,
-        subtitle=f"judged by {judged_by(run.manifest)} · {facts['data']} · {facts['created_at']}",
+        subtitle=f"judged by {judged_by(run.manifest)} · {status.cost.data} · {status.cost.created_at}",
         headline=[*(headline_of(systems) if systems else ()), *said.headline],
-        warnings=[*_warnings_of(facts), *left_out, *said.warnings],
-        charts=[*(charts_of(systems) if systems else ()), *said.charts, *_answered(facts, status.found.goal.noun)],
+        warnings=[*_warnings_of(status), *left_out, *said.warnings],
+        charts=[*(charts_of(systems) if systems else ()), *said.charts, *_answered(status)],
         facts={"About this run": {**status.lines, **said.further}},
         listing=said.listing,
     )
 
 
-def _answered(facts: Mapping[str, Any], noun: str) -> Iterator[Chart]:
-    """What brought no ``noun``, and how often; nothing where all did."""
-    troubles = {in_words(name, noun): count for name, count in facts["unparsed"].items()}
-    troubles |= {f"{in_words(name)} (failed)": count for name, count in facts["failed"].items()}
+def _answered(status: Status) -> Iterator[Chart]:
+    """What brought no rating, or no verdict, and how often; nothing where all did."""
+    noun = status.found.goal.noun
+    troubles = {in_words(name, noun): count for name, count in status.work.unparsed.items()}
+    troubles |= {f"{in_words(name)} (failed)": count for name, count in status.work.failed.items()}
     if troubles:
         yield chart(
             f"What brought no {noun}",
@@ -52,10 +51,9 @@ def _answered(facts: Mapping[str, Any], noun: str) -> Iterator[Chart]:
         )
 
 
-def _warnings_of(facts: Mapping[str, Any]) -> list[str]:
+def _warnings_of(status: Status) -> list[str]:
     """What a reader must know of a run before believing its figures."""
-    found = []
-    judges = [judge["judge"] for judge in facts["judges"]]
+    found, work, judges = list[str](), status.work, status.found.run.space.judges
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
     if replays and len(replays) == len(judges):
         found.append(
@@ -66,13 +64,13 @@ def _warnings_of(facts: Mapping[str, Any]) -> list[str]:
             f"The ratings of {', '.join(replays)} are recorded ones, replayed: no model read the responses for them, and "
             "scores that they are part of say that much less."
         )
-    if facts["state"] != "finished":
-        under_way = sum(each["requests"] for each in facts["under_way"])
+    if work.state != "finished":
+        under_way = sum(each.requests for each in work.under_way)
         batches = f" {number_of(under_way, 'request')} are under way in batches; robin resume takes them in." * bool(
             under_way
         )
-        found.append(f"This run is {facts['state']}: {' are '.join(spent_of_budget(facts))}.{batches}")
-    if facts["arms_retired"]:
-        reasons = counted(facts["retired_reasons"])
-        found.append(f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: {reasons}.")
+        found.append(f"This run is {work.state}: {' are '.join(status.spent)}.{batches}")
+    if work.arms_retired:
+        reasons = counted(work.retired_reasons)
+        found.append(f"{work.arms_retired:,} of {work.arms:,} could not be rated and were given up: {reasons}.")
     return found

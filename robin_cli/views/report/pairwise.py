@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
+from robin_cli.goals.comparisons import comparisons_of
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.preferences import Preferences, best_text
-from robin_cli.goals.tables.comparisons import comparisons_of
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram, under_one_another
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
+from robin_cli.views.report.rated import human_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
+from robin_cli.views.status import Status
 
 _EVEN = 0.5
 _LARGE = 0.25
@@ -28,10 +28,10 @@ _LARGE = 0.25
 
 
 @sections_of.register
-def _sections(found: Preferences, facts: Mapping[str, Any]) -> Sections:
+def _sections(found: Preferences, status: Status) -> Sections:
     return Sections(
         title=_title(found.run, found),
-        headline=_headline(found, facts),
+        headline=_headline(found, status),
         warnings=warnings_on(found.ranked),
         charts=list(_charts(found.run, found)),
         listing=_listing(found.run, found),
@@ -49,18 +49,18 @@ def _title(run: RunData, found: Preferences) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(found: Preferences, facts: Mapping[str, Any]) -> list[Tile]:
-    asked = found.compared
-    best, certain = facts["best"], []
+def _headline(found: Preferences, status: Status) -> list[Tile]:
+    asked, best, certain = found.compared, found.bests, []
     if best is not None:
-        certain = [("best response", f"{best['certified']:,} of {best['of']:,}", best_text(best, facts["error_rate"]))]
+        certain = [("best response", f"{best.certified:,} of {best.of:,}", best_text(best, found.error_rate))]
     return [
         *certain,
         *leaders(found.ranked),
         *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
-        *spending(facts, "verdict"),
+        *spending(status),
+        *(spearman_line(f"with human {name}", each) for name, each in found.people.agreement.items()),
     ]
 
 
@@ -106,13 +106,14 @@ def _charts(run: RunData, found: Preferences) -> Iterator[Chart]:
             under_one_another([*told], effect, (low, high), "effect of the first place, in probability"),
             size=(5.2, max(2.2, 1.5 + 0.5 * len(told))),
         )
-    preference = np.asarray(found.scores.columns["preference"])
-    if not np.isnan(preference).all():
-        yield _clearness(found, preference)
+    if not np.isnan(found.scores.numbers("preference")).all():
+        yield _clearness(found)
+    yield from human_charts(found)
 
 
-def _clearness(found: Preferences, preference: FloatArray) -> Chart:
+def _clearness(found: Preferences) -> Chart:
     """The preferences: of two systems for the one that leads, else for the response that is preferred."""
+    preference = found.scores.numbers("preference")
     if len(found.ranked.order) == 2:
         best = found.ranked.order[0]
         values = np.where(found.matches.system[:, 0] == best, preference, 1.0 - preference)

@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.analysis.calibration import bins_of
+from robin_cli.analysis.agreement import Agreement
+from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED, Decided
-from robin_cli.analysis.run_agreement import Subject, subjects
-from robin_cli.analysis.scores import Scores
-from robin_cli.goals import rated_words
+from robin_cli.analysis.run_agreement import Subject, all_scores, subjects
 from robin_cli.goals.decided import things, wrong_text
+from robin_cli.goals.found import Found
+from robin_cli.goals.people import agreement_line, levels_line, range_of
+from robin_cli.goals.rating import Rated
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Scale, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
 from robin_cli.storage.reader import RunData
+from robin_cli.views.report.page import Tile
 
 _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
 
 
-def rated_charts(
-    run: RunData, facts: Mapping[str, Any], scores: Scores, of_judges: Scores | None = None
-) -> Iterator[Chart]:
-    """Yield the charts of a run with these scores; ``of_judges``: those of each judge, if several."""
+def rated_charts(found: Rated) -> Iterator[Chart]:
+    """Yield the charts of a run of ratings."""
+    run, scores = found.run, found.scores
     by_attribute = dict(subjects(run, [scores]))
-    by_label = by_attribute if of_judges is None else dict(subjects(run, [of_judges]))
+    by_label = dict(subjects(run, [found.each])) if found.is_panel else by_attribute
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     if scores.decided is not None:
-        yield from _decisions_over_calls(run, scores.decided, facts)
+        yield from _decisions_over_calls(run, scores.decided)
     if varied:
-        yield _allocation(facts, by_label)
+        yield _allocation(run, by_label)
     if scores.decided is None:  # else calls are spent to lower neither
-        yield from _courses(run, facts)
+        yield from _courses(found)
     yield _histograms("Scores", "How many pairs have which score.", by_attribute)
     if varied:
         yield _variances(by_label)
-    if of_judges is not None:
+    if found.is_panel:
         says = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
         yield _histograms("Scores of each judge", says, by_label)
-    yield from _human(facts, by_attribute, by_attribute | by_label)
+    yield from human_charts(found)
 
 
 def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
@@ -51,8 +52,8 @@ def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
     return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
 
-def _allocation(facts: Mapping[str, Any], by_label: Mapping[str, Subject]) -> Chart:
-    evenly = facts["ratings"] / max(1, facts["arms"])
+def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
+    evenly = run.fold.arms.counts.sum() / max(1, len(run.space))
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
     def panel(mine: Subject) -> Panel:
@@ -65,7 +66,7 @@ def _allocation(facts: Mapping[str, Any], by_label: Mapping[str, Subject]) -> Ch
         )
 
     each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
-    a_judge = " and a judge" * (len(facts["judges"]) > 1)
+    a_judge = " and a judge" * (len(run.space.judges) > 1)
     says = f"Each mark is a pair{a_judge}. An even spread would have given each {each_got} ratings (dashed)."
     return Chart("Where the budget went", says, {name: panel(each) for name, each in by_label.items()})
 
@@ -88,59 +89,60 @@ def _variances(by_label: Mapping[str, Subject]) -> Chart:
     return Chart("Variances", says, panels)
 
 
-def _human(
-    facts: Mapping[str, Any], by_attribute: Mapping[str, Subject], split: Mapping[str, Subject]
-) -> Iterator[Chart]:
-    """Scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
-    agreement = facts["agreement"]
-    shown = {name: each for name, each in split.items() if name in agreement}
+def human_charts(found: Found) -> Iterator[Chart]:
+    """Yield scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
+    people, split = found.people, dict(subjects(found.run, all_scores(found.run, found.scores), found.given))
+    by_attribute = found.run.space.attributes
+    shown = {name: each for name, each in split.items() if name in people.agreement}
     if shown:
         panels = {
             name: charts.against(each.human, each.scores, ("human rating", "score"), each.scale, jitter=0.03)
             for name, each in shown.items()
         }
         lines = [
-            f"{name}: " * (len(shown) > 1) + rated_words.agreement_line(agreement[name])
+            f"{name}: " * (len(shown) > 1) + agreement_line(people.agreement[name])
             for name in by_attribute
             if name in shown
         ]
         marks = f"{charts.marks_of(panels)} Pairs are spread sideways a little; on the dashed line both agree."
         yield Chart("Scores against human ratings", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
-    for attribute, levels in facts["calibration"].items():
-        if levels and attribute in by_attribute:
-            scale = by_attribute[attribute].scale
+    for attribute, told in people.calibration.items():
+        if told.levels and attribute in by_attribute:
+            mine = split[attribute]
             yield chart(
                 f"Human {attribute} by score",
-                f"Mean human rating of the pairs whose scores are nearest to one {_step(scale)}, at their mean score, with "
+                f"Mean human rating of the pairs whose scores are nearest to one {_step(mine)}, at their mean score, with "
                 "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
-                f"average. By levels: {rated_words.levels_line(agreement[attribute])}.",
-                _calibration(levels, attribute, scale),
+                f"average. By levels: {levels_line(people.agreement[attribute])}.",
+                _calibration(told.levels, attribute, mine.scale),
             )
 
 
-def _calibration(levels: list[dict[str, Any]], attribute: str, scale: Scale) -> Panel:
+def _calibration(levels: Sequence[Level], attribute: str, scale: Scale) -> Panel:
     score, human, low, high, count = (
-        np.array([each[name] for each in levels], dtype=np.float64)
+        np.array([getattr(each, name) for each in levels], dtype=np.float64)
         for name in ("mean_score", "mean_human", "ci_low", "ci_high", "n")
     )
     series = charts.beside_numbers(score, human, (low, high), count.astype(np.int64))
     return Panel([series], Axis(f"score of {attribute}"), Axis(f"human {attribute}"), diagonal=(scale.low, scale.high))
 
 
-def _step(scale: Scale) -> str:
+def _step(mine: Subject) -> str:
     """What :func:`~robin_cli.analysis.calibration.calibration` takes together, in words."""
-    starts = bins_of(scale)
+    starts, scale = bins_of(mine.scale), mine.scale
+    if mine.of_two:
+        return "quarter"
     return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
 
 
-def _courses(run: RunData, facts: Mapping[str, Any]) -> Iterator[Chart]:
-    curve = curve_of(run)
+def _courses(found: Rated) -> Iterator[Chart]:
+    curve = curve_of(found.run)
     if len(curve.calls) < 2:
         return
-    single = " of single judges" if len(facts["judges"]) > 1 else ""
+    single = " of single judges" if found.is_panel else ""
 
     def at_end(own: FloatArray, even: FloatArray) -> str:
-        ends = [rated_words.error_of(facts, float(each[-1])) for each in (own, even)]
+        ends = [found.error_text(float(each[-1])) for each in (own, even)]
         return f"{_EVEN} At the end {ends[0]} against {ends[1]}."
 
     yield chart(
@@ -157,17 +159,16 @@ def _courses(run: RunData, facts: Mapping[str, Any]) -> Iterator[Chart]:
     )
 
 
-def _decisions_over_calls(run: RunData, decided: Decided, facts: Mapping[str, Any]) -> Iterator[Chart]:
+def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
     curve = decision_curve_of(run, decided.task)
     if len(curve.calls) < 2:
         return
-    found = facts["decisions"]
-    at_end = found["certified"] / max(1, found["of"])
+    at_end = decided.held.sum() / max(1, decided.decisions)
     own, even = (wrong_text(float(each[-1])) for each in (curve.doubt, curve.even_doubt))
     enough = ("evidence enough for one", 100 * curve.settled)
     yield Chart(
         "Decided over calls",
-        f"Above, which share of {things(found)} is certified; below, which share of the leanings, what the means alone "
+        f"Above, which share of {things(decided)} is certified; below, which share of the leanings, what the means alone "
         f"say, is likely wrong, by an estimate. {_EVEN} Dotted: decisions with the evidence that one alone needs. They are "
         f"asked no more, and certified together once about {100 / SETTLED:.0f} % have it; so before its end a run may have "
         "fewer certified than an even spread, which goes on asking what is clear. At the end "
@@ -182,3 +183,10 @@ def _decisions_over_calls(run: RunData, decided: Decided, facts: Mapping[str, An
             ),
         },
     )
+
+
+def spearman_line(name: str, found: Sequence[Agreement]) -> Tile:
+    """Return the rank correlation with people, with its interval or why there is none."""
+    rho = next(each for each in found if each.coefficient == "spearman")
+    over = f"95 % interval {range_of(rho.ci_low, rho.ci_high)}, bootstrap over {number_of(rho.n_prompts, 'prompt')}"
+    return f"Spearman ρ {name}", "–" if np.isnan(rho.value) else f"{rho.value:z.2f}", rho.why or over

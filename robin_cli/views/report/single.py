@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from robin_cli.analysis.run_agreement import Subject, all_scores, subjects
+from robin_cli.analysis.run_agreement import subjects
 from robin_cli.analysis.scores import Scores, likely_widths
-from robin_cli.goals import rated_words as words
 from robin_cli.goals.decided import OPEN, decided_text
-from robin_cli.goals.rated import Rated
-from robin_cli.goals.tables.scores import score_table
+from robin_cli.goals.rating import Rated
+from robin_cli.goals.scores import score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
-from robin_cli.views.report.rated import rated_charts
+from robin_cli.views.report.rated import rated_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
+from robin_cli.views.status import Status
 
 _MOST_UNRATED = 0.5
 """Rows without a rating come first, as the least certain, unless so many are that of the others none would be seen."""
@@ -28,42 +27,40 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
 @sections_of.register
-def _sections(found: Rated, facts: Mapping[str, Any]) -> Sections:
+def _sections(found: Rated, status: Status) -> Sections:
     run, scores = found.run, found.scores
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     return Sections(
-        title=f"{', '.join(facts['attributes'])} of {number_of(facts['pairs'], 'pair')}",
-        headline=list(_headline(facts, dict(subjects(run, [scores])))),
+        title=f"{', '.join(run.space.attributes)} of {number_of(len(run.pair_ids), 'pair')}",
+        headline=list(_headline(found, status)),
         warnings=[] if varied else [_NONE_HAS_TWO],
-        charts=list(rated_charts(run, facts, *all_scores(run, scores))),
+        charts=list(rated_charts(found)),
         listing=_listing(run, scores),
-        further={"paper's bound": words.paper_line(facts)},
+        further={"paper's bound": found.paper_text()},
     )
 
 
-def _headline(facts: Mapping[str, Any], by_attribute: Mapping[str, Subject]) -> Iterator[Tile]:
-    single = " of single judges" if len(facts["judges"]) > 1 else ""  # as in the picture
+def _headline(found: Rated, status: Status) -> Iterator[Tile]:
+    single = " of single judges" if found.is_panel else ""  # as in the picture
+    by_attribute = dict(subjects(found.run, [found.scores]))
     for name, mine in by_attribute.items():
         yield _mean_line(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores)
-    if (found := facts["decisions"]) is not None:
-        yield "decided", f"{found['certified']:,} of {found['of']:,}", decided_text(found)
-    calls, *rest = spending(facts, "rating")
+    if (decided := found.scores.decided) is not None:
+        yield "decided", f"{int(decided.held.sum()):,} of {decided.decisions:,}", decided_text(decided)
+    calls, *rest = spending(status)
     yield calls
-    yield WORST, *words.worst_of(facts)
+    yield WORST, *found.worst_text()
     yield (
         "error bound",
-        f"± {words.error_of(facts, facts['error_bound'])}",
-        f"no score{single} is further from {words.whose(facts)} mean, with 95 % confidence for all at once",
+        f"± {found.error_text(found.scores.error_bound)}",
+        f"no score{single} is further from {found.whose} mean, with 95 % confidence for all at once",
     )
     yield from rest
-    if facts["judge_spread"] is not None:
-        apart = f"standard deviation of the judges' means of one pair, noise taken out; {words.spread_over(facts)}"
-        yield "between judges", words.error_of(facts, facts["judge_spread"]), apart
-    for attribute, each in facts["agreement"].items():
-        rho = each["spearman"]
-        value = "–" if rho["value"] is None else f"{rho['value']:z.2f}"
-        over = f"95 % interval {words.range_of(rho)}, bootstrap over {number_of(rho['n_prompts'], 'prompt')}"
-        yield f"Spearman ρ with human {attribute}", value, rho["why"] or over
+    if not np.isnan(found.judge_spread):
+        apart = f"standard deviation of the judges' means of one pair, noise taken out; {found.spread_over}"
+        yield "between judges", found.error_text(found.judge_spread), apart
+    for attribute, each in found.people.agreement.items():
+        yield spearman_line(f"with human {attribute}", each)
 
 
 def _mean_line(name: str, scores: FloatArray) -> Tile:

@@ -50,7 +50,9 @@ def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
         for run in runs
         for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
-    return load_labels(labels, frozenset().union(*(run.pair_ids for run in runs)), scales, called="labels")
+    verdicts = {name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes}
+    ids = frozenset().union(*(run.pair_ids for run in runs))
+    return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
 
 
 def _check_apart(runs: Sequence[RunData]) -> None:
@@ -58,9 +60,8 @@ def _check_apart(runs: Sequence[RunData]) -> None:
     texts: dict[str, tuple[object, RunData]] = {}
     for run in runs if len(runs) > 1 else ():
         pairs = run.pairs.table
-        for pair_id, *text in zip(
-            *(pairs[name].to_pylist() for name in ("pair_id", "prompt", "response")), strict=True
-        ):
+        names = [name for name in ("pair_id", "prompt", "response", OTHER_COLUMN) if name in pairs.column_names]
+        for pair_id, *text in zip(*(pairs[name].to_pylist() for name in names), strict=True):
             said, first = texts.setdefault(pair_id, (text, run))
             if said != text:
                 raise InputError(

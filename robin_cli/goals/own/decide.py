@@ -1,16 +1,16 @@
-"""What the goals with decisions have in common: thresholds of each pair, and the best response of each group."""
+"""Goals: on which side of thresholds each pair lies, and which response of each group is best, by ratings of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.goals.base import Goal, Words, same, share_text
-from robin_cli.goals.decisions_watch import DecisionsWatch
+from robin_cli.goals.decided import DecisionsWatch
 from robin_cli.goals.rating import Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
@@ -18,6 +18,7 @@ from robin_cli.model.decision import MARGIN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
+from robin_cli.questions.inquiry import Inquiry
 
 
 @dataclass(frozen=True)
@@ -91,4 +92,40 @@ class Deciding(Rating):
             return ""
         return (
             f"{share_text(row['wrong'])} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        )
+
+
+class Threshold(Deciding):
+    """Which pairs are kept, for their mean ratings meet thresholds."""
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where the run names thresholds."""
+        if source.is_pairwise or (decision := source.decision) is None or decision.is_best:
+            return None
+        return cls(source.space, Task(decision, source.space))
+
+
+class Best(Deciding):
+    """The response of each group whose mean rating is the highest."""
+
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal where the run looks for the best of each group. InputError for groups that are too large."""
+        if source.is_pairwise or (decision := source.decision) is None or not decision.is_best:
+            return None
+        task = Task(decision, source.space, source.groups)
+        _ = task.contests  # refuses groups that are too large
+        return cls(source.space, task)
+
+    def across(self, part: IntArray) -> str:
+        """Return how many groups are in several parts."""
+        assert self.task.group is not None  # noqa: S101  # for the types
+        of_parts = np.unique(np.stack([self.task.group, part]), axis=1)[0]
+        apart = int((np.bincount(of_parts) > 1).sum())
+        if not apart:
+            return ""
+        return (
+            f"{apart:,} group{'s have' if apart > 1 else ' has'} responses in more than one of the runs: which is best is "
+            "decided anew among all of them"
         )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
+from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.pairwise import pairwise_scores
 from robin_cli.analysis.scores import rated_parts
@@ -34,7 +34,7 @@ from robin_cli.results.tables import Table
 from robin_cli.storage.reader import RunData
 
 if TYPE_CHECKING:
-    from robin_cli.goals.found import Found
+    from robin_cli.goals.found import Found, View
     from robin_cli.goals.preferences import Preferences as Compared
 
 
@@ -68,7 +68,7 @@ def preferences(ran: Found) -> Preferences:
     """The preferences that the scores of a run hold; a panel's judges count alike."""
     run = ran.run
     space, arms = run.space, run.fold.arms
-    error_rate = run.manifest.settings.get("error_rate") or ALPHA
+    error_rate = run.manifest.error_rate
     found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
     noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
     score = ran.scores.numbers("score")
@@ -130,17 +130,12 @@ _EVEN = 0.5
 _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
 
 
-def preference_table(
-    ran: Found, notify: Callable[[str], None] = lambda _line: None, *, messages: bool = False
-) -> Table:
+def preference_table(ran: Found, view: View) -> Table:
     """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
 
-    With several attributes each has rows of its own, and a column says which.
-
-    Args:
-        notify: is told what is left out.
-        messages: chosen and rejected are conversations that begin with the prompt, which then has no column: open-instruct
-            reads nothing else, and TRL no prompt that is a text beside them.
+    With several attributes each has rows of its own, and a column says which. As ``messages`` chosen and rejected are
+    conversations that begin with the prompt, which then has no column: open-instruct reads nothing else, and TRL no prompt that
+    is a text beside them.
 
     Raises:
         InputError: no group has two responses, or no two can be told apart.
@@ -162,19 +157,21 @@ def preference_table(
         texts[name].take(rows)
         for name, rows in (("prompt", found.chosen), ("response", found.chosen), ("response", found.rejected))
     )
-    _say(found, notify)
+    _say(found, view.notify)
     if others := pc.sum(pc.not_equal(prompts, texts["prompt"].take(found.rejected))).as_py():
-        notify(f"{number_of(others, 'pair')} of responses to different prompts: the prompt is that of the chosen one")
-    columns = _columns(prompts, chosen, rejected, found.margin, found.certified, messages=messages)
+        view.notify(
+            f"{number_of(others, 'pair')} of responses to different prompts: the prompt is that of the chosen one"
+        )
+    columns = _columns(prompts, chosen, rejected, found.margin, found.certified, messages=view.messages)
     if len(run.space.attributes) > 1:
         columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
     return PREFERENCES.of(columns)
 
 
-def preferred_table(ran: Compared, notify: Callable[[str], None], *, messages: bool) -> Table:
+def preferred_table(ran: Compared, view: View) -> Table:
     """A row for each comparison whose responses can be told apart, in the order of the data.
 
-    ``margin`` is how far the preference is above a half. Args and Raises: as for :func:`preference_table`.
+    ``margin`` is how far the preference is above a half. Raises: as for :func:`preference_table`.
     """
     run = ran.run
     found = pairwise_scores(run, alpha=ran.error_rate).columns
@@ -196,9 +193,9 @@ def preferred_table(ran: Compared, notify: Callable[[str], None], *, messages: b
     said.append(f"{alike:,} whose responses cannot be told apart {'is' if alike == 1 else 'are'} left out")
     if without := len(preference) - known:
         said.append(f"{number_of(without, 'comparison')} {'has' if without == 1 else 'have'} no preference")
-    notify("; ".join(said))
+    view.notify("; ".join(said))
     margin = np.abs(preference[told] - _EVEN)
-    return PREFERENCES.of(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=messages))
+    return PREFERENCES.of(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=view.messages))
 
 
 def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:

@@ -1,8 +1,8 @@
-"""Plans of what a simulation measures: the run simulated, and an even spread of the same calls beside it."""
+"""A plan of scores: how far off they are, and the budget for an error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,163 +14,23 @@ from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE, policy_named
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.forecast import (
-    RUNS,
-    Expected,
-    Needed,
-    Outlook,
-    budget_for,
-    calls_for,
-    calls_of_a_search,
-    foresee,
-)
+from robin_cli.simulation.forecast import budget_for, calls_for, calls_of_a_search
 from robin_cli.simulation.rating_model import draw_distributions
 from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
-from robin_cli.views.plan.base import Plan
 from robin_cli.views.plan.calls import ways_of
-from robin_cli.views.plan.page import Sheet, figure, listed, ways_sheet
+from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
+from robin_cli.views.plan.page import Part, figure, listed, ways_sheet
 
-_MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-_SHOWN_FROM = 0.5
 _ERRORS = (0.125, 0.075, 0.05, 0.025)
 """Errors to find the budget for, as shares of the scale's width: 0.5, 0.3, 0.2 and 0.1 on 0 to 4."""
 
-NOISE = f"Simulated, mean of {RUNS} runs; ± is the simulation's own noise, no guarantee."
 
-
-class Forecast(Plan):
-    """The plan of any goal: its figures by the run's scheduler, and by an even spread of the same calls."""
-
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
-        space, scheduler = self.space, asked.scheduler_at(asked.budget)
-        self.is_even = policy_named(scheduler).evenly  # the run itself is an even spread
-        of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
-        judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
-        self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
-
-    @property
-    def budgets(self) -> Sequence[int]:
-        """Half the budget and more, and where ``--max-cost`` ends the run; at no fewer calls than were spent already."""
-        multiples, ends = self.all_budgets, self.calls.bought
-        stops = {each for each in ends[:1] if each is not None and ends[0] == ends[1]}
-        shown = {each for each in multiples if each >= _SHOWN_FROM * self.asked.budget}
-        return sorted(shown | {each for each in stops if self.asked.least <= each <= max(multiples)})
-
-    @property
-    def all_budgets(self) -> Sequence[int]:
-        """All multiples of the budget."""
-        return sorted({max(self.asked.least, round(self.asked.budget * each)) for each in _MULTIPLES})
-
-    @cached_property
-    def outlooks(self) -> tuple[Outlook, Outlook]:
-        """What the scheduler comes to, and an even spread."""
-        budgets = self.budgets if self.goal.ends else sorted({*self.budgets, *self.all_budgets})
-        found = {name: simulated(self.asked, name, budgets) for name in {self.asked.scheduler, BASELINE}}
-        return found[self.asked.scheduler], found[BASELINE]
-
-    def figures(self, budget: int) -> dict[str, Any]:
-        """Return the figures of the goal, by the scheduler and by an even spread."""
-        mine, evenly = (each.expected.get(budget) for each in self.outlooks)
-        return {
-            "calls_an_arm": budget / len(self.space),
-            "scheduler": self.asked.scheduler_at(budget),
-            **self.measured(mine),
-            **{f"even_{name}": value for name, value in self.measured(evenly).items()},
-        }
-
-    def measured(self, expected: Expected | None) -> dict[str, Any]:
-        """Return the figures of the goal in what is expected; None where nothing is."""
-        return {
-            name: None if expected is None else expected.figure(column) for name, column in self.goal.figures.items()
-        }
-
-    def own_facts(self) -> dict[str, Any]:
-        """Return what all plans of ratings say."""
-        asked, config, budget = self.asked, self.config, self.asked.budget
-        policy = asked.policy(budget, np.ones(len(self.space)))
-        warm_up = 0 if policy is None or policy.evenly else policy.warm_up
-        return {
-            "errors_are": "shares of the scale" if self.space.has_several_scales else "points",
-            "variances_from": config.variances if asked.is_warm else None,
-            "simulated_runs": RUNS,
-            "by_text": config.scoring == "text" and (asked.run is None or asked.run.manifest.scoring == "text"),
-            "calls_an_arm": budget / len(self.space),
-            "below_warm_up": warm_up * len(self.space) > budget,
-            "for_error": None,
-            "decide": None,
-            "calls_for": self.calls_for,
-            "ways": [],
-        }
-
-    @cached_property
-    def calls_for(self) -> list[dict[str, Any]]:
-        """The calls that some errors take."""
-        return []
-
-    def needed(self, name: str, value: float, read: Callable[[Outlook, float], Needed | None]) -> dict[str, Any]:
-        """Return the calls for a ``value``, by the scheduler and by an even spread; None where it never comes to that."""
-        mine, evenly = (read(each, value) if each.expected else None for each in self.outlooks)
-        return {name: value, **_facts_of("calls", mine), **_facts_of("even_calls", evenly)}
-
-    def calls_text(self, name: str, facts: Mapping[str, Any], *, says_even: bool = True) -> str:
-        """Return calls and what noise leaves open in words; of an even spread, unless that is what the run is."""
-        about = []
-        if f"{name}_low" in facts and facts[f"{name}_are"] == "about":
-            high = "more" if facts[f"{name}_high"] is None else f"{facts[f'{name}_high']:,}"
-            about.append(f"95 %: {facts[f'{name}_low']:,} to {high}")
-        if says_even and not self.is_even and facts[f"even_{name}"] is not None:
-            about.append(f"spread evenly: {facts[f'even_{name}_are']} {facts[f'even_{name}']:,}")
-        calls = f"{facts[f'{name}_are']} {number_of(facts[name], 'call')}"
-        return f"{calls} ({'; '.join(about)})" if about else calls
-
-    def details(self) -> Sequence[Sheet | str]:
-        """Return what else is to be known of the scheduler and of the answers."""
-        facts, ends, lines = self.facts, self.goal.ends, []
-        if facts["variances_from"]:
-            lines.append(f"The scheduler begins with the variances of {facts['variances_from']}.")
-        if facts["below_warm_up"]:
-            name, sooner = facts["scheduler"].upper(), "; --scheduler two-priors adapts sooner" * (not ends)
-            lines.append(f"This budget is below {name}'s warm-up, so it is spread evenly{sooner}.")
-        if not facts["by_text"]:
-            what = ("decisions", "they take fewer calls") if ends else ("errors of scores", "they are smaller")
-            lines.append(f"These are {what[0]} by the text; by log probabilities {what[1]}.")
-        return lines
-
-
-def simulated(asked: Asked, name: str, budgets: Sequence[int]) -> Outlook:
-    """Return what the scheduler ``name`` comes to; the same for the same run."""
-    return foresee(
-        *(asked.belief, asked.policy_at(name), budgets, np.random.default_rng(SEED)),
-        least=asked.least,
-        evenly=policy_named(name).evenly,
-        rounds=asked.rounds,
-    )
-
-
-def found(name: str, mine: Needed, evenly: Needed, least: int = 0) -> dict[str, Any]:
-    """Return facts of calls that were searched for, ``least`` or more, with what noise leaves open."""
-    low, high = (None if each is None else max(least, each) for each in (mine.low, mine.high))
-    return {
-        **_facts_of(name, mine, least),
-        f"{name}_low": low,
-        f"{name}_high": high,
-        **_facts_of(f"even_{name}", evenly, least),
-    }
-
-
-def _facts_of(name: str, calls: Needed | None, least: int = 0) -> dict[str, Any]:
-    return {
-        name: None if calls is None else max(least, calls.calls),
-        f"{name}_are": "never" if calls is None else calls.relation,
-    }
-
-
-class Scores(Forecast):
+class Scores(Plan):
     """The plan of a run that estimates scores, at the budget for an error where that is asked for."""
 
     kind = Estimate
+    multiples = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 
     def __init__(self, asked: Asked) -> None:
         self.target = _target(asked)
@@ -178,14 +38,10 @@ class Scores(Forecast):
             asked = asked.with_budget(max(asked.least, self.target["calls"]))
         super().__init__(asked)
         self.first = [] if self.target is None else [self._target_text(self.target)]
-        names = {"worst_error": "largest error", "even_worst_error": "spread evenly", "mean_error": "average"}
-        names["bound"] = "paper's bound"
         unit: tuple[float, int, str] = (100, 1, " %") if asked.space.has_several_scales else (1, 2, "")
-        every = {label: figure(name, *unit) for name, label in names.items()}
-        self.columns = {label: every[label] for label in ("largest error", "average")}
-        self.all_columns = {
-            label: each for label, each in every.items() if not self.is_even or label != "spread evenly"
-        }
+        self.columns = {"largest error": figure("worst_error", *unit), "average": figure("mean_error", *unit)}
+        self.evenly = {"spread evenly": figure("even_worst_error", *unit)}
+        self.further = {"paper's bound": figure("bound", *unit)}
 
     def figures(self, budget: int) -> dict[str, Any]:
         """Return the figures of the goal, and the paper's bound."""
@@ -232,7 +88,7 @@ class Scores(Forecast):
     def _reached(self, config: Settings) -> dict[str, Any]:
         way, rounds, budget = replace(self.asked, config=config), config.rounds, self.asked.budget
         same = way.rounds == self.asked.rounds
-        outlook = self.outlooks[0] if same else simulated(way, way.scheduler, [budget])
+        outlook = self.outlooks[0] if same else foreseen(way, way.scheduler, [budget])
         policy = way.policy(budget, np.ones(len(self.space)))
         if policy is not None and way.rounds is not None:  # what it wants before it looks at any answer makes one
             rounds = len(round_ends_of(policy, budget, len(self.space), rounds))
@@ -242,7 +98,7 @@ class Scores(Forecast):
             **self.measured(outlook.expected.get(budget)),
         }
 
-    def details(self) -> Sequence[Sheet | str]:
+    def details(self) -> Sequence[Part]:
         """Return the ways, the calls for some errors, and what is meant by errors, and by this run's."""
         config, space, lines = self.config, self.space, []
         needed = [] if self.target is not None else self.calls_for

@@ -1,28 +1,28 @@
-"""The comparisons of a pairwise run, and those of each judge, as tables."""
+"""The comparisons of a pairwise run, those of each judge, and the ranking of its systems, as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from robin_cli.analysis.pairwise import (
-    pairwise_scores,
-)
+from robin_cli.analysis.pairwise import Ranked, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
-from robin_cli.goals.checks import SORTS_OF_COMPARISONS
+from robin_cli.goals.checks import SORTS_OF_COMPARISONS, check_view
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.judges import judged_by
-from robin_cli.goals.tables.data_columns import with_data
-from robin_cli.model.errors import typed
+from robin_cli.goals.found import View, judged_by
+from robin_cli.goals.scores import with_data
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
-from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import Coordinates
-from robin_cli.results.columns import COMPARISONS
+from robin_cli.results.columns import COMPARISONS, RANKING
 from robin_cli.results.tables import Sort, Table
 from robin_cli.storage.reader import RunData
 
@@ -32,23 +32,21 @@ if TYPE_CHECKING:
 _TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
 """Columns of the texts of a comparison, and what they are called among the run's pairs."""
 
-Notify = Callable[[str], None]
 
-
-def comparison_table(found: Preferences, *, with_text: bool = False, by_judge: bool = False) -> Table:
+def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) -> Table:
     """The comparisons of a run; behind the columns of the contract files have those of the data.
 
     Args:
         found: what the run says.
-        with_text: files have prompt, response_a and response_b.
         by_judge: a row a comparison and judge.
     """
+    check_view(sort=view.sort, wide=view.wide)
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
     table = comparisons_of(found, scores, by_judge=by_judge)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
-        lambda: with_data(table.arrow(), run, rows, with_text=with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
+        lambda: with_data(table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
     )
 
 
@@ -114,4 +112,82 @@ def _comparison_notes(scores: Scores, rate: float) -> list[str]:
         notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
     if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
         notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")
+    return notes
+
+
+_OF_SYSTEMS = (
+    "95 % intervals, of each system by itself; ranks: those that are not ruled out; wins: against each other system "
+    "alike"
+)
+
+
+def ranking_table(found: Preferences, view: View) -> Table:
+    """The ranking of the systems of a run; where lengths are taken out, the covariate and its effect are columns.
+
+    Raises:
+        InputError: there is no ranking, and why.
+    """
+    run, ranked = found.run, ranked_systems(found.run, by_length=True) if view.length_control else found.ranked
+    _check_ranked(ranked, run, in_python=view.in_python)
+    for line in _notes_on(ranked):
+        view.notify(line)
+    length = " --length-control" if view.length_control else ""
+    return replace(
+        ranking_of(ranked),
+        footer=[f"judge: {judged_by(run.manifest)}"],
+        command=f"robin export {typed(run.name)} --what ranking{length}",
+    )
+
+
+def ranking_of(found: Ranked) -> Table:
+    """The systems, the best first; no rows without a ranking."""
+    ranking, order = found.ranking, found.order
+    if ranking is None:
+        return RANKING.of({"system": []})
+    each = {name: getattr(ranking, name, None) for name in RANKING.columns} | {"n_votes": found.n_votes}
+    values: dict[str, Any] = {"system": [found.names[system] for system in order]}
+    values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
+    if (covariate := ranking.covariate) is not None:
+        values["covariate"] = [covariate.name] * len(order)
+        told = (covariate.coefficient, covariate.ci_low, covariate.ci_high)
+        for name, value in zip(("covariate_effect", "covariate_low", "covariate_high"), told, strict=True):
+            values[name] = np.full(len(order), value)
+    return RANKING.of(
+        values,
+        noun="system",
+        bar=found.n_votes[order],
+        notes=[*_notes_on(found), _OF_SYSTEMS],
+    )
+
+
+def _check_ranked(found: Ranked, run: RunData, *, in_python: bool) -> None:
+    """InputError where ``run`` has no ranking; it says why, and how to come by one."""
+    if found.ranking is not None:
+        return
+    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.name)} --budget MORE"
+    more = f": {again}" if found.parts else ""
+    raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
+
+
+def _notes_on(found: Ranked) -> list[str]:
+    """What a reader of a ranking should know of it."""
+    ranking = found.ranking
+    if ranking is None:
+        return []
+    by = f"{number_of(ranking.n_comparisons, 'comparison')} of {number_of(ranking.n_prompts, 'prompt')}"
+    without = f"; {ranking.n_without:,} without a preference left out" if ranking.n_without else ""
+    notes = [f"{number_of(len(found.names), 'system')} by {by}{without}"]
+    if not ranking.is_bounded:
+        notes.append(
+            "some systems won, or lost, against all others: half a tie is added for every two that were compared, or their "
+            "strengths would have no end"
+        )
+    if (covariate := ranking.covariate) is not None:
+        notes.append(
+            f"length control: strengths at equal length; {covariate.name} is no cause of preferences that could be told from "
+            "the systems, and nothing was taken out"
+            if math.isnan(covariate.coefficient)
+            else f"length control: strengths at equal length; a far longer response has {covariate.coefficient:+.2f} "
+            f"[{covariate.ci_low:+.2f}, {covariate.ci_high:+.2f}] log odds for its {covariate.name}"
+        )
     return notes
