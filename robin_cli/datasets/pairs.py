@@ -138,7 +138,7 @@ def gathered(
     return gathering.dataset()
 
 
-_AT_A_TIME = 2**12
+_AT_A_TIME = 2**11
 """Rows that are looked at together, at most."""
 
 _BYTES_AT_A_TIME = 2**23
