@@ -89,7 +89,7 @@ class People:
             if not math.isnan(found[0].value):
                 lines[f"levels of {name}"] = levels_line(found)
         if any(each.levels for each in self.calibration.values()):
-            lines["calibration"] = f"human ratings by score: robin export {typed(run.path)} --what calibration"
+            lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines
 
     def own_lines(self) -> dict[str, str]:

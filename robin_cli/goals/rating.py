@@ -231,6 +231,6 @@ class Rating(Goal):
         """Say why there is no table of comparisons, and what to do."""
         del in_python
         return (
-            f"{run.path}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
+            f"{run.name}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
             "compared by robin compare, and two responses at a time by a run of robin judge --pairwise"
         )
