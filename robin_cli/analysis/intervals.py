@@ -46,7 +46,7 @@ _SMALLER = 1.0 / (1.0 + np.exp(-np.arange(-3.0, 5.0)))
 _STAKES = np.append(_SMALLER, _ALL_BUT_ALL)
 _LOG_MONEY = np.log(np.append((1.0 - _SHARE) * _SMALLER / _SMALLER.sum(), _SHARE))
 _BISECTIONS = 40
-_NEAR_ENOUGH = 12
+_NEAR_ENOUGH = 20
 """Bisections where an end only says where tangents are taken: a bound from any tangents holds."""
 
 _TINY = float(np.finfo(np.float32).tiny)
