@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from robin_cli.datasets.images import check_unforged
 from robin_cli.datasets.rows import BadRow, kind
 from robin_cli.model.errors import shown
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import TypeIs
+
+    from robin_cli.datasets.images import Folder
 
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
@@ -30,9 +33,12 @@ def is_chat(value: object) -> TypeIs[list[object]]:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
-def turns_of(messages: Sequence[object], called: str) -> Turns:
-    """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text."""
-    return [_turn(message, f"message {number} of {called}") for number, message in enumerate(messages, 1)]
+def turns_of(messages: Sequence[object], called: str, images: Folder | None = None) -> Turns:
+    """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text.
+
+    Images are marks in what is said, where ``images`` says where they lie.
+    """
+    return [_turn(message, f"message {number} of {called}", images) for number, message in enumerate(messages, 1)]
 
 
 def split(turns: Turns, called: str) -> tuple[Turns, str]:
@@ -80,7 +86,7 @@ def turns_in(prompt: str) -> Turns:
     return turns
 
 
-def _turn(message: object, called: str) -> tuple[str, str]:
+def _turn(message: object, called: str, images: Folder | None) -> tuple[str, str]:
     if not isinstance(message, dict):
         raise BadRow(f"{called} is {kind(message)}, not an object. {_STEP}", _BAD)
     role = message.get("role")
@@ -88,19 +94,26 @@ def _turn(message: object, called: str) -> tuple[str, str]:
         what = f'has the role "{shown(role)}"' if isinstance(role, str) else "has no role"
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
     content, calls = message.get("content"), _calls(message.get("tool_calls"))
+    check_unforged(calls, called)
     if content is None and calls:
         return role.capitalize(), calls
-    return role.capitalize(), "\n".join(filter(None, [_text(content, called), calls]))
+    return role.capitalize(), "\n".join(filter(None, [_text(content, called, images), calls]))
 
 
-def _text(content: object, called: str) -> str:
+def _text(content: object, called: str, images: Folder | None) -> str:
     if isinstance(content, str):
+        check_unforged(content, called)
         return content
     if not isinstance(content, list):
         what = "has no content" if content is None else f"has a content that is {kind(content)}, not text"
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
     texts = []
     for number, part in enumerate(content, 1):
+        if images is not None and isinstance(part, dict) and part.get("type") == "image_url":
+            image = part.get("image_url")
+            told = image if isinstance(image, dict) else {"url": image}
+            texts.append(images.mark(told.get("url"), told.get("detail"), f"part {number} of {called}"))
+            continue
         text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
         if not isinstance(text, str):
             of = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)
@@ -108,6 +121,7 @@ def _text(content: object, called: str) -> str:
                 f"part {number} of {called} is no text ({of}), and judges read text. Leave such rows out with --skip-bad-rows.",
                 _BAD,
             )
+        check_unforged(text, called)
         texts.append(text)
     return "\n".join(texts)
 

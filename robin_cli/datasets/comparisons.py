@@ -12,6 +12,7 @@ from pathlib import Path
 
 from robin_cli.datasets.checking import pair_id_of
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of, fields_of_two
+from robin_cli.datasets.images import one_folder
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
@@ -281,7 +282,8 @@ def _against(
         left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
         first_left_out=(*found.first_left_out, *with_own.first_left_out),
         columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
-        notes=(*found.notes, *with_own.notes),
+        notes=tuple(dict.fromkeys((*found.notes, *with_own.notes))),
+        images=one_folder((found.images, with_own.images)),
     )
     return both, made
 

@@ -36,6 +36,7 @@ def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) ->
 
 def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
     """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
+    prompts.images = dataset.images or ""
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
@@ -92,7 +93,7 @@ def pairs_of(
     for said in dataset.notes:
         notify(said)
     of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
-    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
+    ours = ("prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
     for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')

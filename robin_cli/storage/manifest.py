@@ -341,6 +341,7 @@ class _Prompt(TypedDict):
     request: NotRequired[str]
     rubrics: NotRequired[list[Rubric]]
     criterion: NotRequired[Rubric]
+    images: NotRequired[str]
 
 
 class _Session(TypedDict):
