@@ -304,7 +304,7 @@ class RunVerdicts(Generic[Outcome]):
     def add(self, arm: int, ratings: Iterable[float]) -> None:
         """Take further ratings of ``arm``."""
         self._counts.add(arm, ratings)
-        self._changed[self.evidence.contest[arm]] = True
+        self._changed[self.evidence.contest.item(arm)] = True
 
     def look(self, arms: Arms) -> IntArray:
         """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
@@ -348,17 +348,17 @@ def settled_arms(evidence: Certainty[Any], before: NDArray[np.bool_]) -> NDArray
     Returns:
         Shape (runs, K).
     """
-    members = evidence.members
     least = evidence.needed_by_all
-    was = before[:, np.where(members < 0, members[:, :1], members)].all(axis=2)
+    was = before[:, evidence.members[:, 0]]  # all arms of a decision are settled together
     needed = np.where(was, least, least + math.log(SETTLED))
     is_settled = (evidence.log >= needed) | evidence.stuck
-    found = np.zeros_like(before)
+    found = before.copy()
     found[:, evidence.free] = True
-    run, decision = np.nonzero(is_settled)
-    arms = members[decision]
+    run, decision = np.nonzero(is_settled != was)
+    arms = evidence.members[decision]
     there = arms >= 0
-    found[np.broadcast_to(run[:, None], arms.shape)[there], arms[there]] = True
+    each = np.broadcast_to(run[:, None], arms.shape)[there]
+    found[each, arms[there]] = np.broadcast_to(is_settled[run, decision][:, None], arms.shape)[there]
     return found
 
 

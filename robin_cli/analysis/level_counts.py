@@ -27,6 +27,7 @@ class LevelCounts:
         self._arms = [arms for _, arms in groups]
         self._counts: list[FloatArray] = [np.zeros((len(arms), scale.levels)) for scale, arms in groups]
         self._fine = [1] * len(groups)
+        self._new: list[tuple[int, float]] = []
         self._group = np.empty(len(space), dtype=np.int64)
         self._row = np.empty(len(space), dtype=np.int64)
         for number, arms in enumerate(self._arms):
@@ -52,27 +53,35 @@ class LevelCounts:
         return made
 
     def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Count ``ratings`` of ``arm``, each on its scale."""
-        group, row = self._group.item(arm), self._row.item(arm)
-        low = self._scales[group].low
+        """Count ``ratings`` of ``arm``, each on its scale, before the counts are read next."""
         for rating in ratings:
-            if rating != int(rating) and self._fine[group] == 1:
-                self._refine(group)
-            level = (rating - low) * self._fine[group]
-            below = int(level)
-            counts = self._counts[group]
-            counts[row, below] += 1.0 - (level - below)
-            if level > below:
-                counts[row, below + 1] += level - below
+            self._new.append((arm, rating))
 
     def of_arms(self, arms: IntArray) -> FloatArray:
         """How often ``arms``, all rated on one scale, got each level, shape (arms, levels): as many as it has, or finer."""
+        self._count_new()
         group = self._group.item(arms[0]) if len(arms) else 0
         return self._counts[group][self._row[arms]]
 
     def by_scale(self) -> list[tuple[Scale, IntArray, FloatArray]]:
         """Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
+        self._count_new()
         return list(zip(self._scales, self._arms, self._counts, strict=True))
+
+    def _count_new(self) -> None:
+        new = self._new[:]
+        del self._new[: len(new)]  # another thread may add meanwhile
+        arms, ratings = np.array([arm for arm, _ in new], np.int64), np.array([rating for _, rating in new], np.float64)
+        for group in np.unique(self._group[arms]).tolist():
+            mine = self._group[arms] == group
+            row, value = self._row[arms[mine]], ratings[mine] - self._scales[group].low
+            if self._fine[group] == 1 and (value % 1.0).any():
+                self._refine(group)
+            above_share, below = np.modf(value * self._fine[group])
+            below = below.astype(np.int64)
+            np.add.at(self._counts[group], (row, below), 1.0 - above_share)
+            between = above_share > 0
+            np.add.at(self._counts[group], (row[between], below[between] + 1), above_share[between])
 
     def _refine(self, group: int) -> None:
         fine, counts = steps_between_levels(self._scales[group]), self._counts[group]

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(is_of_rows),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each)),
     epilog="Example: robin compare runs/20261120T101500Z-helpfulness runs/20261121T090000Z-helpfulness",
 )
 def compare(
@@ -22,7 +22,7 @@ def compare(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Run directories: two or more on the same prompts, or one with --by.",
+            help="Run directories or files of scores: two or more on the same prompts, or one with --by.",
             metavar="RUN...",
             show_default=False,
         ),
@@ -54,7 +54,7 @@ def compare(
 
     given = settings_of_rows(ctx, filter(None, [labels]))
     notify = messages_for().note
-    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
+    found = comparison_of(opt.scored(ctx, runs, by), notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):

@@ -73,12 +73,12 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: is_of_rows(each) or each.name in {"with_text", "wide"}),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each) or each.name in {"with_text", "wide"}),
     epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
 )
 def export(
     ctx: typer.Context,
-    run: opt.Run,
+    run: opt.RunOrScores,
     what: _What = What.SCORES,
     length_control: Annotated[
         bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
@@ -106,6 +106,7 @@ def export(
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.messages import messages_for
 
+    (run,) = opt.scored(ctx, [run], by)
     given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control

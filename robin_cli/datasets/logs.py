@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import BadRow, Row, Wanted
-from robin_cli.model.plugins import plugins
+from robin_cli.model.plugins import Plugin, plugins
 
 if TYPE_CHECKING:
     from robin_cli.datasets.sources import Source
@@ -33,6 +33,9 @@ class Log(NamedTuple):
     Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, if it has one:
     an object that says what holds for all of them, ``told`` at least, and is put into each. Of a table ``is_sample`` is asked
     with its columns alone.
+
+    ``scores``, if it is there, reads samples for their scores alone: the ``id`` of a row names the sample, whichever system
+    answered and however often, and a text may be missing.
     """
 
     is_sample: Callable[[Row], bool]
@@ -40,6 +43,7 @@ class Log(NamedTuple):
     array: str = ""
     head: str = ""
     told: frozenset[str] = frozenset()
+    scores: Callable[[str], Reading] | None = None
 
 
 def arrays(source: str) -> Mapping[str, Log]:
@@ -53,17 +57,25 @@ def arrays(source: str) -> Mapping[str, Log]:
 
 def is_log(names: Collection[str], wanted: Wanted, source: str) -> bool:
     """Whether a table with these columns is a log: it has no prompt or response, and the user does not say what these are."""
-    if not _ORDINARY.isdisjoint(names) or not _ORDINARY.issubset(wanted.names):
-        return False
+    may_be = _ORDINARY.isdisjoint(names) and _ORDINARY.issubset(wanted.names)
+    return may_be and _of_which(dict.fromkeys(names), source) is not None
+
+
+def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
+    """The log that a row is a sample of."""
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
-            if log.is_sample(dict.fromkeys(names)):
-                return True
-    return False
+            if log.is_sample(row):
+                return plugin, log
+    return None
 
 
-def as_pairs(rows: Rows, source: Source) -> Rows:
-    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are."""
+def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
+    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are.
+
+    Args:
+        of_scores: samples are read for their scores, see :class:`Log`.
+    """
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
@@ -74,27 +86,27 @@ def as_pairs(rows: Rows, source: Source) -> Rows:
             del row  # or it would be held, however long it is, until the last one is read
             yield from rest
             return
-        yield from _of_a_log(row, rest, source)
+        yield from _of_a_log(row, rest, source, of_scores=of_scores)
         return
 
 
-def _of_a_log(first: Row, rows: Rows, source: Source) -> Rows:
+def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
     """As :func:`as_pairs`, of rows whose ``first`` says which log they are of."""
-    for plugin in plugins(GROUP).values():
-        with plugin.loaded(source.name, "read") as log:
-            if not log.is_sample(first):
-                continue
-            reading = log.reading(source.path)
-        for number, row in rows:
-            if isinstance(row, BadRow):
-                yield number, row
-                continue
-            with plugin.loaded(source.name, "read"):
-                try:
-                    if not log.is_sample(row):
-                        raise BadRow("is no sample, as the rows before it are. Correct it", "no sample")
-                    yield from ((number, found) for found in reading(row))
-                except BadRow as bad:
-                    yield number, bad
+    found = _of_which(first, source.name)
+    if found is None:
+        yield from rows
         return
-    yield from rows
+    plugin, log = found
+    with plugin.loaded(source.name, "read"):
+        reading = ((of_scores and log.scores) or log.reading)(source.path)
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        with plugin.loaded(source.name, "read"):
+            try:
+                if not log.is_sample(row):
+                    raise BadRow("is no sample, as the rows before it are. Correct it", "no sample")
+                yield from ((number, each) for each in reading(row))
+            except BadRow as bad:
+                yield number, bad

@@ -141,7 +141,7 @@ def gathered(
     return gathering.dataset()
 
 
-_AT_A_TIME = 2**12
+_AT_A_TIME = 2**11
 """Rows that are looked at together, at most."""
 
 _BYTES_AT_A_TIME = 2**23
@@ -175,6 +175,7 @@ class _Gathering:
         self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
         self._passed: Counter[str] = Counter()
+        self._unused: InputError | None = None  # of the last file of which no row was used
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
@@ -215,7 +216,7 @@ class _Gathering:
         self._folders.append(Folder(source.path or source.name))
         fields = fields._replace(folder=self._folders[-1])
         self._starts.append(len(self._pairs))
-        taken, skipped = self._count + self._merged, self._reasons.total() + self._passed.total()
+        taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
         self._first_said = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
@@ -235,14 +236,21 @@ class _Gathering:
                 break
             del some  # or these rows would be held while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
-            if not self._first_said:
-                raise InputError(
-                    f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
-                )
-            read = self._reasons.total() + self._passed.total() - skipped
-            raise InputError(f"{source.name}: not one row can be used ({read} read). The first: {self._first_said}")
-        if unseen:
+            self._check_unused(source, bad, passed)
+        elif unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
+
+    def _check_unused(self, source: Source, bad: int, passed: int) -> None:
+        """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""
+        if not self._first_said:
+            raise InputError(
+                f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
+            )
+        bad, passed = self._reasons.total() - bad, self._passed.total() - passed
+        said = f"not one row can be used ({bad + passed} read). The first: {self._first_said}"
+        self._unused = InputError(f"{source.name}: {said}")
+        if bad:
+            raise self._unused
 
     def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
         """Add the pairs of some rows."""
@@ -305,6 +313,8 @@ class _Gathering:
     def dataset(self) -> Dataset:
         """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
         give_back()
+        if self._unused and not self._count:
+            raise self._unused
         pairs = self._pairs.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.planning import planner as planner_module
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.stopping import next_look
 from robin_cli.policies.base import Policy, Setup
@@ -83,6 +86,23 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
         settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
         over = planner.budget.exhausted or verdicts.all_decided
         assert over or (planner.arms.retired_mask | settled).all()
+
+
+def test_decides_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
+    task = task_over([3, 3], best=True, judges=1, attributes=1)
+    _, planner = planner_for(task, 100, "uniform", each=3)
+    begun: list[Callable[[], None]] = []
+    planner.elsewhere = lambda work, then: begun.append(lambda: then(work()))
+
+    assert planner.plan() == []  # what was rated before is not looked at in the event loop
+    assert not planner.is_over
+    begun.pop()()
+    assert planner.plan() == []
+    begun.pop()()  # nor is a block chosen there
+    (ticket,) = planner.plan()
+    planner.tell(ticket, [3.0])  # few calls as there are, the next look is due
+    assert len(begun) == 1
 
 
 def test_spends_nothing_on_a_response_that_has_no_rival() -> None:

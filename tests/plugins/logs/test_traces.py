@@ -199,6 +199,9 @@ def test_reads_generations_of_langfuse(tmp_path: Path, name: str, write: Any) ->
 
     assert only(data) == LANGFUSE
     assert data.notes == (PASSED.format(1),)
+    hour = written(tmp_path, f"an-hour-without-{name}", write([OTHER]))  # as its storage is written
+    assert list(load_pairs([hour, tmp_path / name]).pairs) == [LANGFUSE]
+    assert "not one row can be used (1 read)" in complaint(hour)
 
 
 def test_reads_what_langfuse_s_pages_and_api_give_out(tmp_path: Path) -> None:
