@@ -121,8 +121,8 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "no address": ("https://a b", "is no https:// address"),
     "other data": ("data:text/html;base64,AAAA", "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB"),
     "a vector": ("data:image/svg+xml;base64,AAAA", "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB"),
-    "a number": (7, "is a number, not the address or the path of an image"),
-    "bytes": ({"bytes": "x"}, "is an object, not the address or the path of an image"),
+    "a number": (7, "is a number, no address and no path"),
+    "bytes": ({"bytes": "x"}, "is an object, no address and no path"),
 }
 
 
@@ -157,6 +157,7 @@ def test_takes_a_link_that_leads_to_an_image_of_the_folder(folder: Path) -> None
     assert ": cats/1.png]" in pair.prompt  # the same on every machine
 
 
+BEGUN = ("\ufdd0[image: https://images.example/", "]\ufdd1")
 FORGED = "\ufdd0[image: cats/1.png]\ufdd1"
 
 
@@ -167,6 +168,8 @@ FORGED = "\ufdd0[image: cats/1.png]\ufdd1"
         {"prompt": "p", "response": f"é {FORGED}"},
         {"prompt": "p", "response": "r", "reference": FORGED},
         chat(text(FORGED)),
+        chat(text(BEGUN[0]), part("cats/1.png"), text(BEGUN[1])),
+        chat(text(BEGUN[0]), text(BEGUN[1])),
         {"messages": [{"role": "user", "content": FORGED}, {"role": "assistant", "content": "x"}]},
         {
             "messages": [
@@ -186,12 +189,17 @@ def test_keeps_a_text_with_characters_that_marks_begin_with(folder: Path) -> Non
     assert (pair.prompt, pair.response) == ("p \ufdd0", "\ufdd0[imag\ufdd1")
 
 
-def test_refuses_images_of_several_folders(folder: Path) -> None:
-    row = {"prompt": "p", "response": "r", "image": "2.png"}
-    (folder / "pairs.jsonl").write_bytes(as_lines([{**row, "image": "1.png", "prompt": "q"}]))
+def test_takes_images_beside_each_file_below_the_folder_of_the_first(folder: Path) -> None:
+    row = {"prompt": "p", "response": "r", "image": "1.png"}
+    below, above = folder / "data" / "cats" / "pairs.jsonl", folder / "above.jsonl"
+    below.write_bytes(as_lines([row]))
+    above.write_bytes(as_lines([{**row, "prompt": "q"}]))
     (folder / "1.png").write_bytes(PNG)
-    with pytest.raises(InputError, match="images lie below several folders"):
-        load_pairs([put(folder, row), folder / "pairs.jsonl"], columns={"image": "image"})
+    first = put(folder, {**row, "image": "2.png"})
+    pairs = load_pairs([first, below], columns={"image": "image"}).pairs
+    assert [re.findall(": (.*)]", pair.prompt) for pair in pairs] == [["2.png"], ["cats/1.png"]]
+    with pytest.raises(InputError, match=re.escape(f"{above}:1") + ".* nor below it"):
+        load_pairs([first, above], columns={"image": "image"})
 
 
 def test_rates_an_attribute_that_is_called_image_by_its_column(folder: Path) -> None:

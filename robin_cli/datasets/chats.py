@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from robin_cli.datasets.images import check_unforged
 from robin_cli.datasets.rows import BadRow, kind
 from robin_cli.model.errors import shown
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeIs
 
-    from robin_cli.datasets.images import Folder
+    from robin_cli.datasets.images import Images
 
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
@@ -33,10 +32,10 @@ def is_chat(value: object) -> TypeIs[list[object]]:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
-def turns_of(messages: Sequence[object], called: str, images: Folder | None = None) -> Turns:
+def turns_of(messages: Sequence[object], called: str, images: Images | None = None) -> Turns:
     """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text.
 
-    Images are marks in what is said, where ``images`` says where they lie.
+    Images are marks in what is said, where ``images`` takes them.
     """
     return [_turn(message, f"message {number} of {called}", images) for number, message in enumerate(messages, 1)]
 
@@ -86,7 +85,7 @@ def turns_in(prompt: str) -> Turns:
     return turns
 
 
-def _turn(message: object, called: str, images: Folder | None) -> tuple[str, str]:
+def _turn(message: object, called: str, images: Images | None) -> tuple[str, str]:
     if not isinstance(message, dict):
         raise BadRow(f"{called} is {kind(message)}, not an object. {_STEP}", _BAD)
     role = message.get("role")
@@ -94,15 +93,13 @@ def _turn(message: object, called: str, images: Folder | None) -> tuple[str, str
         what = f'has the role "{shown(role)}"' if isinstance(role, str) else "has no role"
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
     content, calls = message.get("content"), _calls(message.get("tool_calls"))
-    check_unforged(calls, called)
     if content is None and calls:
         return role.capitalize(), calls
     return role.capitalize(), "\n".join(filter(None, [_text(content, called, images), calls]))
 
 
-def _text(content: object, called: str, images: Folder | None) -> str:
+def _text(content: object, called: str, images: Images | None) -> str:
     if isinstance(content, str):
-        check_unforged(content, called)
         return content
     if not isinstance(content, list):
         what = "has no content" if content is None else f"has a content that is {kind(content)}, not text"
@@ -121,7 +118,6 @@ def _text(content: object, called: str, images: Folder | None) -> str:
                 f"part {number} of {called} is no text ({of}), and judges read text. Leave such rows out with --skip-bad-rows.",
                 _BAD,
             )
-        check_unforged(text, called)
         texts.append(text)
     return "\n".join(texts)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
-from robin_cli.datasets.images import check_unforged
 from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
@@ -69,8 +68,8 @@ def held_by(row: Row, fields: Fields) -> Held:
     elif type(prompt) is not str or type(response) is not str:
         prompt, response = _texts(row, fields)
     elif not (prompt.isascii() and response.isascii()):
-        _check_plain(prompt, row, fields.prompt)
-        _check_plain(response, row, fields.response)
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
     if fields.images:
@@ -85,6 +84,8 @@ def held_by(row: Row, fields: Fields) -> Held:
             value = find(row, field)
             human.append(None if value is MISSING else _rating(value, row, field, of_two=other is not None))
     reference = _reference(row, fields.reference, fields) if fields.reference else None
+    if fields.taking is not None:
+        fields.taking.check(prompt, response, other, reference)
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
     systems: tuple[str, ...] = ()
     if fields.systems:
@@ -123,7 +124,7 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
         name = _called(row, fields.chat)
     before: Turns = []
     if is_chat(said):
-        before, response = split(turns_of(said, name, fields.folder), name)
+        before, response = split(turns_of(said, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
             raise BadRow(f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}", "no prompt")
@@ -132,7 +133,7 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
     elif is_chat(asked):
-        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.folder)
+        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking)
         prompt = prompt_of(turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns)
     else:
         prompt = _text(row, fields.prompt, fields)
@@ -143,7 +144,7 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
 def _text(row: Row, field: Field, fields: Fields) -> str:
     value = find(row, field)
     if isinstance(value, str):
-        _check_plain(value, row, field)
+        _check_encodable(value, row, field)
         return value
     if value is MISSING:
         raise _absent(row, field, [each for each in fields.required() if not is_in(row, each)], fields)
@@ -174,15 +175,8 @@ def _images(row: Row, fields: Fields) -> Iterator[str]:
         if value is MISSING:
             raise _absent(row, field, [field], fields)
         for url in value if isinstance(value, list) else [value]:
-            if fields.folder is not None and url not in [None, ""] and kind(url) != "NaN":
-                yield fields.folder.mark(url, "", _called(row, field))
-
-
-def _check_plain(text: str, row: Row, field: Field) -> None:
-    """BadRow for a text that cannot be stored, or that forges an image."""
-    _check_encodable(text, row, field)
-    if not text.isascii():
-        check_unforged(text, _called(row, field))
+            if fields.taking is not None and url not in [None, ""] and kind(url) != "NaN":
+                yield fields.taking.mark(url, "", _called(row, field))
 
 
 def _check_encodable(text: str, row: Row, field: Field) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from robin_cli.datasets.checking import pair_id_of
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of, fields_of_two
-from robin_cli.datasets.images import one_folder
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
@@ -283,7 +282,7 @@ def _against(
         first_left_out=(*found.first_left_out, *with_own.first_left_out),
         columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
         notes=tuple(dict.fromkeys((*found.notes, *with_own.notes))),
-        images=one_folder((found.images, with_own.images)),
+        images=found.images or with_own.images,
     )
     return both, made
 

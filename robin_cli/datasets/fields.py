@@ -14,7 +14,7 @@ from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from robin_cli.datasets.images import Folder
+    from robin_cli.datasets.images import Images
 
 NOT_READ = "-"
 """What ``--columns id=-`` says: there is such a field in the data, and it is not wanted."""
@@ -118,8 +118,8 @@ class Fields(NamedTuple):
     """Of rows that hold the responses of several systems side by side: each system, and the fields that are its own."""
     images: tuple[Field, ...] = ()
     """Where images stand that belong to the prompt."""
-    folder: Folder | None = None
-    """Where those lie that are files."""
+    taking: Images | None = None
+    """What takes them."""
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -182,9 +182,8 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
     systems = (system,) if system else ()
     unread_names = frozenset(not_read)
-    pictures = tuple(field_of("image", (path,), mapped=True) for path in images)
     found = Fields(prompt, response, own_id, reference, rated, chat, grouping, systems, unread_names, beside=beside)
-    return found._replace(images=pictures)
+    return found._replace(images=tuple(field_of("image", (path,), mapped=True) for path in images))
 
 
 _ASIDE = "|"

@@ -8,12 +8,11 @@ it is sent if it still is what was read. So neither data nor a run of somebody e
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import BadRow, kind
 from robin_cli.files.local import read_at_most
@@ -21,7 +20,7 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from robin_cli.model.exchange import Message
 
@@ -32,7 +31,9 @@ _BEGIN = "\ufdd0[image"
 _MARK = re.compile("\ufdd0\\[image(?: (auto|low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
 _ADDRESS = re.compile(r"https://[!-~]{1,8000}")
 _DATA = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
-_MAGIC = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF87a", "gif"), (b"GIF89a", "gif"))
+_MAGIC = re.compile(
+    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF....WEBP)", re.DOTALL
+)
 _SHOWN = 80
 _OR_SKIP = "or leave such rows out with --skip-bad-rows."
 _BAD = "an image that cannot be used"
@@ -49,111 +50,99 @@ class Image(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes that it takes in a request, about."""
-        if self.sha256:
-            with suppress(OSError, ValueError):
-                return (Path(self.folder) / self.url).stat().st_size * 4 // 3
-        return len(self.url)
+        with suppress(OSError, ValueError):
+            return len(self.url) if not self.sha256 else Path(self.folder, self.url).stat().st_size * 4 // 3
+        return 0
 
     def sent(self) -> str:
         """What goes out for it. InputError where its file is not there, or is not what was read."""
         if self.url.startswith(("https://", "data:")):
             return self.url
-        called, step = f"image {shown(self.url, _SHOWN)}", f"; restore it below {self.folder or '.'}, then robin resume"
         try:
-            _, data, type_ = _read(Path(self.folder), self.url)
-        except OSError as error:
-            raise InputError(f"{called}: {error.strerror}{step}") from None
-        if _hash(data) != self.sha256:
-            raise InputError(f"{called}: changed since the run was made{step}")
-        return f"data:image/{type_};base64,{base64.b64encode(data).decode()}"
+            _, sha256, begin, data = _read(Path(self.folder), self.url)
+            if sha256 != self.sha256:
+                raise ValueError("changed since the run was made")
+        except ValueError as error:
+            step = f"restore it below {self.folder}, then robin resume"
+            raise InputError(f"image {shown(self.url, _SHOWN)}: {error}; {step}") from None
+        return begin + base64.b64encode(data).decode()
 
 
-class Folder:
-    """Where the images of a source lie: beside its file; those of what is no file in the working folder.
+class Images:
+    """Takes the images that the rows of data name: files beside that of the rows, or in the working folder where there is none.
 
     Attributes:
-        used: None as long as no image was taken; "" for addresses alone, else the folder of the files.
+        folder: that of the first file; all images that are files lie at or below it. "" as long as no image was taken.
     """
 
-    def __init__(self, place: str) -> None:
-        self._path = None if scheme_of(place) else Path(place).absolute().parent
-        self._known: dict[str, tuple[str, str]] = {}
-        self.used: str | None = None
+    def __init__(self) -> None:
+        self.folder = ""
+        self._first: Path | None = None
+        self._known: dict[Path, tuple[str, str]] = {}
+        self._made: set[int] = set()
+
+    def beside(self, place: str) -> Images:
+        """Take those that the rows of the source at ``place`` name from now on."""
+        self._own = Path(place).absolute().parent
+        self._first = self._first or self._own
+        return self
+
+    def check(self, *texts: str | None) -> None:
+        """BadRow where texts of a row hold the beginning of a mark that was not made since the last check."""
+        made, self._made = self._made, set()
+        marked = (text for text in texts if text and _BEGIN in text)
+        if any(_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text) for text in marked):
+            step = "Name images in parts image_url, or by --columns image=NAME"
+            raise BadRow(f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}", _BAD)
 
     def mark(self, url: object, detail: object, called: str) -> str:
         """The mark of an image, which ``called`` names. BadRow where it is none."""
-        if not isinstance(url, str):
-            raise BadRow(
-                f"{called} is {kind(url)}, not the address or the path of an image. Correct it, {_OR_SKIP}", _BAD
-            )
-        sha256 = ""
-        if url.startswith("data:"):
-            fits = len(url) <= MOST_BYTES * 4 // 3 + 100 and _DATA.fullmatch(url)
-            why = "" if fits else "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB"
-        elif scheme_of(url):
-            why = "" if _ADDRESS.fullmatch(url) else "is no https:// address"
-        else:
-            why, url, sha256 = self._file(url)
-        if why:
-            raise BadRow(f'{called}: the image "{shown(url, _SHOWN)}" {why}. Correct it, {_OR_SKIP}', _BAD)
-        self.used = str(self._path) if sha256 else self.used or ""
+        try:
+            taken, sha256 = self._taken(url)
+        except ValueError as error:
+            raise BadRow(f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD) from None
+        self.folder = str(self._first)
         fine = f" {detail}" if detail in ["auto", "low", "high"] else ""
-        return f"{_BEGIN}{fine}{sha256 and ' '}{sha256}: {url}]\ufdd1"
+        mark = f"{_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
+        self._made.add(hash(mark))
+        return mark
 
-    def _file(self, path: str) -> tuple[str, str, str]:
-        """Why a file cannot be taken, its path from the folder, and its SHA-256."""
-        if self._path is None:
-            return "is a path, and data at an address have no files beside them", path, ""
+    def _taken(self, url: object) -> tuple[str, str]:
+        """An address, or the path of a file from the folder and its SHA-256. ValueError, which says what is wrong with it."""
+        if not isinstance(url, str):
+            raise ValueError(f"is {kind(url)}, no address and no path")  # noqa: TRY004  # the row's fault
+        if url.startswith("data:") and not (len(url) <= 2 * MOST_BYTES and _DATA.fullmatch(url)):
+            raise ValueError("is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB")
+        if url.startswith("data:") or _ADDRESS.fullmatch(url):
+            return url, ""
+        if scheme_of(url):
+            raise ValueError("is no https:// address")
+        path = self._own / url
         if path not in self._known:
-            try:
-                inside, data, _ = _read(self._path, path)
-            except OSError as error:
-                return str(error.strerror), path, ""
-            self._known[path] = inside, _hash(data)
-        return "", *self._known[path]
+            self._known[path] = _read(self._first or path, path)[:2]
+        return self._known[path]
 
 
-def _read(folder: Path, path: str) -> tuple[str, bytes, str]:
-    """An image at or below a folder: its path from there, its bytes, its type. OSError, which says what is wrong with it."""
+def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
+    """An image at or below a folder: its path from there, its SHA-256, how its data: URL begins, and its bytes.
+
+    ValueError, which says what is wrong with it.
+    """
     try:
         root = folder.resolve()
         file = (root / path).resolve()
         inside = file.relative_to(root).as_posix()
-    except (ValueError, RuntimeError):
-        raise OSError(errno.EACCES, "does not lie in the folder of the data, nor below it") from None
-    if not path.isprintable():
-        raise OSError(errno.EINVAL, "has a name that cannot be shown")
+    except (OSError, ValueError, RuntimeError):
+        raise ValueError("does not lie in the folder of the data, nor below it") from None
+    if not inside.isprintable():
+        raise ValueError("has a name that cannot be shown")
     try:
         data = read_at_most(file, MOST_BYTES)
     except OSError as error:
-        raise OSError(error.errno, f"cannot be read ({error.strerror})") from None
-    found = next((name for begin, name in _MAGIC if data.startswith(begin)), "")
-    found = "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else found
-    if not found:
-        raise OSError(errno.EINVAL, "is no PNG, JPEG, GIF or WebP by its first bytes")
-    return inside, data, found
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
-
-
-def check_unforged(text: str, called: str) -> None:
-    """BadRow for a text of the data that begins a mark."""
-    if _BEGIN in text:
-        said = f"{called} holds the mark of an image, which robin makes itself"
-        raise BadRow(f"{said}. Name images in parts image_url, or by --columns image=NAME, {_OR_SKIP}", _BAD)
-
-
-def one_folder(used: Iterable[str | None]) -> str | None:
-    """The folder of the images of a run, of what :attr:`Folder.used` says of its sources. InputError for several."""
-    found = sorted({each for each in used if each is not None}, reverse=True)
-    if len(found) > 1 and found[1]:
-        raise InputError(
-            f"images lie below several folders ({shown(found[1], _SHOWN)}, {shown(found[0], _SHOWN)}), and those of a run lie "
-            "below one; put the data files into one folder, or make a run of each"
-        )
-    return found[0] if found else None
+        raise ValueError(f"cannot be read ({error.strerror})") from None
+    if (known := _MAGIC.match(data)) is None:
+        raise ValueError("is no PNG, JPEG, GIF or WebP by its first bytes")
+    return inside, hashlib.sha256(data).hexdigest()[:32], f"data:image/{known.lastgroup};base64,", data
 
 
 def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
@@ -171,13 +160,15 @@ def named(text: str) -> str:
     return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text) if _BEGIN in text else text
 
 
-def files_in(text: str, folder: str, most: int) -> Iterator[str]:
-    """The images of a text that are files, as data: URLs of at most ``most`` characters, without those that changed."""
-    for mark in _MARK.finditer(text):
-        image = Image(mark[3], "", mark[2] or "", folder)
-        if image.sha256 and image.size < most:
-            with suppress(InputError):
-                yield image.sent()
+def files_in(text: str, folder: str, most: int) -> list[str]:
+    """The images of a text that are files, as data: URLs of about ``most`` bytes at most, without those that changed."""
+    images: dict[Image, int] = {}
+    numbered(text, folder, images)
+    found = []
+    for image in images:
+        with suppress(InputError):
+            found += [image.sent()] if image.sha256 and image.size < most else []
+    return found
 
 
 def with_parts(messages: Sequence[Message]) -> list[Message]:
@@ -185,10 +176,9 @@ def with_parts(messages: Sequence[Message]) -> list[Message]:
 
     InputError where a file is not there, or changed.
     """
-    return [_in_parts(each) if "images" in each else each for each in messages]
+    return [{"role": each["role"], "content": _parts(each)} if "images" in each else each for each in messages]
 
 
-def _in_parts(message: Message) -> Mapping[str, Any]:
-    images = [{"url": each.sent(), **({"detail": each.detail} if each.detail else {})} for each in message["images"]]
-    parts = [{"type": "image_url", "image_url": each} for each in images]
-    return {"role": message["role"], "content": [{"type": "text", "text": message["content"]}, *parts]}
+def _parts(message: Message) -> list[object]:
+    urls = ({"url": each.sent(), **({"detail": each.detail} if each.detail else {})} for each in message["images"])
+    return [{"type": "text", "text": message["content"]}, *({"type": "image_url", "image_url": url} for url in urls)]

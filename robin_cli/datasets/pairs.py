@@ -25,7 +25,7 @@ from robin_cli.datasets.fields import (
     only_among,
     spread,
 )
-from robin_cli.datasets.images import Folder, one_folder
+from robin_cli.datasets.images import Images
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
@@ -56,8 +56,8 @@ class Dataset:
     ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
     hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
     was kept, and why, a line each. ``notes``: what else a user should know, a line each. ``repeated``
-    rows said the same as an earlier one, where they may. ``images``: the folder below which images lie that are files; "" where
-    all are at addresses, None where there are none.
+    rows said the same as an earlier one, where they may. ``images``: the folder below which the images lie that are files; ""
+    where there are no images.
     """
 
     pairs: PairTable
@@ -71,7 +71,7 @@ class Dataset:
     columns_left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     repeated: int = 0
-    images: str | None = None
+    images: str = ""
 
 
 def load_pairs(
@@ -183,7 +183,7 @@ class _Gathering:
         self._numbers = array("Q")  # of the row that each pair is from, in its source
         self._sources: list[Source] = []
         self._starts: list[int] = []  # the first pair of each source
-        self._folders: list[Folder] = []
+        self._images = Images()
         self._later: dict[int, list[Mapping[str, float]]] = {}
         self._rated_by_workers = False
 
@@ -213,8 +213,7 @@ class _Gathering:
         if table.names is not None:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
-        self._folders.append(Folder(source.path or source.name))
-        fields = fields._replace(folder=self._folders[-1])
+        fields = fields._replace(taking=self._images.beside(source.path or source.name))
         self._starts.append(len(self._pairs))
         taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
         self._first_said = ""
@@ -318,7 +317,6 @@ class _Gathering:
         pairs = self._pairs.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
-        images = one_folder(folder.used for folder in self._folders)
         files = tuple((source.name, source.sha256()) for source in self._sources)
         names_read, hashes = zip(*files, strict=True)
         return Dataset(
@@ -334,10 +332,10 @@ class _Gathering:
             (
                 *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
                 *(f"left out: {count:,} {reason}" for reason, count in self._passed.items()),
-                *([] if images is None else [_WITH_IMAGES]),
+                *([_WITH_IMAGES] if self._images.folder else []),
             ),
             repeated=self._repeated,
-            images=images,
+            images=self._images.folder,
         )
 
     def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:

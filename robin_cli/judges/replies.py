@@ -124,9 +124,6 @@ _NO_IMAGES = _words(
 _ONE_IMAGE = _words(r"format|mime|media.?type|image/|extension|download|fetch")
 """What is said of one image, where others may be taken."""
 
-_SAY_OF_IMAGES = {400, 404, 415, 422, 500, 501}
-"""llama.cpp's server says it with 500."""
-
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -229,7 +226,7 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
 def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
     message, after_s = error.message, retry_after_s(headers)
     told = message if message.startswith(str(status)) else f"{status}: {message}"
-    if status in _SAY_OF_IMAGES and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
+    if status != 429 and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
         return Unsupported(IMAGES, told)
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", told)

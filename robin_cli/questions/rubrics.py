@@ -208,7 +208,7 @@ class PromptSet:
     def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
         """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's.
 
-        Where there are images, the texts number them, and the user's message has them under ``images``.
+        Where there are images, the texts number them, and the user's message has them under ``images``, in this order.
 
         Args:
             variant: of the question, by number, see :attr:`Kind.variants`.
@@ -217,6 +217,11 @@ class PromptSet:
         values = {"instruction": readable_turns(pair.prompt), **filled}
         if pair.reference is not None:
             values["reference"] = pair.reference
+        images: dict[Image, int] = {}
+        values = {
+            name: numbered(value, self.images, images) if isinstance(value, str) else value
+            for name, value in values.items()
+        }
         context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
             # Joined in one go: a response may be tens of megabytes, and each copy takes as much again.
@@ -227,8 +232,6 @@ class PromptSet:
             }
         except _RENDERING as error:
             raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
-        images: dict[Image, int] = {}
-        texts = {role: numbered(text, self.images, images) for role, text in texts.items()}
         messages: list[Message] = [{"role": role, "content": text} for role, text in texts.items()]
         return [*messages[:-1], {**messages[-1], "images": tuple(images)}] if images else messages
 

@@ -36,7 +36,7 @@ def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) ->
 
 def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
     """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
-    prompts.images = dataset.images or ""
+    prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
@@ -169,7 +169,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = settings.budget_usd is not None or settings.pairwise
+    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images)
     return Manifest(
         settings=own,
         budget=settings.budget or 0,

@@ -113,12 +113,10 @@ def _images_of(count: int, pair: Callable[[int], Pair], folder: str) -> dict[str
     found: dict[str, list[str]] = {}
     room = _ROOM_OF_IMAGES
     for place in range(count if folder else 0):
-        texts = "".join(filter(None, (pair(place).prompt, pair(place).response, pair(place).other)))
-        for url in files_in(texts, folder, min(room, _LARGEST)):
-            found.setdefault(str(place), []).append(url)
-            room -= len(url)
-        if room <= 0:
-            break
+        texts = "".join(text for text in (pair(place).prompt, pair(place).response, pair(place).other) if text)
+        if urls := files_in(texts, folder, min(room, _LARGEST)):
+            found[str(place)] = urls
+            room -= sum(map(len, urls))
     return found
 
 
