@@ -18,7 +18,7 @@ from robin_cli import judge
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from tests.conftest import has, robin
-from tests.datasets.writing import as_csv, as_lines, as_parquet
+from tests.datasets.writing import WRITERS, as_lines
 from tests.judges.wire import Wire, completion, error, serving
 from tests.test_batch_files import engine, requests
 
@@ -73,6 +73,8 @@ def test_sends_the_images_of_messages_in_their_order(folder: Path) -> None:
         has(said["text"], "Compare\n[image 1]\nwith\n[image 2]\n[image 3]", "A cat.")
         assert images == [part(SENT, detail="low"), part(ADDRESS), part(SENT)]
     assert "images are sent along" in done.stderr
+    plan = robin("plan", "data/pairs.jsonl", "-a", "helpfulness", "--budget", "2", cwd=folder, exits=0)
+    assert "tokens and costs before an answer are estimated without them" in plan.stdout + plan.stderr
     (kept,) = pq.read_table(folder / "run" / "pairs.parquet")["prompt"].to_pylist()
     assert kept.count(SENT) == 1  # as the data have it; of a file its path is kept, and not what it holds
 
@@ -84,9 +86,8 @@ def test_sends_the_images_that_columns_name_behind_the_prompt(folder: Path, suff
         {"prompt": "Which?", "response": "A cat.", "photo": "2.png", "more": ""},
         {"prompt": "None?", "response": "No.", "photo": "", "more": ""},
     ]
-    write = {".jsonl": as_lines, ".csv": as_csv, ".parquet": as_parquet}[suffix]
     path = folder / "data" / f"pairs{suffix}"
-    path.write_bytes(write(rows))
+    path.write_bytes(WRITERS[suffix](rows))
     dataset = load_pairs(path, columns={"image": "photo|more"})
     assert len({pair.pair_id for pair in dataset.pairs}) == 3  # the same texts, and other images
     assert len(set(dataset.pairs.groups.tolist())) == 3
@@ -292,7 +293,7 @@ def test_writes_images_into_the_files_of_a_batch(folder: Path) -> None:
 def test_gives_a_function_the_messages_with_parts(folder: Path) -> None:
     heard: list[Any] = []
 
-    def looking(messages: list[dict[str, Any]]) -> str:
+    def looking(messages: list[Mapping[str, Any]]) -> str:
         heard.append(messages[-1]["content"])
         return "Feedback: fine.\nRating: 3"
 

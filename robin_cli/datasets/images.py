@@ -28,7 +28,7 @@ MOST_BYTES = 20 * 2**20
 """Of one image."""
 
 _BEGIN = "\ufdd0[image"
-_MARK = re.compile("\ufdd0\\[image(?: (auto|low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
+_MARK = re.compile("\ufdd0\\[image(?: (low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
 _ADDRESS = re.compile(r"https://[!-~]{1,8000}")
 _DATA = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _MAGIC = re.compile(
@@ -102,7 +102,7 @@ class Images:
         except ValueError as error:
             raise BadRow(f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD) from None
         self.folder = str(self._first)
-        fine = f" {detail}" if detail in ["auto", "low", "high"] else ""
+        fine = f" {detail}" if detail in ["low", "high"] else ""
         mark = f"{_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
         self._made.add(hash(mark))
         return mark
