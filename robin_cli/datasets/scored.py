@@ -159,6 +159,8 @@ class Reading:
                     raise BadRow(f'"{shown(name)}" is {shown(each)}, and no score. Use --columns score=NAME')
 
     def _no_scores(self, names: list[str]) -> str:
+        if empty := [name for name in names if name in self._taken and name != "attribute"]:
+            return f'no row has a score in "{shown(empty[0])}". Fill it in, or name another column with --columns score=NAME'
         asked = " or ".join(f'"{shown(each.path)}"' for each in self._asked) or f'called "{SCORE}"'
         there = ", ".join(map(shown, names[:_SHOWN])) + ", …" * (len(names) > _SHOWN)
         return f"no column of scores {asked}; found {there or 'none'}. Use --columns score=NAME, or several: score=NAME|NAME"
