@@ -202,3 +202,9 @@ def test_names_the_file_where_it_has_no_column_of_systems_and_no_scores(tmp_path
         done.stderr,
         'empty.csv: no row has a score in "score". Fill it in, or name another column with --columns score=NAME',
     )
+
+
+def test_takes_no_column_of_ids_for_one_of_attributes(tmp_path: Path) -> None:
+    rows = [{"id": at, "attribute": f"a{at}", "score": 1} for at in range(501)]
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    refuses(InputError, "scores of more than 500 attributes", robin_cli.compare, tmp_path / "s.jsonl", by="system")
