@@ -30,7 +30,7 @@ from robin_cli.storage.layout import name_of
 from robin_cli.storage.migrations import MIGRATIONS
 
 FORMAT = 2
-"""2: attributes of several scales, a budget of money, or comparisons. Others are written as 1, which earlier versions read."""
+"""2: attributes of several scales, a budget of money, comparisons, or images. Others are written as 1, which 0.1.0 reads."""
 
 FILE = "manifest.json"
 
@@ -342,6 +342,7 @@ class _Prompt(TypedDict):
     request: NotRequired[str]
     rubrics: NotRequired[list[Rubric]]
     criterion: NotRequired[Rubric]
+    images: NotRequired[str]
 
 
 class _Session(TypedDict):
