@@ -172,3 +172,39 @@ def test_says_what_keeps_a_file_from_being_one_of_scores(tmp_path: Path, row: di
     file = tmp_path / "s.jsonl"
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     refuses(InputError, said, robin_cli.compare, file, by="system")
+
+
+def test_replaces_no_file_that_a_command_reads(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(
+            "id,score\n" + "".join(f"q{at},{at % 3 / 2}\n" for at in range(9)), encoding="utf-8"
+        )
+    before = (tmp_path / "a.csv").read_bytes()
+    required = ("--require", "mean(score)>=0.5")
+    for flag, args in {
+        "-o": ("compare", "b.csv", "a.csv"),
+        "--junit": ("gate", "a.csv", *required),
+        "--summary": ("gate", "*a.csv", *required),
+    }.items():
+        done = robin(*args, flag, "./a.csv", cwd=tmp_path, exits=2)
+        has(done.stderr, f"{flag} ./a.csv: is read in this command, and would be lost; name another file")
+    has(robin("gate", "a.csv", *required, "-o", "a.csv", cwd=tmp_path, exits=2).stderr, "would be lost")
+    assert (tmp_path / "a.csv").read_bytes() == before
+
+
+def test_names_the_file_where_it_has_no_column_of_systems_and_no_scores(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,score\nq1,1\n", encoding="utf-8")
+    (tmp_path / "empty.csv").write_text("id,score\nq1,\n", encoding="utf-8")
+    done = robin("compare", "a.csv", "--by", "system", cwd=tmp_path, exits=2)
+    has(done.stderr, 'robin: a.csv: no column "system"')
+    done = robin("status", "empty.csv", cwd=tmp_path, exits=2)
+    has(
+        done.stderr,
+        'empty.csv: no row has a score in "score". Fill it in, or name another column with --columns score=NAME',
+    )
+
+
+def test_takes_no_column_of_ids_for_one_of_attributes(tmp_path: Path) -> None:
+    rows = [{"id": at, "attribute": f"a{at}", "score": 1} for at in range(501)]
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    refuses(InputError, "scores of more than 500 attributes", robin_cli.compare, tmp_path / "s.jsonl", by="system")

@@ -49,12 +49,15 @@ def compare(
     from rich.console import Console
 
     from robin_cli.render.json import print_json
+    from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
     from robin_cli.views.messages import messages_for
 
-    given = settings_of_rows(ctx, filter(None, [labels]))
+    runs = opt.scored(ctx, runs, by)
+    reads = [name for run in runs for name in files_read_by(run)]
+    given = settings_of_rows(ctx, [*reads, *filter(None, [labels])])
     notify = messages_for().note
-    found = comparison_of(opt.scored(ctx, runs, by), notify, by=by, match=match, anytime=anytime, labels=labels)
+    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):

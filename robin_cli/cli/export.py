@@ -131,10 +131,7 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
     view = View(given.sort if for_people else None, given.with_text, given.wide, length_control=by_length, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
-    table = table_of(run, what, view)
-    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
-        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
-    return table
+    return table_of(run, what, view)
 
 
 def _pushing(

@@ -28,6 +28,11 @@ _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "True": 1.0, "False": 0.0, "tr
 """Inspect's correct, incorrect, partially correct and no answer count there as they do here."""
 
 _SHOWN = 12
+_MOST_ATTRIBUTES = 500
+_TOO_MANY = (
+    f'scores of more than {_MOST_ATTRIBUTES} attributes. If the column "attribute" is none, rename it; else split the file, '
+    "or name some with --columns score=NAME|NAME"
+)
 
 
 @dataclass
@@ -101,6 +106,8 @@ class Reading:
                 found.pairs.setdefault(pair.pair_id, pair)
                 for attribute, score in self._scores_in(row):
                     found.scores.setdefault(attribute, []).append((pair.pair_id, score))
+                if len(found.scores) > _MOST_ATTRIBUTES:
+                    raise InputError(f"{source.name}: {_TOO_MANY}")
             except BadRow as bad:
                 self._skipped += 1
                 if not self._skip_bad_rows:
@@ -159,6 +166,8 @@ class Reading:
                     raise BadRow(f'"{shown(name)}" is {shown(each)}, and no score. Use --columns score=NAME')
 
     def _no_scores(self, names: list[str]) -> str:
+        if empty := [name for name in names if name in self._taken and name != "attribute"]:
+            return f'no row has a score in "{shown(empty[0])}". Fill it in, or name another column with --columns score=NAME'
         asked = " or ".join(f'"{shown(each.path)}"' for each in self._asked) or f'called "{SCORE}"'
         there = ", ".join(map(shown, names[:_SHOWN])) + ", …" * (len(names) > _SHOWN)
         return f"no column of scores {asked}; found {there or 'none'}. Use --columns score=NAME, or several: score=NAME|NAME"

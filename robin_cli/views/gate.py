@@ -28,7 +28,7 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
-from robin_cli.render.files import check_writable
+from robin_cli.render.files import check_not_read, check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
@@ -343,11 +343,16 @@ def _code(text: str) -> str:
     return f"<code>{entities}</code>" if entities else ""
 
 
-def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
-    """Refuse, before anything is reckoned, what could not be written; ``outputs``: files by flag.
+def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool) -> None:
+    """Refuse, before anything is reckoned, what could not be written.
+
+    Args:
+        outputs: files by flag.
+        reads: files that are read, which none of them may replace.
+        as_json: whether standard output is taken.
 
     Raises:
-        InputError: two results in one place, or a place that cannot be written.
+        InputError: two results in one place, or a place that cannot or must not be written.
     """
     given = {flag: name for flag, name in outputs.items() if name is not None}
     places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in given.items()}
@@ -359,4 +364,5 @@ def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
             raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
     for flag, name in given.items():
         if name != "-":
+            check_not_read(flag, name, reads)
             check_writable(flag, name)

@@ -59,7 +59,7 @@ def _place(runs: Sequence[Path]) -> Path:
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     """StorageError if ``path`` cannot be written, before minutes go into a report."""
     for run in runs:
-        check_not_read(path, files_read_by(run))  # no run is the first thing to say
+        check_not_read("-o", path, files_read_by(run))  # no run is the first thing to say
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:
