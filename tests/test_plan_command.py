@@ -379,7 +379,7 @@ def test_says_how_the_ways_differ_and_names_none_where_there_is_one(tmp_path: Pa
     local = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     assert "by the answers of the rounds before, by two-priors" in said_by(tmp_path, *plan(data, 1000, *OPENAI))
     batched = said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch"))
-    assert "--scheduler auto: two-priors; calls go out in rounds, where it does better than robin-hood." in batched
+    assert "--scheduler auto: two-priors; it asks where ratings vary" in batched
     assert "--batch, 1 round" in said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform"))
     given = said_by(tmp_path, *plan(data, 100, *local, "--price-in", "1", "--price-out", "1"))
     assert "Where the endpoint has them: they are taken to cost half." in given
