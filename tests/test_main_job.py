@@ -306,7 +306,7 @@ def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url
         "tsv": lambda path: pd.read_csv(path, sep="\t"),
         "jsonl": lambda path: pd.read_json(path, lines=True),
         "parquet": pd.read_parquet,
-        "xlsx": pd.read_excel,
+        "xlsx": lambda path: pd.read_excel(path, engine="openpyxl"),
     }
 
     for suffix, reader in read.items():

@@ -197,4 +197,4 @@ def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:
     )
 
     assert done.stdout.strip() == "False"
-    assert pd.read_excel(tmp_path / "s.xlsx")["n"].sum() == 9
+    assert pd.read_excel(tmp_path / "s.xlsx", engine="openpyxl")["n"].sum() == 9

@@ -180,11 +180,6 @@ def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Pat
     assert set(drawn[0].pair_id).isdisjoint(drawn[1].pair_id)
 
 
-def test_says_that_a_workbook_has_to_be_saved_as_text(work: Path) -> None:
-    done = robin("export", "r", "--what", "labels-wanted", "-o", "wanted.xlsx", cwd=work, exits=0)
-    assert done.stderr.splitlines()[-1] == "--labels reads no .xlsx: save it as .csv once it is filled in"
-
-
 def test_wants_labels_of_each_attribute_and_keeps_those_of_the_data(tmp_path: Path) -> None:
     human = {name: TRUE[name] for name in list(TRUE)[:70]}
     run = robin_cli.open_run(made(tmp_path, human=human, attributes=("helpfulness", "style")).path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from robin_cli.datasets.logs import Log
 from robin_cli.datasets.rows import BadRow, Row
@@ -46,6 +47,24 @@ def _rows(sample: Row) -> Iterator[Row]:
     only = target[0] if isinstance(target, list) and len(target) == 1 else target
     if isinstance(only, str) and only:
         row["reference"] = texts.text(only)
+    yield {**row, **_scores(sample.get("scores")), **scalars("metadata", sample.get("metadata"))}
+
+
+def _scored(sample: Row) -> Iterator[Row]:
+    """A sample's scores; what it was asked and answered may be no text, and one that failed has no score."""
+    head = as_object(sample[HEAD])
+    task, model = name_of(head.get("task")), name_of(head.get("model"))
+    texts, prompt, response = _Texts(as_object(sample.get("attachments")), ""), "", ""
+    with suppress(BadRow):
+        prompt = _prompt(sample, texts, "")
+        response = _response(sample["output"], texts, "")
+    row: Row = {
+        "id": joined(task, sample.get("id")),
+        "prompt": prompt,
+        "response": response,
+        "system": model,
+        "task": task,
+    }
     yield {**row, **_scores(sample.get("scores")), **scalars("metadata", sample.get("metadata"))}
 
 
@@ -127,4 +146,4 @@ class _Texts:
         return self.text(content) if isinstance(content, str) else None
 
 
-LOG = Log(_is_sample, lambda _place: _rows, "samples", HEAD, _TOLD)
+LOG = Log(_is_sample, lambda _place: _rows, "samples", HEAD, _TOLD, lambda _place: _scored)

@@ -31,9 +31,7 @@ def _is_sample(row: Row) -> bool:
 
 def _reading(place: str) -> Reading:
     """What reads the samples of one file. Of several filters of one answer the first counts: the answer is the same."""
-    name = split_suffix(place)[0].rpartition("/")[2]
-    found = _FILE.fullmatch(name)
-    task, time = (found["task"], found["time"]) if found else ("", "")
+    task, time = _task_and_time(place)
     system = _system(place, time)
     counted: list[object] = []
 
@@ -60,6 +58,38 @@ def _reading(place: str) -> Reading:
             yield {**row, "id": joined(system, task, doc_id, of_several, time), "response": answer}
 
     return rows
+
+
+def _scoring(place: str) -> Reading:
+    """What reads the scores of one file; those of a further filter are metrics of their own, as ``exact_match.strict``."""
+    task, time = _task_and_time(place)
+    system = _system(place, time)
+    first: list[object] = []
+
+    def rows(sample: Row) -> Iterator[Row]:
+        first.append(sample.get("filter"))
+        doc_id, of_filter = name_of(sample["doc_id"]), "" if first[-1] == first[0] else name_of(first[-1])
+        del first[1:]
+        prompt, responses = "", [""]
+        with suppress(BadRow):  # what scores are of need not be text: likelihoods of given answers are not
+            prompt = _prompt(sample["arguments"], "")
+            responses = _answers(sample["resps"], "")
+        scores = {".".join(filter(None, (name, of_filter))): score for name, score in _scores(sample).items()}
+        row: Row = {
+            "id": joined(task, doc_id),
+            "prompt": prompt,
+            "response": responses[0],
+            **scalars("doc", sample["doc"]),
+        }
+        yield {**row, **scores, **{name: value for name, value in {"system": system, "task": task}.items() if value}}
+
+    return rows
+
+
+def _task_and_time(place: str) -> tuple[str, str]:
+    """The task of a file of samples and when it ran, by its name; "" for what it does not say."""
+    found = _FILE.fullmatch(split_suffix(place)[0].rpartition("/")[2])
+    return (found["task"], found["time"]) if found else ("", "")
 
 
 def _prompt(arguments: object, called: str) -> str:
@@ -116,4 +146,4 @@ def _named_model(results: Path) -> str:
     return ""
 
 
-LOG = Log(_is_sample, _reading)
+LOG = Log(_is_sample, _reading, scores=_scoring)

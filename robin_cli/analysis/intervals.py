@@ -46,11 +46,13 @@ _SMALLER = 1.0 / (1.0 + np.exp(-np.arange(-3.0, 5.0)))
 _STAKES = np.append(_SMALLER, _ALL_BUT_ALL)
 _LOG_MONEY = np.log(np.append((1.0 - _SHARE) * _SMALLER / _SMALLER.sum(), _SHARE))
 _BISECTIONS = 40
+_NEAR_ENOUGH = 20
+"""Bisections where an end only says where tangents are taken: a bound from any tangents holds."""
+
 _TINY = float(np.finfo(np.float32).tiny)
 
 # λ, in widths of the scale: about the distance σ/√n for which a rating more is worth its money.
 _MULTIPLIERS = np.geomspace(1e-5, 2.0, 96)
-_ROWS_AT_A_TIME = 2**10
 _AT_A_TIME = 2**15
 
 # Where tangents are taken: below the mean, in lengths of the arm's own interval, and above it, in parts of the way to the end.
@@ -62,7 +64,7 @@ _ROUNDING = 1e-6
 _KEPT = 0.15
 """The part of the money that is not bet where arms are bet on together: who has lost all on one could win nothing by others."""
 
-_ROWS_AT_A_TIME = 2**16
+_ROWS_AT_A_TIME = 2**13
 
 _KEPT_OF_DIFFERENCES = 0.3
 """The same where one arm is bet to be high and one low: if the ratings of both lie at one end of the scale, one bet is lost."""
@@ -294,7 +296,7 @@ def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, a
     closest where a sum's end may need them. A minimum is then where two of them meet.
     """
     mean = _means(bets.counts, bets.ratings)
-    reach = mean - _lower_ends(bets.counts, bets.ratings, alpha)
+    reach = mean - _lower_ends(bets.counts, bets.ratings, alpha, steps=_NEAR_ENOUGH)
     below, above = mean[:, None] - reach[:, None] * _BELOW, mean[:, None] + (width - mean[:, None]) * _ABOVE
     at = np.maximum(np.concatenate([below, above], axis=1), width * _NEAREST)
     log_wealth, slope = bets.tangents(at)
@@ -344,12 +346,12 @@ def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | Non
     return counts[first], which
 
 
-def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float) -> FloatArray:
+def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float, *, steps: int = _BISECTIONS) -> FloatArray:
     """The smallest m that stands, in points above the low end, shape (K,)."""
     below = np.zeros(len(counts))
     # The mean itself is never bet against: at m = x̄ no stake has made money (concavity of the logarithm).
     above = _means(counts, levels)
-    for _ in range(_BISECTIONS):
+    for _ in range(steps):
         middle = 0.5 * (below + above)
         stands = _stands(counts, levels, middle, alpha)
         below, above = np.where(stands, below, middle), np.where(stands, middle, above)
@@ -376,5 +378,4 @@ def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatAr
 def _log_money(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
     """ln of what the bets at each stake have come to, shape (stakes, K); their sum is W⁺(m)."""
     odds = levels / np.maximum(m, _TINY)[:, None] - 1.0
-    money = [np.einsum("kl,kl->k", counts, np.log1p(stake * odds)) for stake in _STAKES]
-    return np.asarray(np.asarray(money) + _LOG_MONEY[:, None])
+    return np.asarray(np.einsum("kl,skl->sk", counts, np.log1p(_STAKES[:, None, None] * odds)) + _LOG_MONEY[:, None])

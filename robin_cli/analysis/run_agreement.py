@@ -140,14 +140,14 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
     named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
     if not whys:
         raise InputError(
-            f"{run.path}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
+            f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
             f"tell; give people's labels with --labels FILE, or judge data that has them, in a field of that name or with "
             f"--columns {shlex.quote(named)}. How far the judge agrees with itself is in robin status"
         )
     if all("off the scale" in why for why in whys.values()):
         each = "; ".join(f"{name}: {why}" for name, why in whys.items())
         raise InputError(
-            f"{run.path}: {each}. Judge with the field that holds them on that scale, --columns {shlex.quote(named)}, or with "
+            f"{run.name}: {each}. Judge with the field that holds them on that scale, --columns {shlex.quote(named)}, or with "
             "a rubric of theirs"
         )
     for name, why in whys.items():

@@ -104,7 +104,7 @@ def compared(
     """
     if not as_they_are:
         if len({each.path.resolve() for each in runs}) < len(runs):
-            raise InputError(f"{runs[-1].path}: is named twice; name another run to compare with")
+            raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
         check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
     shared = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
@@ -162,7 +162,7 @@ def _who(
         by = SYSTEM_COLUMN
     if by is None and len(runs) < 2:
         raise InputError(
-            f"{runs[0].path}: is one run; name a second one, or the column that says which system answered, with --by"
+            f"{runs[0].name}: is one run; name a second one, or the column that says which system answered, with --by"
         )
     prompt, names = _prompts(runs, match)
     systems, system = _systems(runs, by, only)
@@ -238,7 +238,7 @@ def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
                 notify(f"judged in different ways, which is in the difference, too: {'; '.join(differing)}")
                 continue
             raise InputError(
-                f"{first.path} and {other.path} were not judged in the same way, so their scores cannot be compared: "
+                f"{first.name} and {other.name} were not judged in the same way, so their scores cannot be compared: "
                 f"{'; '.join(differing)}. Judge one of them again as the other; which judge agrees better with people, "
                 "robin export RUN --what agreement says of each"
             )
@@ -279,7 +279,7 @@ def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequ
 def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None) -> tuple[list[str], IntArray]:
     """The names of the systems, and which one each pair of all runs is of, −1 for none of them."""
     if by is None:
-        paths = [str(run.path) for run in runs]
+        paths = [run.name for run in runs]
         told = [path if at == paths.index(path) else f"{path} ({at + 1})" for at, path in enumerate(paths)]
         return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
     system, names = _numbered([value for run in runs for value in run.column(by)])
@@ -327,7 +327,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
             money = run.manifest.budget_usd
             of = f"of {run.manifest.budget:,} calls are" if money is None else f"calls for some of ${money:g} are"
             notify(
-                f"{run.path}: {spent:,} {of} spent. Who looks now and again later wants "
+                f"{run.name}: {spent:,} {of} spent. Who looks now and again later wants "
                 "--anytime: intervals for one look are wrong too often then"
             )
 

@@ -137,7 +137,7 @@ def wanted_labels(
     can_be = np.stack([~np.isnan(scores[name]) for name in labels], axis=1)
     known = np.stack([each.known for each in labels.values()], axis=1)
     if not can_be.any():
-        raise InputError(f"{run.path}: no pair has a score, so there is nothing yet that labels could correct")
+        raise InputError(f"{run.name}: no pair has a score, so there is nothing yet that labels could correct")
     for name, each in labels.items():
         if len(different := np.unique(each.probability[each.known])) > 1:
             raise InputError(
@@ -146,7 +146,7 @@ def wanted_labels(
             )
     is_open = can_be & ~known
     if not is_open.any():
-        raise InputError(f"{run.path}: every pair with a score has a label already")
+        raise InputError(f"{run.name}: every pair with a score has a label already")
     is_own = np.array([not each.of_data for each in labels.values()])
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
     order = _order(run, whole=whole)

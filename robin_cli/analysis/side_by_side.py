@@ -108,11 +108,11 @@ def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
     for name, scale in shared.items():
         if scale != of_b[name]:
             raise InputError(
-                f"{a.path} and {b.path} rate {name} on different scales ({scale} and {of_b[name]}): their scores cannot be "
+                f"{a.name} and {b.name} rate {name} on different scales ({scale} and {of_b[name]}): their scores cannot be "
                 "compared"
             )
     if not shared:
-        raise InputError(f"{a.path} and {b.path} {_COMMON}; compare runs over the same pairs")
+        raise InputError(f"{a.name} and {b.name} {_COMMON}; compare runs over the same pairs")
     return shared
 
 
@@ -120,10 +120,10 @@ def check_systems(a: RunData, b: RunData, differing: Sequence[str]) -> None:
     """InputError where two runs without a pair in common cannot be compared as systems either."""
     if differing:
         raise InputError(
-            f"{a.path} and {b.path} {_COMMON}, and their systems cannot be compared, for they were not judged in the same way: "
+            f"{a.name} and {b.name} {_COMMON}, and their systems cannot be compared, for they were not judged in the same way: "
             f"{'; '.join(differing)}"
         )
     if not len(shared_pairs(a, b, "prompt")[0]):
         raise InputError(
-            f"{a.path} and {b.path} {_COMMON}, and no prompt either; compare runs over the same pairs, or over the same prompts"
+            f"{a.name} and {b.name} {_COMMON}, and no prompt either; compare runs over the same pairs, or over the same prompts"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,9 @@ from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
 from robin_cli.runner.inputs import pairs_of, prompts_of
+from robin_cli.runner.recorded import as_runs
 from robin_cli.settings.table import Settings
+from robin_cli.views.parsing import read_scale
 
 Frame = Any
 """A table of pandas, polars (also a lazy one), pyarrow or DuckDB, or another that gives its columns by Arrow's interface."""
@@ -40,6 +43,16 @@ def load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, *
 
 def labels_from(labels: str | Path | Frame | None) -> str | Path | io.BytesIO | None:
     return labels if labels is None or isinstance(labels, (str, Path)) else _parquet(labels)
+
+
+def with_scores(
+    paths: Sequence[Path],
+    notify: Callable[[str], None],
+    columns: Mapping[str, str] | None,
+    scale: str | None,
+    by: str | None,
+) -> AbstractContextManager[list[Path]]:
+    return as_runs(paths, notify, columns=columns, scale=None if scale is None else read_scale(scale), by=by)
 
 
 def _parquet(frame: Frame) -> io.BytesIO:

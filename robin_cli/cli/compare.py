@@ -14,7 +14,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(is_of_rows),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each)),
     epilog="Example: robin compare runs/20261120T101500Z-helpfulness runs/20261121T090000Z-helpfulness",
 )
 def compare(
@@ -22,7 +22,7 @@ def compare(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Run directories: two or more on the same prompts, or one with --by.",
+            help="Run directories or files of scores: two or more on the same prompts, or one with --by.",
             metavar="RUN...",
             show_default=False,
         ),
@@ -49,10 +49,13 @@ def compare(
     from rich.console import Console
 
     from robin_cli.render.json import print_json
+    from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
     from robin_cli.views.messages import messages_for
 
-    given = settings_of_rows(ctx, filter(None, [labels]))
+    runs = opt.scored(ctx, runs, by)
+    reads = [name for run in runs for name in files_read_by(run)]
+    given = settings_of_rows(ctx, [*reads, *filter(None, [labels])])
     notify = messages_for().note
     found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
     if json:

@@ -73,12 +73,12 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: is_of_rows(each) or each.name in {"with_text", "wide"}),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each) or each.name in {"with_text", "wide"}),
     epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
 )
 def export(
     ctx: typer.Context,
-    run: opt.Run,
+    run: opt.RunOrScores,
     what: _What = What.SCORES,
     length_control: Annotated[
         bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
@@ -106,6 +106,7 @@ def export(
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.messages import messages_for
 
+    (run,) = opt.scored(ctx, [run], by)
     given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control
@@ -130,10 +131,7 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
     view = View(given.sort if for_people else None, given.with_text, given.wide, length_control=by_length, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
-    table = table_of(run, what, view)
-    if what is What.LABELS_WANTED and "xlsx" in {given.format, (given.output or "").rpartition(".")[2].lower()}:
-        notify("--labels reads no .xlsx: save it as .csv once it is filled in")
-    return table
+    return table_of(run, what, view)
 
 
 def _pushing(

@@ -40,12 +40,12 @@ Summary = Annotated[
 
 
 @app.command(
-    cls=opt.taking(is_of_rows),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each)),
     epilog="Example: robin gate runs/20261120T101500Z-helpfulness --require 'mean(helpfulness)>=3'",
 )
 def gate(
     ctx: typer.Context,
-    run: opt.Run,
+    run: opt.RunOrScores,
     require: Require,
     error_rate: ErrorRate = 0.05,
     margin: Margin = None,
@@ -61,6 +61,7 @@ def gate(
     from robin_cli.render.files import write_text
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
+    from robin_cli.runner.inputs import files_read_by
     from robin_cli.views import gate as views
 
     if not 0.0 < error_rate < 1.0:
@@ -69,7 +70,9 @@ def gate(
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     given = settings_of_rows(ctx, by_flags_alone=True)
     rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
-    views.check_outputs({"--junit": junit, "--summary": summary, **rows}, as_json=json)
+    (run,) = opt.scored(ctx, [run], by)
+    outputs = {"--junit": junit, "--summary": summary, **rows}
+    views.check_outputs(outputs, files_read_by(run), as_json=json)
     found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:

@@ -39,7 +39,7 @@ def render(
     import orjson
 
     from robin_cli.goals.checks import check_pairwise
-    from robin_cli.model.errors import InputError
+    from robin_cli.model.errors import InputError, shown
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -57,6 +57,10 @@ def render(
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
+            if images := [
+                f"{number}: {shown(image.url, 200)}" for number, image in enumerate(message.get("images", ()), 1)
+            ]:
+                _print_part("images", "\n".join(images))
         if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 

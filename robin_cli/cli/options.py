@@ -53,6 +53,9 @@ def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[
 Run = Annotated[
     Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
 ]
+RunOrScores = Annotated[
+    Path, typer.Argument(help="A run directory, or a file of scores.", metavar="RUN", show_default=False)
+]
 Labels = Annotated[
     str | None,
     typer.Option(
@@ -61,6 +64,7 @@ Labels = Annotated[
         show_default=False,
     ),
 ]
+_OF_SCORES = {"columns", "scale", "skip_bad_rows"}
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 Config = Annotated[
     str | None,
@@ -84,9 +88,9 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
         @cached_property
         def settings(self) -> list[Any]:
             """The options, made when they are needed: robin --version needs none."""
-            from robin_cli.settings.table import SIMULATION, TABLE
+            from robin_cli.settings.table import SCALE, SIMULATION, TABLE
 
-            own = SIMULATION.values() if simulation else ()
+            own = SIMULATION.values() if simulation else filter(which, [SCALE])
             return _options([*own, *(each for each in TABLE.values() if which(each))])
 
         def get_params(self, ctx: Any) -> list[Any]:
@@ -117,6 +121,27 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             return super().invoke(ctx)
 
     return Command
+
+
+def is_of_scores(setting: Setting) -> bool:
+    """Whether commands have this setting that also take files of scores."""
+    return setting.name in _OF_SCORES
+
+
+def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
+    """Return ``runs``, with a run in place of each file of scores while the command lasts; ``by``: the column of systems.
+
+    Variables say nothing: ``ROBIN_COLUMNS`` names those of the data to judge. InputError for a file that cannot be used.
+    """
+    from robin_cli.runner.recorded import as_runs
+    from robin_cli.settings.reading import checked
+    from robin_cli.views.messages import messages_for
+    from robin_cli.views.parsing import read_scale
+
+    sources = {name: ctx.get_parameter_source(name) for name in _OF_SCORES & ctx.obj.keys()}
+    given = {name: ctx.obj[name] for name, source in sources.items() if source and source.name != "ENVIRONMENT"}
+    scale = read_scale(given.pop("scale")) if "scale" in given else None
+    return ctx.with_resource(as_runs(runs, messages_for().note, scale=scale, by=by, **checked(given)))
 
 
 def _options(settings: Sequence[Setting]) -> list[Any]:

@@ -7,15 +7,20 @@ from typing import Annotated
 
 import typer
 
+from robin_cli.cli import options as opt
+
 app = typer.Typer()
 
 
-@app.command(epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html")
+@app.command(
+    cls=opt.taking(opt.is_of_scores), epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html"
+)
 def report(
+    ctx: typer.Context,
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="A run directory, or two to compare them pair by pair.", show_default=False, metavar="RUN [RUN]"
+            help="A run or a file of scores, or two to compare pair by pair.", show_default=False, metavar="RUN [RUN]"
         ),
     ],
     output: Annotated[
@@ -28,6 +33,6 @@ def report(
     """Write one HTML file with pictures first, then every pair with its texts; it opens offline."""
     from robin_cli.views.report.writing import write_report
 
-    path = write_report(runs, output)
+    path = write_report(opt.scored(ctx, runs), output)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)

@@ -14,9 +14,10 @@ from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 app = typer.Typer()
 
 
-@app.command(epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
+@app.command(cls=opt.taking(opt.is_of_scores), epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
 def status(
-    run: opt.Run,
+    ctx: typer.Context,
+    run: opt.RunOrScores,
     labels: opt.Labels = None,
     json: opt.Json = False,
 ) -> None:
@@ -27,7 +28,7 @@ def status(
     from robin_cli.render.terminal import print_facts
     from robin_cli.views.status import status_of
 
-    found = status_of(run, labels=labels)
+    found = status_of(*opt.scored(ctx, [run]), labels=labels)
     print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
 
 

@@ -35,8 +35,7 @@ class Batch:
     """
 
     def __init__(self, some: Sequence[tuple[int, Row | BadRow]], fields: Fields, further: FurtherColumns) -> None:
-        keys = {key for _, row in some if not isinstance(row, BadRow) for key in row}
-        self._fields = only_in(fields, keys)
+        self._fields = only_in(fields, set().union(*(row for _, row in some if not isinstance(row, BadRow))))
         self.bad: dict[int, BadRow] = {}
         self.rows: list[Row] = []
         self._held: list[Held] = []
@@ -62,7 +61,10 @@ class Batch:
             places = list(compress(places, good))
             self._columns = {name: list(compress(values, good)) for name, values in found.columns.items()}
         self.numbers = [some[at][0] for at in places]
-        self.ids = [held.own_id or self._made_id(at, held) for at, held in enumerate(self._held)]
+        if fields.other is None:
+            self.ids = [held.own_id or pair_id_of(held.prompt, held.response) for held in self._held]
+        else:
+            self.ids = [held.own_id or self._id_of_two(at, held) for at, held in enumerate(self._held)]
         self.kept: Sequence[int] = range(len(self.ids))
 
     def is_made(self, at: int) -> bool:
@@ -88,10 +90,8 @@ class Batch:
         further = {name: typed([values[at] for at in self.kept]) for name, values in self._columns.items()}
         return _with_values(pairs), _with_values(further)
 
-    def _made_id(self, at: int, held: Held) -> str:
-        if held.other is None:
-            return pair_id_of(held.prompt, held.response)
-        return id_of_two(held.prompt, held.response, held.other, self._columns_of(at))
+    def _id_of_two(self, at: int, held: Held) -> str:
+        return id_of_two(held.prompt, held.response, str(held.other), self._columns_of(at))
 
     def _columns_of(self, at: int) -> dict[str, Value]:
         found = ((name, values[at]) for name, values in self._columns.items())

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeIs
 
+    from robin_cli.datasets.images import Images
+
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
 _MARK = "<extra_id_1>"
@@ -30,9 +32,12 @@ def is_chat(value: object) -> TypeIs[list[object]]:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
-def turns_of(messages: Sequence[object], called: str) -> Turns:
-    """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text."""
-    return [_turn(message, f"message {number} of {called}") for number, message in enumerate(messages, 1)]
+def turns_of(messages: Sequence[object], called: str, images: Images | None = None) -> Turns:
+    """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text.
+
+    Images are marks in what is said, where ``images`` takes them.
+    """
+    return [_turn(message, f"message {number} of {called}", images) for number, message in enumerate(messages, 1)]
 
 
 def split(turns: Turns, called: str) -> tuple[Turns, str]:
@@ -80,7 +85,7 @@ def turns_in(prompt: str) -> Turns:
     return turns
 
 
-def _turn(message: object, called: str) -> tuple[str, str]:
+def _turn(message: object, called: str, images: Images | None) -> tuple[str, str]:
     if not isinstance(message, dict):
         raise BadRow(f"{called} is {kind(message)}, not an object. {_STEP}", _BAD)
     role = message.get("role")
@@ -90,10 +95,10 @@ def _turn(message: object, called: str) -> tuple[str, str]:
     content, calls = message.get("content"), _calls(message.get("tool_calls"))
     if content is None and calls:
         return role.capitalize(), calls
-    return role.capitalize(), "\n".join(filter(None, [_text(content, called), calls]))
+    return role.capitalize(), "\n".join(filter(None, [_text(content, called, images), calls]))
 
 
-def _text(content: object, called: str) -> str:
+def _text(content: object, called: str, images: Images | None) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -101,6 +106,11 @@ def _text(content: object, called: str) -> str:
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
     texts = []
     for number, part in enumerate(content, 1):
+        if images is not None and isinstance(part, dict) and part.get("type") == "image_url":
+            image = part.get("image_url")
+            told = image if isinstance(image, dict) else {"url": image}
+            texts.append(images.mark(told.get("url"), told.get("detail"), f"part {number} of {called}"))
+            continue
         text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
         if not isinstance(text, str):
             of = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)

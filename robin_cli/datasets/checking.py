@@ -15,7 +15,7 @@ from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.fields import Field, Fields
@@ -30,6 +30,10 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 _ABSENT = "null or empty"
+_LONG = 2**20
+
+
+_new = tuple.__new__  # a NamedTuple's own takes twice the time
 
 
 class Held(NamedTuple):
@@ -68,6 +72,8 @@ def held_by(row: Row, fields: Fields) -> Held:
         _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
+    if fields.images:
+        prompt = "\n".join([prompt, *_images(row, fields)])
     own_id = _own_id(row, fields.id, fields) if fields.id else None
     human: list[float | None] = []
     for field in fields.ratings:
@@ -78,9 +84,13 @@ def held_by(row: Row, fields: Fields) -> Held:
             value = find(row, field)
             human.append(None if value is MISSING else _rating(value, row, field, of_two=other is not None))
     reference = _reference(row, fields.reference, fields) if fields.reference else None
+    if fields.taking is not None:
+        fields.taking.check(prompt, response, other, reference)
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
-    systems = tuple([_said_of(row, each, fields, "Say which system wrote it") for each in fields.systems])
-    return Held(prompt, response, other, own_id, reference, group, systems, tuple(human))
+    systems: tuple[str, ...] = ()
+    if fields.systems:
+        systems = tuple([_said_of(row, each, fields, "Say which system wrote it") for each in fields.systems])
+    return _new(Held, (prompt, response, other, own_id, reference, group, systems, tuple(human)))
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -114,7 +124,7 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
         name = _called(row, fields.chat)
     before: Turns = []
     if is_chat(said):
-        before, response = split(turns_of(said, name), name)
+        before, response = split(turns_of(said, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
             raise BadRow(f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}", "no prompt")
@@ -123,7 +133,7 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
     elif is_chat(asked):
-        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name)
+        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking)
         prompt = prompt_of(turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns)
     else:
         prompt = _text(row, fields.prompt, fields)
@@ -156,6 +166,17 @@ def _reference(row: Row, field: Field, fields: Fields) -> str | None:
     if field.mapped or isinstance(find(row, field), str):  # one that only happens to be called so may hold anything
         return _text(row, field, fields) or None
     return None
+
+
+def _images(row: Row, fields: Fields) -> Iterator[str]:
+    """The marks of the images in their own columns; a list there holds several, and null or an empty text none."""
+    for field in fields.images:
+        value = find(row, field)
+        if value is MISSING:
+            raise _absent(row, field, [field], fields)
+        for url in value if isinstance(value, list) else [value]:
+            if fields.taking is not None and url not in [None, ""] and kind(url) != "NaN":
+                yield fields.taking.mark(url, "", _called(row, field))
 
 
 def _check_encodable(text: str, row: Row, field: Field) -> None:
@@ -218,9 +239,12 @@ def pair_id_of(prompt: str, response: str) -> str:
     pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
     """
     first, second = prompt.encode(), response.encode()
-    hashed = hashlib.sha256(len(first).to_bytes(8, "big") + first)
-    hashed.update(len(second).to_bytes(8, "big"))
-    hashed.update(second)  # put together with the rest, a long one would take as much again
+    parts = (len(first).to_bytes(8, "big"), first, len(second).to_bytes(8, "big"), second)
+    if len(first) + len(second) < _LONG:
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    hashed = hashlib.sha256()
+    for part in parts:  # put together they would take as much again
+        hashed.update(part)
     return hashed.hexdigest()[:16]
 
 

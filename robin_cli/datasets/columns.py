@@ -7,7 +7,7 @@ said.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -103,12 +103,13 @@ class FurtherColumns:
         kept = Kept(len(rows), {}, {})
         for name, texts in systems.items():
             self._keep(kept, name, range(len(rows)), texts)
-        shapes: dict[tuple[str, ...], list[int]] = {}
+        shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for at, keys in enumerate(map(tuple, rows)):
-            shapes.setdefault(keys, []).append(at)
+            shapes[keys].append(at)
         for keys, places in shapes.items():
-            some = [rows[at] for at in places]
-            for name in self.names_of(keys):
+            names = self.names_of(keys)
+            some = [rows[at] for at in places] if names else []
+            for name in names:
                 values = [row[name] for row in some]
                 if any(issubclass(kind, dict) for kind in set(map(type, values))):
                     self._keep_leaves(kept, name, places, some)

@@ -281,7 +281,8 @@ def _against(
         left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
         first_left_out=(*found.first_left_out, *with_own.first_left_out),
         columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
-        notes=(*found.notes, *with_own.notes),
+        notes=tuple(dict.fromkeys((*found.notes, *with_own.notes))),
+        images=found.images or with_own.images,
     )
     return both, made
 

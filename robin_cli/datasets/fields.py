@@ -14,6 +14,8 @@ from robin_cli.model.records import GROUP_COLUMN, SYSTEM_COLUMN, SYSTEM_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from robin_cli.datasets.images import Images
+
 NOT_READ = "-"
 """What ``--columns id=-`` says: there is such a field in the data, and it is not wanted."""
 
@@ -55,6 +57,7 @@ _USUAL_NAMES = {
     ],
     "reference": ["reference", "gold", "target", "expected", "ideal"],
     "system": ["system", "model", "engine", "generator", "policy"],
+    "image": ["image", "picture", "photo", "img"],
     "response": ["response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"],
     "response_a": ["response_1", "answer_a", "output_1", "completion_a", "chosen", "response1", "text_a", "summary_a"],
     "response_b": [
@@ -113,12 +116,16 @@ class Fields(NamedTuple):
     """Of rows that hold two responses, the second."""
     beside: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     """Of rows that hold the responses of several systems side by side: each system, and the fields that are its own."""
+    images: tuple[Field, ...] = ()
+    """Where images stand that belong to the prompt."""
+    taking: Images | None = None
+    """What takes them."""
 
     @property
     def all(self) -> tuple[Field, ...]:
         """Every field, the required ones first."""
         named = filter(None, (self.other, self.id, self.reference, self.group))
-        return (self.prompt, self.response, *named, *self.systems, *self.ratings)
+        return (self.prompt, self.response, *named, *self.systems, *self.images, *self.ratings)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -138,7 +145,9 @@ class Fields(NamedTuple):
         yield self.response
         if self.other is not None:
             yield self.other
-        yield from (each for each in (self.id, self.reference, self.group, *self.systems) if each and each.mapped)
+        yield from (
+            each for each in (self.id, self.reference, self.group, *self.systems, *self.images) if each and each.mapped
+        )
 
 
 def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
@@ -151,7 +160,9 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
         raise InputError(
             f'human ratings of "{GROUP_COLUMN}": robin keeps the groups of pairs under this name. Give them another.'
         )
-    columns, beside = _side_by_side(columns)
+    image = "" if "image" in ratings else columns.get("image", NOT_READ)
+    images = [path.strip() for path in image.split(_ASIDE)] if image not in {"", NOT_READ} else []
+    columns, beside = _side_by_side({name: path for name, path in columns.items() if name != "image" or not images})
     known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
     unread = [name for name, (own,) in mapped.items() if own == NOT_READ and name not in {"prompt", "response"}]
@@ -171,7 +182,8 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
     systems = (system,) if system else ()
     unread_names = frozenset(not_read)
-    return Fields(prompt, response, own_id, reference, rated, chat, grouping, systems, unread_names, beside=beside)
+    found = Fields(prompt, response, own_id, reference, rated, chat, grouping, systems, unread_names, beside=beside)
+    return found._replace(images=tuple(field_of("image", (path,), mapped=True) for path in images))
 
 
 _ASIDE = "|"

@@ -33,6 +33,9 @@ class Log(NamedTuple):
     Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, if it has one:
     an object that says what holds for all of them, ``told`` at least, and is put into each. Of a table ``is_sample`` is asked
     with its columns alone.
+
+    ``scores``, if it is there, reads samples for their scores alone: the ``id`` of a row names the sample, whichever system
+    answered and however often, and a text may be missing.
     """
 
     is_sample: Callable[[Row], bool]
@@ -40,6 +43,7 @@ class Log(NamedTuple):
     array: str = ""
     head: str = ""
     told: frozenset[str] = frozenset()
+    scores: Callable[[str], Reading] | None = None
 
 
 def arrays(source: str) -> Mapping[str, Log]:
@@ -66,8 +70,12 @@ def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
     return None
 
 
-def as_pairs(rows: Rows, source: Source) -> Rows:
-    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are."""
+def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
+    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are.
+
+    Args:
+        of_scores: samples are read for their scores, see :class:`Log`.
+    """
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
@@ -78,11 +86,11 @@ def as_pairs(rows: Rows, source: Source) -> Rows:
             del row  # or it would be held, however long it is, until the last one is read
             yield from rest
             return
-        yield from _of_a_log(row, rest, source)
+        yield from _of_a_log(row, rest, source, of_scores=of_scores)
         return
 
 
-def _of_a_log(first: Row, rows: Rows, source: Source) -> Rows:
+def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
     """As :func:`as_pairs`, of rows whose ``first`` says which log they are of."""
     found = _of_which(first, source.name)
     if found is None:
@@ -90,7 +98,7 @@ def _of_a_log(first: Row, rows: Rows, source: Source) -> Rows:
         return
     plugin, log = found
     with plugin.loaded(source.name, "read"):
-        reading = log.reading(source.path)
+        reading = ((of_scores and log.scores) or log.reading)(source.path)
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row

@@ -25,6 +25,7 @@ from robin_cli.datasets.fields import (
     only_among,
     spread,
 )
+from robin_cli.datasets.images import Images
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
@@ -55,7 +56,8 @@ class Dataset:
     ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
     hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
     was kept, and why, a line each. ``notes``: what else a user should know, a line each. ``repeated``
-    rows said the same as an earlier one, where they may.
+    rows said the same as an earlier one, where they may. ``images``: the folder below which the images lie that are files; ""
+    where there are no images.
     """
 
     pairs: PairTable
@@ -69,6 +71,7 @@ class Dataset:
     columns_left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     repeated: int = 0
+    images: str = ""
 
 
 def load_pairs(
@@ -138,11 +141,15 @@ def gathered(
     return gathering.dataset()
 
 
-_AT_A_TIME = 2**12
+_AT_A_TIME = 2**11
 """Rows that are looked at together, at most."""
 
 _BYTES_AT_A_TIME = 2**23
 """About how many bytes of rows are looked at together, and one row more: a row may be as long as MAX_LINE_BYTES."""
+
+_WITH_IMAGES = (
+    "images are sent along, for a model that takes them; tokens and costs before an answer are estimated without them"
+)
 
 _Numbered = tuple[int, "Row | BadRow"]
 
@@ -176,6 +183,7 @@ class _Gathering:
         self._numbers = array("Q")  # of the row that each pair is from, in its source
         self._sources: list[Source] = []
         self._starts: list[int] = []  # the first pair of each source
+        self._images = Images()
         self._later: dict[int, list[Mapping[str, float]]] = {}
         self._rated_by_workers = False
 
@@ -205,6 +213,7 @@ class _Gathering:
         if table.names is not None:
             fields = _checked(fields, table.names, source.name)
         self._sources.append(source)
+        fields = fields._replace(taking=self._images.beside(source.path or source.name))
         self._starts.append(len(self._pairs))
         taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
         self._first_said = ""
@@ -323,8 +332,10 @@ class _Gathering:
             (
                 *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
                 *(f"left out: {count:,} {reason}" for reason, count in self._passed.items()),
+                *([_WITH_IMAGES] if self._images.folder else []),
             ),
             repeated=self._repeated,
+            images=self._images.folder,
         )
 
     def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:

@@ -108,15 +108,17 @@ def leads_into(path: str, name: str) -> bool:
 
 def weight(row: object, most: int) -> int:
     """Return about how many bytes a row takes in memory; past ``most``, anything from there on."""
-    found, values = 0, [row]
-    for value in values:
-        kind = type(value)
-        if kind is str:
-            found += len(value)  # type: ignore[arg-type]
-        elif kind is dict or kind is list:
-            found += _VALUE_BYTES * len(value)  # type: ignore[arg-type]
-            if found < most:  # else the list of a row's many values would take as much again
-                values.extend(value.values() if kind is dict else value)  # type: ignore[attr-defined,arg-type]
+    found, inner = 0, [row] if type(row) is dict else []
+    for values in inner:
+        found += _VALUE_BYTES * len(values)
+        if found >= most:  # or the list of a row's many values would take as much again
+            break
+        for value in values.values() if type(values) is dict else values:
+            kind = type(value)
+            if kind is str:
+                found += len(value)
+            elif kind is dict or kind is list:
+                inner.append(value)
     return found
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import glob
 import hashlib
+import io
 import os
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 import orjson
@@ -25,6 +27,8 @@ from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+_CHUNK_BYTES = 2**22
 
 STDIN = "-"
 """The name that means standard input."""
@@ -106,14 +110,46 @@ def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
 
 def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = "") -> Source:
     stream.seek(0)
-    sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
-    stream.seek(0)
     if not stream.read(1):
         raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
     stream.seek(0)
+    sha256 = _hashed(stream, source)
     if isinstance(reader, Plugin):
-        return Source(source, reader.table(str(path), source, stream, wanted), lambda: sha256)
-    return Source(source, reader(stream, source, wanted), lambda: sha256)
+        return Source(source, reader.table(str(path), source, stream, wanted), sha256)
+    return Source(source, reader(stream, source, wanted), sha256)
+
+
+def _hashed(stream: BinaryIO, source: str) -> Callable[[], str]:
+    """Begin to hash what a stream holds, beside whoever reads it, and return what waits for the SHA-256."""
+    if isinstance(stream, io.BytesIO) or not hasattr(os, "pread"):
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
+        stream.seek(0)
+        return lambda: sha256
+    hashed, own = hashlib.sha256(), os.dup(stream.fileno())  # which stays open when the stream is closed
+    failed: list[OSError] = []
+
+    def read() -> None:
+        at = 0
+        try:
+            while chunk := os.pread(own, _CHUNK_BYTES, at):
+                hashed.update(chunk)
+                at += len(chunk)
+        except OSError as error:
+            failed.append(error)
+        finally:
+            os.close(own)
+
+    reading = Thread(target=read, daemon=True)
+    reading.start()
+
+    def digest() -> str:
+        reading.join()
+        with _readable(source):
+            for error in failed:
+                raise error
+        return hashed.hexdigest()
+
+    return digest
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def comparisons_of(found: Preferences, scores: Scores, *, by_judge: bool = False
         sorts=_sorts(scores),
         notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.path)}{' --what judge-scores' * by_judge}",
+        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
 
 
@@ -135,7 +135,7 @@ def ranking_table(found: Preferences, view: View) -> Table:
     return replace(
         ranking_of(ranked),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.path)} --what ranking{length}",
+        command=f"robin export {typed(run.name)} --what ranking{length}",
     )
 
 
@@ -164,9 +164,9 @@ def _check_ranked(found: Ranked, run: RunData, *, in_python: bool) -> None:
     """InputError where ``run`` has no ranking; it says why, and how to come by one."""
     if found.ranking is not None:
         return
-    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.path)} --budget MORE"
+    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.name)} --budget MORE"
     more = f": {again}" if found.parts else ""
-    raise InputError(f"{run.path}: has no ranking of systems: {found.why}; {found.step}{more}")
+    raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
 
 
 def _notes_on(found: Ranked) -> list[str]:

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.goals.people import People
 from robin_cli.model.errors import InputError
@@ -131,9 +132,14 @@ class Found(ABC):
         return told_scores(self.run)
 
     @cached_property
+    def all_scores(self) -> Sequence[Scores]:
+        """The scores; behind them those of each judge, where there are several."""
+        return all_scores(self.run, self.scores)
+
+    @cached_property
     def people(self) -> People:
         """What people say of the same pairs."""
-        return People.of(self.run, self.scores, self.given)
+        return People.of(self.run, self.all_scores, self.given)
 
     @cached_property
     def judges(self) -> Sequence[Asked]:

@@ -11,7 +11,6 @@ from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.run_agreement import (
     Calibration,
     agreements,
-    all_scores,
     calibrations,
     check_comparable,
     reliabilities,
@@ -52,9 +51,13 @@ class People:
     first: int | None
 
     @classmethod
-    def of(cls, run: RunData, scores: Scores, given: GivenLabels | None) -> Self:
-        """Return it for the ``scores`` of a run; ``given``: people's labels, in place of the human ratings of its data."""
-        tables = all_scores(run, scores)
+    def of(cls, run: RunData, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
+        """Return it for a run with these scores, of all judges together first.
+
+        Args:
+            given: people's labels, in place of the human ratings of its data.
+        """
+        scores = tables[0]
         return cls(
             summaries(run, scores, labels_of(run, given)),
             agreements(run, *tables, given=given),
@@ -86,7 +89,7 @@ class People:
             if not math.isnan(found[0].value):
                 lines[f"levels of {name}"] = levels_line(found)
         if any(each.levels for each in self.calibration.values()):
-            lines["calibration"] = f"human ratings by score: robin export {typed(run.path)} --what calibration"
+            lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines
 
     def own_lines(self) -> dict[str, str]:
@@ -187,7 +190,7 @@ def agreement_table(ran: Found, view: View) -> Table:
     Raises:
         InputError: there is none of anything, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
     """
-    run, tables = ran.run, all_scores(ran.run, ran.scores)
+    run, tables = ran.run, ran.all_scores
     found = agreements(run, *tables, given=given_labels(view.labels, run))
     check_comparable(whys_of(found), run, view.notify)
     own = reliabilities(run, *tables)
@@ -197,7 +200,7 @@ def agreement_table(ran: Found, view: View) -> Table:
 def calibration_table(ran: Found, view: View) -> Table:
     """A row an attribute and level: what people say of the pairs with such a score. InputError: as the other table."""
     run = ran.run
-    found = calibrations(run, *all_scores(run, ran.scores), given=given_labels(view.labels, run))
+    found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
     check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
     quarters = [replace(CALIBRATION.columns[name], form="share") for name in ("level", "to_level")]
     more = quarters if run.manifest.is_pairwise else []

@@ -11,7 +11,7 @@ import numpy as np
 
 from robin_cli.analysis.bounds import PaperBound, paper_bound
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.scores import Scores, spread_between, told_scores
+from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decided_text, decision_facts
@@ -44,10 +44,10 @@ class Rated(Found):
         **OF_PEOPLE,
     }
 
-    @cached_property
+    @property
     def each(self) -> Scores:
         """The scores of each judge."""
-        return told_scores(self.run, by_judge=True) if self.is_panel else self.scores
+        return self.all_scores[-1]
 
     @property
     def is_panel(self) -> bool:
@@ -231,6 +231,6 @@ class Rating(Goal):
         """Say why there is no table of comparisons, and what to do."""
         del in_python
         return (
-            f"{run.path}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
+            f"{run.name}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
             "compared by robin compare, and two responses at a time by a run of robin judge --pairwise"
         )

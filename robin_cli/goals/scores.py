@@ -54,7 +54,7 @@ def score_table(
         sorts=_sorts(scores, run),
         notes=[INTERVALS, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.path)}{by_judge}",
+        command=f"robin export {typed(run.name)}{by_judge}",
     )
     pairs = None if wide else run.space.pair[scores.arm]
     if wide:
@@ -77,7 +77,7 @@ def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> 
         InputError: nothing was to be decided.
     """
     if (decided := scores.decided) is None:
-        raise InputError(f"{run.path}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
+        raise InputError(f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
     names = [*(["group"] if "group" in scores.columns else []), *DECISION_COLUMNS]
     if decided.task.group is not None:
         table = DECISIONS.of({name: scores.columns[name] for name in ("pair_id", "attribute", *names, "score")})

@@ -65,7 +65,7 @@ def _check_apart(runs: Sequence[RunData]) -> None:
             said, first = texts.setdefault(pair_id, (text, run))
             if said != text:
                 raise InputError(
-                    f'--labels: the id "{shown(pair_id)}" names other texts in {run.path} than in {first.path}, so nothing '
+                    f'--labels: the id "{shown(pair_id)}" names other texts in {run.name} than in {first.name}, so nothing '
                     "tells whose a label is; judge both with ids of their own, or with such as are made from the texts "
                     "(--columns id=-)"
                 )
@@ -207,7 +207,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
-    path = shown(str(run.path), 80)
+    path = shown(run.name, 80)
     step = (
         f"robin export {typed(path)} --what summary"
         if by is None

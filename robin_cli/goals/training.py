@@ -143,14 +143,14 @@ def preference_table(ran: Found, view: View) -> Table:
     run, found = ran.run, preferences(ran)
     if found.alone == found.groups:
         raise InputError(
-            f"{run.path}: {number_of(found.groups, 'group')}, and one response in each, so there is none to prefer; judge "
+            f"{run.name}: {number_of(found.groups, 'group')}, and one response in each, so there is none to prefer; judge "
             "several responses to a prompt, or say with --group which of them belong together"
         )
     if not len(found.chosen):
         unrated = f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
         raise InputError(
-            f"{run.path}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
-            f"calls tell more of them apart: robin resume {typed(run.path)} --budget N"
+            f"{run.name}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
+            f"calls tell more of them apart: robin resume {typed(run.name)} --budget N"
         )
     texts = run.pairs.table
     prompts, chosen, rejected = (
@@ -183,8 +183,8 @@ def preferred_table(ran: Compared, view: View) -> Table:
     if not told.any():
         none = f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
         raise InputError(
-            f"{run.path}: of no comparison the responses can be told apart ({number_of(alike, 'comparison')} too close{none}); "
-            f"more calls tell more of them apart: robin resume {typed(run.path)} --budget N"
+            f"{run.name}: of no comparison the responses can be told apart ({number_of(alike, 'comparison')} too close{none}); "
+            f"more calls tell more of them apart: robin resume {typed(run.name)} --budget N"
         )
     texts, for_a = run.pairs.table.filter(pa.array(told)), pa.array(preference[told] > _EVEN)
     a, b = texts["response"], texts[OTHER_COLUMN]

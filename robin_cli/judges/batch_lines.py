@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import orjson
 
+from robin_cli.datasets.images import with_parts
 from robin_cli.files.local import reading
 from robin_cli.judges.bodies import TooLong
 from robin_cli.judges.replies import (
@@ -65,8 +66,9 @@ class Line:
 
 
 def line_of(custom_id: str, body: Mapping[str, Any]) -> bytes:
-    """One request of an input file, with its line end."""
-    return orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": body}) + b"\n"
+    """One request of an input file, with its line end. InputError as :func:`with_parts`."""
+    sent = {**body, "messages": with_parts(body["messages"])}
+    return orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": sent}) + b"\n"
 
 
 def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:

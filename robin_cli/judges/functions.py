@@ -16,6 +16,7 @@ from threading import Semaphore, Thread
 from types import ModuleType
 from typing import Any
 
+from robin_cli.datasets.images import with_parts
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
@@ -175,7 +176,7 @@ class Checked(Judge):
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                outcome = await self._judge.ask(question)
+                outcome = await self._judge.ask(replace(question, messages=with_parts(question.messages)))
             if isinstance(outcome, Failure):
                 return self._failure(outcome)
             return self._reply(question, outcome)

@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 
+from robin_cli.datasets.images import with_parts
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.replies import (
+    IMAGES,
     Completion,
     Problem,
     Stop,
@@ -154,7 +156,8 @@ class OpenAIJudge(Judge):
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
-            response = await self._transport.post(orjson.dumps(body))
+            sent = {**body, "messages": with_parts(body["messages"])}
+            response = await self._transport.post(orjson.dumps(sent))
         except Unreachable as error:
             return Failure("timeout" if error.timed_out else "connection", str(error))
         except TooLong as error:
@@ -200,6 +203,13 @@ class OpenAIJudge(Judge):
             self._without.add("system")
             self._notices.once("takes no system message; its text goes to the front of the user's")
             return True
+        if name == IMAGES:
+            if any("images" in message for message in body["messages"]):
+                raise EndpointError(
+                    f"{self._endpoint.base_url}: the model {self._endpoint.model} takes no images ({refused.detail}); name one "
+                    "that does with --model, or leave the rows with images out"
+                )
+            return False
         sent = name if name in body else self._renamed.get(name, name)
         if sent not in body or name in self._endpoint.extra_body or sent in self._endpoint.extra_body:
             return False

@@ -25,7 +25,7 @@ from robin_cli.model.records import NO_ROOM, Usage
 class Unsupported:
     """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
 
-    ``parameter`` "system" is the role: its text goes to the front of the user's message.
+    ``parameter`` "system" is the role: its text goes to the front of the user's message. IMAGES are those of the messages.
     """
 
     parameter: str
@@ -115,6 +115,15 @@ _NO_SYSTEM = _words(
     r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
     r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles"
 )
+IMAGES = "images"
+_NO_IMAGES = _words(
+    r"(image|vision|multi-?modal).{0,60}(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
+    r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi-?modal)|"
+    r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string"
+)
+_ONE_IMAGE = _words(r"format|mime|media.?type|image/|extension|download|fetch")
+"""What is said of one image, where others may be taken."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -217,6 +226,8 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
 def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
     message, after_s = error.message, retry_after_s(headers)
     told = message if message.startswith(str(status)) else f"{status}: {message}"
+    if status != 429 and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
+        return Unsupported(IMAGES, told)
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", told)
     if status in {429, 498} and _NO_ROOM.search(error.words) and not _BROKE.search(f"{error.code} {error.kind}"):

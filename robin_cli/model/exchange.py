@@ -8,7 +8,8 @@ from typing import Any
 
 from robin_cli.model.records import NO_ROOM, PERMANENT_FAILURES, Usage
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
+"""A chat message: ``role``, ``content``, and perhaps ``images``: with them its content is sent as a list of parts."""
 
 
 @dataclass(frozen=True, slots=True)

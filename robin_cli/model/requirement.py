@@ -164,7 +164,10 @@ def _criterion(
 
 def _systems(inside: str, place: int, said: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
     """The two systems of a comparison, and the attribute; ``place``: at which character they begin."""
-    names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
+    try:
+        names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
+    except csv.Error:  # a line break
+        names = []
     if len(names) not in {2, 3} or not all(names) or names[0] == names[1]:
         raise InputError(
             f"{said}: at character {place}: inside the brackets name two systems, as in compare(new,old), and with several "

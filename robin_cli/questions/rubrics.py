@@ -12,6 +12,7 @@ import msgspec
 from jinja2 import TemplateError, TemplateSyntaxError
 
 from robin_cli.datasets.chats import readable_turns
+from robin_cli.datasets.images import Image, numbered
 from robin_cli.files.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
@@ -130,6 +131,7 @@ class PromptSet:
         criterion: by which the better of two responses is told in a pairwise run, where there is one.
         named: what an error calls the template.
         kind: of question.
+        images: the folder below which the images of pairs lie that are files.
 
     Raises:
         InputError: a template that is wrong, holds what templates may not, or asks for values that there are not.
@@ -143,7 +145,9 @@ class PromptSet:
         criterion: Rubric | None = None,
         named: str = "--template",
         kind: Kind = RATE,
+        images: str = "",
     ) -> None:
+        self.images = images
         self.kind = kind
         self._source = template
         self._named = named
@@ -158,7 +162,8 @@ class PromptSet:
         rubrics = msgspec.convert(record["rubrics"], list[Rubric])
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
-        return cls(rubrics, record["template"], record.get("request", ""), criterion, named, kind_of(pairwise=pairwise))
+        kind, images = kind_of(pairwise=pairwise), record.get("images", "")
+        return cls(rubrics, record["template"], record.get("request", ""), criterion, named, kind, images)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -166,7 +171,8 @@ class PromptSet:
         request = {"request": self._request} if self._request else {}
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
-        return {"template": self._source, **request, "rubrics": rubrics, **criterion}
+        images = {"images": self.images} if self.images else {}
+        return {"template": self._source, **request, "rubrics": rubrics, **criterion, **images}
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -202,6 +208,8 @@ class PromptSet:
     def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
         """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's.
 
+        Where there are images, the texts number them, and the user's message has them under ``images``, in this order.
+
         Args:
             variant: of the question, by number, see :attr:`Kind.variants`.
         """
@@ -209,6 +217,11 @@ class PromptSet:
         values = {"instruction": readable_turns(pair.prompt), **filled}
         if pair.reference is not None:
             values["reference"] = pair.reference
+        images: dict[Image, int] = {}
+        values = {
+            name: numbered(value, self.images, images) if isinstance(value, str) else value
+            for name, value in values.items()
+        }
         context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
             # Joined in one go: a response may be tens of megabytes, and each copy takes as much again.
@@ -219,7 +232,8 @@ class PromptSet:
             }
         except _RENDERING as error:
             raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
-        return [{"role": role, "content": text} for role, text in texts.items()]
+        messages: list[Message] = [{"role": role, "content": text} for role, text in texts.items()]
+        return [*messages[:-1], {**messages[-1], "images": tuple(images)}] if images else messages
 
     @property
     def renamed_ratings(self) -> Mapping[str, str]:

@@ -122,7 +122,7 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
         _format(fmt, output)
     if output is None or output == "-":
         return
-    check_not_read(output, inputs)
+    check_not_read("-o", output, inputs)
     folder = Path(output).parent
     if not is_remote(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
@@ -139,15 +139,15 @@ def check_writable(flag: str, name: str) -> None:
         raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
 
 
-def check_not_read(output: str, inputs: Iterable[str]) -> None:
-    """Refuse the ``output`` that is one of the files ``inputs``: InputError."""
+def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
+    """Refuse the ``output`` that is one of the files ``inputs``, and which ``flag`` names: InputError."""
     place, inputs = os.path.realpath(output), [sheets.file_of(each) for each in inputs]
     if is_remote(output):
         is_read = public_name(output) in inputs
     else:
         is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
     if is_read:
-        raise InputError(f"-o {output}: is read in this command, and would be lost; name another file")
+        raise InputError(f"{flag} {output}: is read in this command, and would be lost; name another file")
 
 
 def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any], file: IO[bytes]) -> None:

@@ -168,8 +168,10 @@ class Engine(Carrier):
 
     def _size(self, question: Question | None) -> int:
         """Bytes that a prompt takes in memory, about: a character may take four."""
-        texts = () if question is None else (message["content"] for message in question.messages)
-        return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+        messages = () if question is None else question.messages
+        texts = (message["content"] for message in messages)
+        images: int = sum(image.size for message in messages for image in message.get("images", ()))
+        return images + sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
 
     async def _change(self) -> None:
         self._books.changed.clear()

@@ -36,6 +36,7 @@ def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) ->
 
 def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
     """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
+    prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
@@ -92,7 +93,7 @@ def pairs_of(
     for said in dataset.notes:
         notify(said)
     of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
-    ours = ("prompt", "response", "id", "reference", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
+    ours = ("prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
     for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
@@ -168,7 +169,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = settings.budget_usd is not None or settings.pairwise
+    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images)
     return Manifest(
         settings=own,
         budget=settings.budget or 0,

@@ -7,7 +7,7 @@ The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``ro
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -426,6 +426,8 @@ class SimulationSettings:
 
 TABLE = table_of(Settings)
 SIMULATION = table_of(SimulationSettings, variables=False)
+SCALE = replace(SIMULATION["scale"], help="Of the scores of a file, as 0-4.", panel=TABLE["columns"].panel)
+"""The setting that commands have which read scores that are there already."""
 
 
 def recorded(settings: Settings, scope: Scope) -> dict[str, Any]:

@@ -21,6 +21,14 @@ RESCUED = "rescued.jsonl"
 REJECTED = "rescued-rejected.jsonl"
 _NAMED = 5
 
+CALLED: dict[Path, str] = {}
+"""Folders that stand for now in the place of files, which are what users know."""
+
+
+def name_of(run: Path) -> str:
+    """What users call the run at ``run``: its path, or the file of scores that it was made of for now."""
+    return CALLED.get(run, str(run))
+
 
 def segment_path(run: Path, number: int) -> Path:
     """Where a segment of ``run`` lies; they are numbered from 1."""

@@ -26,10 +26,11 @@ from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
+from robin_cli.storage.layout import name_of
 from robin_cli.storage.migrations import MIGRATIONS
 
 FORMAT = 2
-"""2: attributes of several scales, a budget of money, or comparisons. Others are written as 1, which earlier versions read."""
+"""2: attributes of several scales, a budget of money, comparisons, or images. Others are written as 1, which 0.1.0 reads."""
 
 FILE = "manifest.json"
 
@@ -341,6 +342,7 @@ class _Prompt(TypedDict):
     request: NotRequired[str]
     rubrics: NotRequired[list[Rubric]]
     criterion: NotRequired[Rubric]
+    images: NotRequired[str]
 
 
 class _Session(TypedDict):
@@ -380,7 +382,7 @@ def settings_of(run: Path) -> dict[str, Any]:
     """What to say of the run ``run`` beside its results. Raises RunError as :func:`read_manifest` does."""
     manifest = read_manifest(run)
     return {
-        "run": str(run),
+        "run": name_of(run),
         "budget": manifest.budget,
         **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
         "attributes": ", ".join(manifest.attributes),

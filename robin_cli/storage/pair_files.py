@@ -42,6 +42,7 @@ from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
 from robin_cli.storage.layout import (
     COLUMNS,
     PAIRS,
+    name_of,
 )
 
 PAIRS_AT_A_TIME = 10_000
@@ -158,7 +159,7 @@ def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
     table, known = _read_columns(path, lambda known: [name for name in known if names is None or name in names])
     for name in names or ():
         if name not in known:
-            raise InputError(f"{path}: {_no_column(name, known)}")
+            raise InputError(f"{name_of(path)}: {_no_column(name, known)}")
     return table
 
 

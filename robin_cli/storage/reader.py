@@ -20,7 +20,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.questions.inquiry import Inquiry, asks_all
 from robin_cli.storage.fold import COUNTED, RATED, Fold
-from robin_cli.storage.layout import PAIRS
+from robin_cli.storage.layout import PAIRS, name_of
 from robin_cli.storage.manifest import FILE, Manifest, read_manifest
 from robin_cli.storage.pair_files import (
     StoredPairs,
@@ -85,6 +85,11 @@ class RunData(StoredRun):
         super().__init__(path, manifest)
         self.space, self.human = space, human
         self.arm, self.judgments, self.fold = arm, judgments, fold
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return name_of(self.path)
 
     @property
     def pair_ids(self) -> Sequence[str]:

@@ -113,7 +113,7 @@ def facts_of(found: Compared) -> dict[str, Any]:
     none = dict.fromkeys(DIFFERENCES.public) | {"n_labels": 0}
     rows = table_of(found).records()
     return {
-        "runs": [str(run.path) for run in found.runs],
+        "runs": [run.name for run in found.runs],
         "by": found.who.by,
         "match": found.match,
         "interval": "anytime" if found.anytime else "one look",

@@ -28,7 +28,7 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
-from robin_cli.render.files import check_writable
+from robin_cli.render.files import check_not_read, check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
@@ -60,6 +60,7 @@ class Gated:
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
         notes: what was left out.
+        has_judge: whether there is one to ask again: not for scores that were there already.
     """
 
     run: str
@@ -69,6 +70,7 @@ class Gated:
     attributes: int
     error_rate: float
     notes: Sequence[str] = ()
+    has_judge: bool = True
 
     @property
     def state(self) -> State:
@@ -104,7 +106,8 @@ def gated(
             known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
-    return Gated(str(path), verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes)
+    has_judge = run.name == str(path)
+    return Gated(run.name, verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes, has_judge)
 
 
 def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
@@ -121,8 +124,8 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         for each in runs:
             if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
                 raise InputError(
-                    f'--require "{shown(requirement, 80)}": {each.path} does not rate {shown(attribute)} on the scale {scale}, '
-                    f"as {run.path} does; name runs that do"
+                    f'--require "{shown(requirement, 80)}": {each.name} does not rate {shown(attribute)} on the scale {scale}, '
+                    f"as {run.name} does; name runs that do"
                 )
         return compared(runs, notify)
     lacking = next((name for name in (a, b) if name not in there), a)
@@ -134,7 +137,7 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         else f'column "{shown(column)}" (name one with --by)'
     )
     raise InputError(
-        f'--require "{shown(requirement, 80)}": {run.path} has no {where}{known}'
+        f'--require "{shown(requirement, 80)}": {run.name} has no {where}{known}'
         f"{did_you_mean(lacking, named)}; two runs are compared by their folders, compare(runs/new,runs/old)"
     )
 
@@ -232,6 +235,8 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
         also = " (more calls for these alone would not)" if needed.calls is None else ""
         return f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
     calls = about(needed.calls or 0.0)
+    if not found.has_judge:
+        return f"more samples would settle it, or about {number_of(calls, 'more score')} of these if scores of one vary"
     settle = f"about {number_of(calls, 'more call')} would settle it"
     if requirement.kind not in {"mean", "compare"}:
         how = quote(option("--decide", requirement.criterion))
@@ -338,11 +343,16 @@ def _code(text: str) -> str:
     return f"<code>{entities}</code>" if entities else ""
 
 
-def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
-    """Refuse, before anything is reckoned, what could not be written; ``outputs``: files by flag.
+def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool) -> None:
+    """Refuse, before anything is reckoned, what could not be written.
+
+    Args:
+        outputs: files by flag.
+        reads: files that are read, which none of them may replace.
+        as_json: whether standard output is taken.
 
     Raises:
-        InputError: two results in one place, or a place that cannot be written.
+        InputError: two results in one place, or a place that cannot or must not be written.
     """
     given = {flag: name for flag, name in outputs.items() if name is not None}
     places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in given.items()}
@@ -354,4 +364,5 @@ def check_outputs(outputs: Mapping[str, str | None], *, as_json: bool) -> None:
             raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
     for flag, name in given.items():
         if name != "-":
+            check_not_read(flag, name, reads)
             check_writable(flag, name)

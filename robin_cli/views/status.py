@@ -75,7 +75,7 @@ class Work:
         """Return it for ``run``; ``is_over``: its goal is reached, ``working``: a process is at work on it."""
         arms, manifest, waiting = run.fold.arms, run.manifest, under_way(run)
         return cls(
-            run=str(run.path),
+            run=run.name,
             pairwise=manifest.is_pairwise,
             state=state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)),
             budget=manifest.budget,

@@ -218,6 +218,6 @@ def test_says_the_same_of_preferences_whichever_response_is_called_a() -> None:
         for x, y in ((preference, people), (1 - preference, 1 - people))
     )
     assert [each.value for each in of_a] == pytest.approx([each.value for each in of_b])
-    alike = [(x > 0.5) - (x < 0.5) == (y > 0.5) - (y < 0.5) for x, y in zip(preference, people, strict=True)]
-    assert of_a[-1].value == pytest.approx(np.mean(alike))
+    alike = np.sign(preference - 0.5) == np.sign(people - 0.5)
+    assert of_a[-1].value == pytest.approx(alike.mean())
     assert sides_of(np.array([0.0, 0.1 + 0.2 + 0.2, 0.51])).tolist() == [0, 1, 2]

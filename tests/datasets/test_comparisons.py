@@ -56,6 +56,13 @@ def test_takes_rows_of_two_responses_as_they_are(tmp_path: Path) -> None:
     assert pair.human == {}
 
 
+def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_names_in_others(tmp_path: Path) -> None:
+    numbered = {**TWO, "system_a": 3}
+    for between in (1, 5000):  # rows that are read together, and rows that are not
+        others = [{**TWO, "prompt": f"q{at}"} for at in range(between)]
+        assert loaded(tmp_path, [numbered, *others, numbered]).repeated == 1
+
+
 def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -> None:
     row = {"question": "q", "chosen": "one", "rejected": "two", "model": {"a": "x"}, "b": "y", "uid": 7}
     names = "prompt=question,response_a=chosen,response_b=rejected,system_a=model.a,system_b=b,id=uid"

@@ -144,7 +144,9 @@ def test_is_planned_simulated_and_shown_in_every_form(tmp_path: Path, goal: str,
     assert "ash" in robin("export", "r", "--format", "table", cwd=tmp_path, exits=0).stdout
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), found)
     assert (
-        len(pd.read_excel(tmp_path / "scores.xlsx")) == len(pd.read_parquet(tmp_path / "scores.parquet")) == len(found)
+        len(pd.read_excel(tmp_path / "scores.xlsx", engine="openpyxl"))
+        == len(pd.read_parquet(tmp_path / "scores.parquet"))
+        == len(found)
     )
     for table in case.tables:
         assert len(rows(tmp_path, "r", "--what", table))

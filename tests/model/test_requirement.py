@@ -91,3 +91,8 @@ def test_says_where_a_requirement_is_not_understood(text: str, place: int, fact:
 def test_refuses_a_margin_that_leaves_nothing_to_decide(text: str, margin: float | None) -> None:
     with pytest.raises(InputError, match=r"--margin .*: reaches from the threshold .* to the end of the scale 0-4"):
         requirement_of(text, NAMES, SCALES, margin=margin)
+
+
+def test_takes_a_line_break_for_no_part_of_a_name() -> None:
+    with pytest.raises(InputError, match="at character 9: inside the brackets name two systems"):
+        requirement_of("compare(A\nB,C,helpfulness)>=0", NAMES, SCALES)

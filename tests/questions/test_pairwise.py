@@ -18,7 +18,7 @@ PAIR = Pair("p", "Say hi.", "Hi from A.", other="Hello from B.", reference="Hi."
 
 
 def asked(prompts: PromptSet, order: str, pair: Pair = PAIR) -> str:
-    return prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))[-1]["content"]
+    return str(prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))[-1]["content"])
 
 
 def test_shows_each_response_first_in_its_order() -> None:
@@ -44,7 +44,7 @@ def test_says_the_criterion_where_there_is_one() -> None:
 
     assert rubric_of("helpfulness").text in asked(by_rubric, "b-first")
     assert "rubric" not in asked(plain, "b-first")
-    assert plain.human_ratings == by_rubric.human_ratings == ()
+    assert (plain.human_ratings, by_rubric.human_ratings) == ((PREFERENCE,), ("helpfulness",))
     assert len({each.sha256 for each in (plain, by_rubric, load_prompts(["verbosity"], pairwise=True))}) == 3
 
 

@@ -18,6 +18,7 @@ import duckdb
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,6 +26,10 @@ from typer.main import get_command
 
 from robin_cli.cli.app import app
 from robin_cli.cli.export import What
+from robin_cli.datasets.columns import FurtherColumns
+from robin_cli.datasets.formats import csv_rows
+from robin_cli.datasets.rows import Wanted
+from robin_cli.datasets.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.render.files import export
 from robin_cli.render.html import PageColumn, page_columns
@@ -142,6 +147,31 @@ def read_back(file: Path, fmt: str) -> Iterator[dict[str, Any]]:
         assert sheet.freeze_panes == "A2"
         for line in cells:
             yield {str(name.value): cell.value for name, cell in zip(header, line, strict=True)}
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("table", TABLES, ids=NAMES)
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
+def test_is_read_by_robin_as_it_was_written(tmp_path: Path, table: Table, fmt: str) -> None:
+    made, file = filled(table, 30), tmp_path / f"results.{fmt}"
+    texts = ["'=1", "''x", "'x", *HOSTILE]
+    hostile = {name for name, column in table.columns.items() if column.form in TEXTS}
+    wanted = [
+        {name: texts[(row + len(name)) % len(texts)] if name in hostile else value for name, value in values.items()}
+        for row, values in enumerate(made.arrow().to_pylist())
+    ]
+    export(pa.Table.from_pylist(wanted, made.arrow().schema).to_reader(), {}, fmt=None, output=str(file))
+    further = FurtherColumns()
+    with opened(str(file), Wanted(set(), further)) as source:
+        found = [row for _, row in source.table.rows if isinstance(row, dict)]
+    guarded = fmt in {"csv", "tsv"} and not {"pair_id", "chosen"} & set(wanted[0])
+    assert len(found) == len(wanted)
+    for row, values in zip(found, wanted, strict=True):
+        read = {(name.removeprefix("'") if guarded else name): value for name, value in row.items()}
+        for name, value in values.items():
+            cell = read.get(name)
+            marked = guarded and isinstance(value, str) and re.match(csv_rows.GUARDED, value)
+            assert same(cell, f"'{value}" if marked else value), (name, cell, value)
 
 
 def is_number(cell: str) -> bool:

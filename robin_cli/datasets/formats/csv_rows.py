@@ -71,7 +71,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
         return Table(None, "line", iter(()))
     if isinstance(header, BadRow):
         raise InputError(f"{source}:{line}: {header}")
-    found.is_own = bool(_OWN.intersection(header))
+    found.is_own, found.is_surely = bool(_OWN.intersection(header)), {"pair_id", "attribute"} <= {*header}
     names = [name.strip() for name in found.unguarded(header)]
     check_names(names, f"{source}:{line}", wanted)
     return Table(None if is_log(names, wanted, source) else names, "line", _rows(records, names, found, wanted))
@@ -112,7 +112,7 @@ class _Dialect:
     Attributes:
         usual: what separates the cells of files that end so.
         is_stated: whether its first line says what does.
-        is_own: whether apostrophes before what a spreadsheet may run may be robin's.
+        is_own: whether apostrophes before what a spreadsheet may run may be robin's; ``is_surely``, whether they must be.
     """
 
     source: str
@@ -121,6 +121,7 @@ class _Dialect:
     is_stated: bool
     encoding: str
     is_own: bool = False
+    is_surely: bool = False
     point: str = ""
     has_unguarded: bool = False
 
@@ -173,7 +174,8 @@ class _Dialect:
         said = [
             f"separated by {_MARKS.get(self.delimiter, shown(self.delimiter))}" * (self.delimiter != self.usual),
             "decimal comma" * (self.point == ","),
-            "without the apostrophes that keep spreadsheets from running a text" * self.has_unguarded,
+            "without the apostrophes that keep spreadsheets from running a text"
+            * (self.has_unguarded and not self.is_surely),
         ]
         if any(said) or self.encoding not in ("", _UTF8):
             warn(

@@ -34,7 +34,7 @@ class Decisions(Plan):
         self.task = asked.goal.task
         wrong, certified = figure("wrong", 100), figure("certified", 100, 0)
         self.columns = {"spent": whole("calls"), "wrong %": wrong, "certified %": certified}
-        self.evenly = {"evenly: wrong": figure("even_wrong", 100), "certified": figure("even_certified", 100, 0)}
+        self.evenly = {"wrong %": figure("even_wrong", 100), "certified %": figure("even_certified", 100, 0)}
         self.first = [self._first()]
 
     def spent(self, budget: int) -> int:

@@ -38,8 +38,9 @@ class Plan:
         first: lines that stand before all others, with what was asked for.
         about: what is judged, and by which scheduler.
         prior: what is taken for granted of how answers vary.
-        columns: the figures that the screen shows of each row. The details have ``evenly``, those of an even spread where the
-            run is none, and ``further`` ones, too.
+        columns: the figures that the screen shows of each row.
+        evenly: those of an even spread, by the header of the figure that they stand beside in the details.
+        further: what the details have behind these.
     """
 
     kind: ClassVar[type] = Goal
@@ -219,8 +220,12 @@ class Plan:
     @property
     def whole_table(self) -> Table:
         """What each budget comes to, with all that is known of it."""
-        evenly = {} if self.is_even else self.evenly
-        return self._table(self.rows, {**self.columns, **evenly, **self.further}, page.money)
+        shown: dict[str, Callable[[Row], str]] = {}
+        for header, text in self.columns.items():
+            shown[header] = text
+            if header in self.evenly and not self.is_even:
+                shown[f"evenly{' ' * len(shown)}"] = self.evenly[header]
+        return self._table(self.rows, {**shown, **self.further}, page.money)
 
     def _table(self, rows: Sequence[Row], columns: Columns, priced: Callable[[Row], str]) -> Table:
         takes: Columns = {"calls": page.whole("budget"), "money": priced, "time": page.time_about}

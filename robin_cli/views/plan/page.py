@@ -34,7 +34,9 @@ def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> 
     shown = []
     for place, (name, label) in enumerate(zip(texts, columns, strict=True)):
         is_words = not label or (not place and not texts[name][0][:1].isdigit())
-        shown.append(Column(name, "", "text" if is_words else "word", label or " ", hide="empty", for_people=True))
+        shown.append(
+            Column(name, "", "text" if is_words else "word", label.strip() or " ", hide="empty", for_people=True)
+        )
     table = declared("sheet", "", "row", ()) if files is None else files
     own = [Column(name, form="number") for name in names if name not in table.columns]
     return table.of(

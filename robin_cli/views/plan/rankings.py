@@ -58,11 +58,8 @@ class Rankings(Plan):
             "win rate": known("win_rate_half_width", _half),
             "wrong %": figure("wrong", 100, 1),
         }
-        self.evenly = {"evenly": figure("even_wrong", 100, 1)}
-        self.further = {
-            "× each": lambda row: f"{row['calls_of_each']:.1f}",
-            "preference": known("preference_half_width", _half),
-        }
+        self.evenly = {"wrong %": figure("even_wrong", 100, 1)}
+        self.further = {"preference": known("preference_half_width", _half)}
 
     def foresee(self, scheduler: str, budgets: Sequence[int]) -> Outlook:
         """Return what is wrong with some budgets, where that can be simulated in some seconds."""
@@ -119,7 +116,7 @@ class Rankings(Plan):
             *[f"Systems: {some}."] * bool(systems),
             f"To ask all once takes {number_of(len(self.space), 'call')}: {orders}.",
             "win rate: half of the 95 % interval, over prompts, of how often a system is preferred, by an even spread.",
-            "compared: how many comparisons; × each: how often in each order, by each judge.",
+            "compared: how many comparisons; evenly: by an even spread of the calls.",
             "preference: half of the likely 95 % interval of one comparison that is asked.",
             f"wrong: simulated, mean of {RUNS} runs; ± is the simulation's own noise. Large plans go without.",
             *[self.preferring.aside] * bool(self.preferring.aside),

@@ -40,7 +40,7 @@ class Scores(Plan):
         self.first = [] if self.target is None else [self._target_text(self.target)]
         unit: tuple[float, int, str] = (100, 1, " %") if asked.space.has_several_scales else (1, 2, "")
         self.columns = {"largest error": figure("worst_error", *unit), "average": figure("mean_error", *unit)}
-        self.evenly = {"spread evenly": figure("even_worst_error", *unit)}
+        self.evenly = {"largest error": figure("even_worst_error", *unit)}
         self.further = {"paper's bound": figure("bound", *unit)}
 
     def figures(self, budget: int) -> dict[str, Any]:

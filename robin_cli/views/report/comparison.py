@@ -57,7 +57,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     each = [standing(run, working=at) for run, at in zip((a, b), working, strict=True)]
     return Page(
         title="Two runs, pair by pair" if of_pairs else "Two systems, prompt by prompt",
-        subtitle=f"A: {a.path}, {judged_by(a.manifest)} · B: {b.path}, {judged_by(b.manifest)}",
+        subtitle=f"A: {a.name}, {judged_by(a.manifest)} · B: {b.name}, {judged_by(b.manifest)}",
         headline=[*headline_of(found), *(_pair_headline(a, rows, scales) if of_pairs else ())],
         warnings=[
             *_unfinished(each),

@@ -237,6 +237,7 @@ def html(page: Page) -> str:
         "rows": packed(list(zip(*(each.values for each in columns), place.tolist(), strict=True))),
         "texts": texts.blocks,
         "block": texts.block,
+        "images": texts.images,
         "headings": listing.words.texts,
     }
     return environment.get_template("report.html.jinja").render(

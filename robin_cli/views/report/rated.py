@@ -10,7 +10,7 @@ from robin_cli.analysis.agreement import Agreement
 from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
 from robin_cli.analysis.decisions import SETTLED, Decided
-from robin_cli.analysis.run_agreement import Subject, all_scores, subjects
+from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.goals.decided import things, wrong_text
 from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line, levels_line, range_of
@@ -91,7 +91,7 @@ def _variances(by_label: Mapping[str, Subject]) -> Chart:
 
 def human_charts(found: Found) -> Iterator[Chart]:
     """Yield scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
-    people, split = found.people, dict(subjects(found.run, all_scores(found.run, found.scores), found.given))
+    people, split = found.people, dict(subjects(found.run, found.all_scores, found.given))
     by_attribute = found.run.space.attributes
     shown = {name: each for name, each in split.items() if name in people.agreement}
     if shown:

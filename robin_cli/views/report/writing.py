@@ -11,6 +11,7 @@ from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.model.errors import InputError, StorageError, typed, writing
 from robin_cli.render.files import check_not_read
 from robin_cli.runner.inputs import files_read_by
+from robin_cli.storage.layout import name_of
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.page import html
@@ -51,13 +52,14 @@ def write_report(runs: Sequence[Path], output: str | None) -> Path | None:
 
 
 def _place(runs: Sequence[Path]) -> Path:
-    return runs[0] / _FILE if len(runs) == 1 else Path(_FILE)
+    is_of_scores = name_of(runs[0]) != str(runs[0])  # its folder goes with this process
+    return Path(_FILE) if is_of_scores or len(runs) > 1 else runs[0] / _FILE
 
 
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     """StorageError if ``path`` cannot be written, before minutes go into a report."""
     for run in runs:
-        check_not_read(path, files_read_by(run))  # no run is the first thing to say
+        check_not_read("-o", path, files_read_by(run))  # no run is the first thing to say
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:

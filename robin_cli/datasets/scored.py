@@ -1,0 +1,194 @@
+"""Scores that files hold already: what the metrics of evaluation tools came to, or what people gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING
+
+from robin_cli.datasets.checking import as_number, pair_id_of
+from robin_cli.datasets.columns import FurtherColumns
+from robin_cli.datasets.fields import MISSING, Field, field_of, fields_of, find, names_in
+from robin_cli.datasets.logs import as_pairs
+from robin_cli.datasets.rows import BadRow, Row, Wanted, not_encodable, place
+from robin_cli.datasets.sources import expanded, opened
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import SYSTEM_COLUMN, Pair, number_of
+
+if TYPE_CHECKING:
+    from robin_cli.datasets.sources import Source
+
+SCORE = "score"
+"""What ``--columns`` calls the column that holds the scores; several are parted by strokes."""
+
+_OF_TOOLS = "score."
+_USUAL = (SCORE, "rating")
+_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
+"""Inspect's correct, incorrect, partially correct and no answer count there as they do here."""
+
+_SHOWN = 12
+_MOST_ATTRIBUTES = 500
+_TOO_MANY = (
+    f'scores of more than {_MOST_ATTRIBUTES} attributes. If the column "attribute" is none, rename it; else split the file, '
+    "or name some with --columns score=NAME|NAME"
+)
+
+
+@dataclass
+class Scored:
+    """What was read of one file, or of several as one.
+
+    Attributes:
+        files: their names.
+        pairs: what was scored, by its id: a sample, and the system that answered.
+        scores: of each attribute, the id of a pair and its score; a pair may have several, of epochs or raters, or none.
+    """
+
+    files: list[str]
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    scores: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+
+
+class Reading:
+    """Reads files of scores one after the other, so that a sample has one prompt in all, whatever each model's template adds.
+
+    Rows with the same id and system are several ratings of one response; without an id those with the same texts.
+
+    Args:
+        columns: our names to the data's, as for :func:`~robin_cli.datasets.pairs.load_pairs`, and SCORE.
+        by: a column that says which system answered, if none is mapped.
+        notify: is told of what is left out, and of samples of one id and several prompts.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, str], by: str | None, notify: Callable[[str], None], *, skip_bad_rows: bool
+    ) -> None:
+        fields = fields_of({name: path for name, path in columns.items() if name != SCORE})
+        self._fields = fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
+        self._asked = [_field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()]
+        self._taken = {path for each in self._asked for path, _ in each.paths} or {*_USUAL, "attribute"}
+        self._system = next(iter(fields.systems), field_of(SYSTEM_COLUMN, (by or SYSTEM_COLUMN,)))
+        self._notify, self._skip_bad_rows = notify, skip_bad_rows
+        self._prompts: dict[str, str] = {}
+        self._texts: set[str] = set()
+        self._skipped = self._other_prompts = 0
+
+    def read(self, name: str, prefix: str = "") -> Scored:
+        """Read the file ``name``, or those that a glob matches; ``prefix``: of the ids of what is of no system.
+
+        Raises:
+            InputError: a file that cannot be read, holds no scores, or something else in their place.
+        """
+        found, further = Scored(expanded([name])), FurtherColumns(self._fields)
+        self._skipped = self._other_prompts = 0
+        for each in found.files:
+            with opened(each, Wanted(self._fields.paths | self._taken, further, self._taken)) as source:
+                self._take(source, found, further, prefix)
+        if self._skipped:
+            self._notify(f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)")
+        if self._other_prompts:
+            self._notify(
+                f"{name}: {number_of(self._other_prompts, 'sample')} with another prompt than the same id has elsewhere, which "
+                "counts as the same; with --columns id=- samples are matched by their prompts"
+            )
+        return found
+
+    def _take(self, source: Source, found: Scored, further: FurtherColumns, prefix: str) -> None:
+        rows, names = source.table.rows, source.table.names
+        as_it_is = bool(names) or self._fields.prompt.mapped or self._fields.response.mapped
+        for number, row in rows if as_it_is else as_pairs(rows, source, of_scores=True):
+            try:
+                if isinstance(row, BadRow):
+                    raise row
+                names = names or list(names_in(row))
+                pair = self._pair(row, further, prefix)
+                found.pairs.setdefault(pair.pair_id, pair)
+                for attribute, score in self._scores_in(row):
+                    found.scores.setdefault(attribute, []).append((pair.pair_id, score))
+                if len(found.scores) > _MOST_ATTRIBUTES:
+                    raise InputError(f"{source.name}: {_TOO_MANY}")
+            except BadRow as bad:
+                self._skipped += 1
+                if not self._skip_bad_rows:
+                    raise InputError(f"{place(source.name, source.table.unit, number)}: {bad}") from None
+        for attribute in self._texts:
+            found.scores.pop(attribute, None)
+        if not found.scores:
+            raise InputError(f"{source.name}: {self._no_scores(names or [])}")
+
+    def _pair(self, row: Row, further: FurtherColumns, prefix: str) -> Pair:
+        """What a row scores. BadRow if it says neither by an id nor by a prompt what that is."""
+        fields = self._fields
+        own_id = _word(find(row, fields.id)) if fields.id else ""
+        system = _word(find(row, self._system))
+        prompt, response = (_word(find(row, each)) for each in (fields.prompt, fields.response))
+        if not (own_id or prompt):
+            there = ", ".join(map(shown, list(names_in(row))[:_SHOWN]))
+            raise BadRow(f"no id and no prompt say what was scored; found {there}. Use --columns id=NAME")
+        if own_id:
+            first = self._prompts.setdefault(own_id, prompt or own_id)
+            self._other_prompts += first != (prompt or own_id)
+            prompt = first
+        try:
+            pair_id = "/".join(filter(None, (system or prefix, own_id or pair_id_of(prompt, response))))
+            f"{pair_id}{prompt}{response}".encode()
+        except UnicodeEncodeError as error:
+            raise not_encodable(error, "a text") from None
+        columns = further.of_row({key: value for key, value in row.items() if not self._is_score(key, value)})
+        if fields.systems and system:
+            columns[SYSTEM_COLUMN] = system
+        rated = {each.name: _number(find(row, each)) for each in fields.ratings}
+        human = {name: value for name, value in rated.items() if isfinite(value)}
+        return Pair(pair_id, prompt, response, human, columns=columns)
+
+    def _is_score(self, key: str, value: object) -> bool:
+        return key in self._taken or (not self._asked and key.startswith(_OF_TOOLS) and isfinite(_number(value)))
+
+    def _scores_in(self, row: Row) -> Iterator[tuple[str, float]]:
+        """The scores of a row by attribute: those that the user named, else in the usual column and a tool's own.
+
+        BadRow for what is no score there; of a tool's own, those that hold texts are left out.
+        """
+        usual = next((name for name in _USUAL if name in row), None)
+        named = [(each.name, find(row, each)) for each in self._asked]
+        if not self._asked and usual is not None:
+            named.append((_word(row.get("attribute")) or usual, row[usual]))
+        own = [] if self._asked else [name for name in row if name.startswith(_OF_TOOLS)]
+        for name, value in [*named, *((name.removeprefix(_OF_TOOLS), row[name]) for name in own)]:
+            for each in value if isinstance(value, list) else [value]:
+                number = _number(each)
+                if isfinite(number):
+                    yield name, number
+                elif not isnan(number) and _OF_TOOLS + name in own:
+                    self._texts.add(name)
+                elif not isnan(number):
+                    raise BadRow(f'"{shown(name)}" is {shown(each)}, and no score. Use --columns score=NAME')
+
+    def _no_scores(self, names: list[str]) -> str:
+        if empty := [name for name in names if name in self._taken and name != "attribute"]:
+            return f'no row has a score in "{shown(empty[0])}". Fill it in, or name another column with --columns score=NAME'
+        asked = " or ".join(f'"{shown(each.path)}"' for each in self._asked) or f'called "{SCORE}"'
+        there = ", ".join(map(shown, names[:_SHOWN])) + ", …" * (len(names) > _SHOWN)
+        return f"no column of scores {asked}; found {there or 'none'}. Use --columns score=NAME, or several: score=NAME|NAME"
+
+
+def _field_of(path: str) -> Field:
+    """Where a score stands; a tool's own have a beginning that need not be written."""
+    own = path.removeprefix(_OF_TOOLS)
+    return field_of(own, (path, _OF_TOOLS + own), mapped=True)
+
+
+def _word(value: object) -> str:
+    """A text, or a number that may name something, as one; "" for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, (str, int)) else ""
+
+
+def _number(value: object) -> float:
+    """The number that a score is; nan where there is none, inf for what is no score."""
+    if isinstance(value, (str, bool)) and (known := _WORDS.get(str(value).strip())) is not None:
+        return known
+    number = as_number(None if value is MISSING else value)
+    return nan if number is None else number

@@ -1,0 +1,210 @@
+"""Scores that are there already: files of them in the place of runs, and nothing is asked of a judge."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import robin_cli
+from robin_cli.model.errors import InputError
+from tests.conftest import has, refuses, robin
+
+LOGS = Path(__file__).parent / "plugins" / "logs" / "written"
+LM_EVAL = sorted(LOGS.glob("lm-eval/*/samples_*.jsonl"))
+
+
+def exported(folder: Path, *args: str | Path) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(robin("export", *args, cwd=folder, exits=0).stdout))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three epochs of two models over forty samples, each with a metric of 0 and 1 and one between."""
+    rng, rows = np.random.default_rng(5), []
+    for sample in range(40):
+        ease = rng.random()
+        for model, skill in (("small", 0.2), ("large", 0.6)):
+            for epoch in range(3):
+                f1 = np.clip(rng.normal((ease + skill) / 2, 0.1), 0, 1)
+                rows.append([f"q{sample}", model, epoch, int(rng.random() < f1), round(f1, 3)])
+    file = tmp_path_factory.mktemp("scores") / "table.csv"
+    pd.DataFrame(rows, columns=["question", "model", "epoch", "correct", "f1"]).to_csv(file, index=False)
+    return file
+
+
+OF_TABLE = "id=question,score=correct|f1,system=model"
+
+
+def test_compares_systems_by_scores_of_a_table_paired_by_sample(table: Path) -> None:
+    found = robin_cli.compare(table, by="model", columns={"id": "question", "score": "correct|f1"})
+    assert found["attribute"].tolist() == ["correct", "f1"]
+    means = pd.read_csv(table).groupby(["question", "model"])[["correct", "f1"]].mean().unstack()
+    for row in found.to_dict("records"):
+        a, b = (means[row["attribute"], row[side]] for side in ("a", "b"))
+        low, high = stats.ttest_rel(a, b).confidence_interval()
+        assert (row["n_prompts"], row["difference"]) == (40, pytest.approx((a - b).mean()))
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((low, high))
+
+
+def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None:
+    raw = pd.read_csv(table)
+    scores = exported(tmp_path, table, "--columns", OF_TABLE)
+    assert set(scores["n"]) == {3}
+    assert scores["variance"].dropna().shape == (160,)
+    of_f1 = scores[scores["attribute"] == "f1"].set_index(["system", "pair_id"])["score"]
+    assert of_f1["large", "large/q7"] == pytest.approx(raw.query("model == 'large' and question == 'q7'")["f1"].mean())
+    summary = exported(tmp_path, table, "--columns", OF_TABLE, "--what", "summary", "--by", "system")
+    assert summary["mean"].tolist() == pytest.approx(
+        [raw[raw["model"] == system][name].mean() for name in ("correct", "f1") for system in ("small", "large")]
+    )
+    judgments = exported(tmp_path, table, "--columns", OF_TABLE, "--what", "judgments")
+    kept = judgments["expected_rating"].fillna(judgments["rating"])
+    assert kept.tolist() == [*raw["correct"], *raw["f1"]]
+    has(
+        robin("status", table, "--columns", OF_TABLE, cwd=tmp_path, exits=0).stdout,
+        "480 of 480",
+        "mean of f1",
+        "reliability",
+    )
+    robin("report", table, "--columns", OF_TABLE, cwd=tmp_path, exits=0)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_gates_a_build_by_scores(table: Path, tmp_path: Path) -> None:
+    required = {"compare(large,small,f1)>=0": 0, "mean(f1)>=0.9": 5, "compare(large,small,correct)>=0.08": 6}
+    said = ""
+    for requirement, code in required.items():
+        done = robin("gate", table, "--columns", OF_TABLE, "--require", requirement, cwd=tmp_path, exits=code)
+        has(done.stdout, requirement)
+        said = done.stdout
+    has(said, "more samples would settle it, or about")
+    assert "robin resume" not in said
+
+
+def test_takes_what_inspect_s_scorers_said(tmp_path: Path) -> None:
+    small, large = sorted(LOGS.glob("inspect/*.eval"))
+    for log, correct in ((small, {"france", "1"}), (large, {"france", "primes", "1"})):
+        scores = exported(tmp_path, log)
+        assert set(scores["attribute"]) == {"includes"}
+        assert set(scores[scores["score"] == 1]["pair_id"].str.rsplit("/", n=1).str[1]) == correct
+        assert len(scores) == 3
+    (unusual,) = LOGS.glob("inspect-unusual/*.eval")
+    assert exported(tmp_path, unusual).set_index("pair_id")["n"].sum() == 5
+    (epochs,) = LOGS.glob("inspect-unusual/*.json.gz")
+    assert exported(tmp_path, epochs)["n"].tolist() == [2]
+    done = robin("compare", small, large, cwd=tmp_path, exits=2)
+    has(done.stderr, "3 prompts with a rating of both systems: 5 are needed")
+
+
+def test_takes_each_filter_of_lm_evaluation_harness_as_a_metric_and_likelihoods_without_texts(tmp_path: Path) -> None:
+    for file in LM_EVAL:
+        logged = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        scores = exported(tmp_path, file).set_index(["attribute", "pair_id"])["score"]
+        for sample in logged:
+            name = "exact_match" if sample["filter"] == "strict" else f"exact_match.{sample['filter']}"
+            (found,) = (pair for pair in scores[name].index if pair.endswith(f"/{sample['doc_id']}"))
+            assert scores[name][found] == sample["exact_match"]
+    (choice,) = LOGS.glob("lm-eval-choice/*/samples_*.jsonl")
+    assert exported(tmp_path, choice)["attribute"].tolist() == ["acc", "acc"]
+
+
+def test_matches_samples_by_their_ids_whatever_templates_are_around_their_prompts(tmp_path: Path) -> None:
+    line = json.loads(LM_EVAL[0].read_text(encoding="utf-8").splitlines()[0])
+    rng, values = np.random.default_rng(1), {}
+    for name in "ab":
+        values[name] = rng.integers(0, 2, 30).astype(float)
+        rows = [
+            {**line, "doc_id": at, "exact_match": value, "arguments": [[f"<{name}> Question {at}", {}]]}
+            for at, value in enumerate(values[name])
+        ]
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "samples_t_2026-01-01T00-00-00.1.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    files = [f"{name}/samples_t_2026-01-01T00-00-00.1.jsonl" for name in "ab"]
+    done = robin("compare", *files, "--json", cwd=tmp_path, exits=0)
+    (found,) = json.loads(done.stdout)["comparisons"]
+    assert (found["a"], found["b"], found["n_prompts"]) == (*files, 30)
+    assert found["difference"] == pytest.approx((values["a"] - values["b"]).mean())
+    has(done.stderr, "30 samples with another prompt than the same id has elsewhere")
+
+
+ROWS = [{"prompt": f"q{at}", "score": at / 2} for at in range(12)]
+
+
+def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    done = robin("gate", "s.jsonl", "--require", "mean(score)>=2", cwd=tmp_path)
+    has(done.stderr, "scores lie from 0 to 5.5, and are taken as on a scale of 0-6; name another with --scale")
+    done = robin("export", "s.jsonl", "--scale", "0-10", cwd=tmp_path, exits=0)
+    assert not done.stderr
+    refused = {
+        ("--scale", "0-5"): "--scale 0-5: score: scores lie from 0 to 5.5; name a scale that holds them",
+        ("--columns", "score=prompt"): 's.jsonl:1: "prompt" is q0, and no score. Use --columns score=NAME',
+        ("--columns", "score=f1"): 's.jsonl: no column of scores "f1"; found prompt, score. Use --columns score=NAME',
+    }
+    for flags, said in refused.items():
+        has(robin("export", "s.jsonl", *flags, cwd=tmp_path, exits=2).stderr, said)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"prompt": "p", "points": 3},
+            r'no column of scores called "score"; found prompt, points. Use --columns score=NAME',
+        ),
+        (
+            {"name": "p", "score": 3},
+            "no id and no prompt say what was scored; found name, score. Use --columns id=NAME",
+        ),
+        ({"prompt": "p", "score": 3e9}, "no scores are on a scale"),
+        ({"prompt": "\ud800", "score": 1}, "surrogate"),
+    ],
+)
+def test_says_what_keeps_a_file_from_being_one_of_scores(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+    file = tmp_path / "s.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    refuses(InputError, said, robin_cli.compare, file, by="system")
+
+
+def test_replaces_no_file_that_a_command_reads(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(
+            "id,score\n" + "".join(f"q{at},{at % 3 / 2}\n" for at in range(9)), encoding="utf-8"
+        )
+    before = (tmp_path / "a.csv").read_bytes()
+    required = ("--require", "mean(score)>=0.5")
+    for flag, args in {
+        "-o": ("compare", "b.csv", "a.csv"),
+        "--junit": ("gate", "a.csv", *required),
+        "--summary": ("gate", "*a.csv", *required),
+    }.items():
+        done = robin(*args, flag, "./a.csv", cwd=tmp_path, exits=2)
+        has(done.stderr, f"{flag} ./a.csv: is read in this command, and would be lost; name another file")
+    has(robin("gate", "a.csv", *required, "-o", "a.csv", cwd=tmp_path, exits=2).stderr, "would be lost")
+    assert (tmp_path / "a.csv").read_bytes() == before
+
+
+def test_names_the_file_where_it_has_no_column_of_systems_and_no_scores(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,score\nq1,1\n", encoding="utf-8")
+    (tmp_path / "empty.csv").write_text("id,score\nq1,\n", encoding="utf-8")
+    done = robin("compare", "a.csv", "--by", "system", cwd=tmp_path, exits=2)
+    has(done.stderr, 'robin: a.csv: no column "system"')
+    done = robin("status", "empty.csv", cwd=tmp_path, exits=2)
+    has(
+        done.stderr,
+        'empty.csv: no row has a score in "score". Fill it in, or name another column with --columns score=NAME',
+    )
+
+
+def test_takes_no_column_of_ids_for_one_of_attributes(tmp_path: Path) -> None:
+    rows = [{"id": at, "attribute": f"a{at}", "score": 1} for at in range(501)]
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    refuses(InputError, "scores of more than 500 attributes", robin_cli.compare, tmp_path / "s.jsonl", by="system")
