@@ -29,7 +29,7 @@ def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: 
 
     done = robin(*judging(replay_url, 320), cwd=tmp_path, exits=0)
 
-    assert done.stderr.count("--scheduler auto: two-priors; the budget is 8 calls a score, and robin-hood, whose") == 1
+    assert done.stderr.count("--scheduler auto: two-priors; it asks where ratings vary, from the second call of") == 1
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 320
@@ -61,49 +61,33 @@ def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(tmp_path: Path,
     assert "scheduler: the run has uniform, now two-priors" in again.stderr
 
 
-def test_plans_by_the_scheduler_that_the_pilot_has(tmp_path: Path, replay_url: str) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 40)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, "--run", "pilot", "--pilot", "3", "--for-error", "0.12")
-
-    planned = robin("plan", "pairs.jsonl", "-a", "helpfulness", *judge, "--json", cwd=tmp_path, exits=0)
-
-    facts = json.loads(planned.stdout)
-    assert facts["budget"] > 30 * 40  # where it would be robin-hood
-    assert facts["scheduler"] == scheduler_of(tmp_path / "pilot") == "two-priors"
-    assert {row["scheduler"] for row in facts["forecast"]} == {"two-priors"}
-
-
-def test_is_robin_hood_where_the_budget_is_large(tmp_path: Path, replay_url: str) -> None:
+def test_is_two_priors_where_the_budget_is_large_and_keeps_what_an_earlier_version_took(
+    tmp_path: Path, replay_url: str
+) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
+    robin(*judging(replay_url, 300, "--quiet"), cwd=tmp_path, exits=0)
+    earlier = judging(replay_url, 300, "--quiet", "--run", "earlier")
+    robin(*earlier, "--scheduler", "robin-hood", cwd=tmp_path, exits=0)
 
-    done = robin(*judging(replay_url, 300), cwd=tmp_path, exits=0)
-    quiet = robin(*judging(replay_url, 300, "--quiet", "--run", "q"), cwd=tmp_path)
+    again = robin(*judging(replay_url, 320, "--run", "earlier"), cwd=tmp_path, exits=0)
 
-    assert (
-        "--scheduler auto: robin-hood; the budget is 30 calls a score, at least 1.5 times its warm-up of 20"
-        in done.stderr
-    )
-    assert scheduler_of(tmp_path / "r") == scheduler_of(tmp_path / "q") == "robin-hood"
-    assert quiet.stderr == ""
-    assert "robin-hood" not in robin("status", "r", cwd=tmp_path).stderr
+    assert scheduler_of(tmp_path / "r") == "two-priors"
+    assert "--scheduler auto: robin-hood, as the run has it" in again.stderr
+    assert scheduler_of(tmp_path / "earlier") == "robin-hood"
 
 
 def test_plans_what_it_will_do(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 200)
-    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget")
+    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "2000")
 
-    shown = robin(*asked, "2000", "--details", cwd=tmp_path).stdout
-    few, many = (json.loads(robin(*asked, budget, "--json", cwd=tmp_path).stdout) for budget in ("2000", "6000"))
+    shown = robin(*asked, "--details", cwd=tmp_path).stdout
+    facts = json.loads(robin(*asked, "--json", cwd=tmp_path).stdout)
 
     assert "10.0 calls per score, by two-priors." in shown
-    assert "--scheduler auto: two-priors; the budget is 10 calls a score, and robin-hood" in " ".join(shown.split())
-    assert (few["scheduler"], few["scheduler_asked"]) == ("two-priors", "auto")
-    assert (many["scheduler"], many["scheduler_asked"]) == ("robin-hood", "auto")
-    here = next(row for row in few["forecast"] if row["budget"] == 2000)
-    assert here["worst_error"] < 0.95 * here["even_worst_error"]  # robin-hood would spread these evenly
-    assert "With 8,000 calls, --scheduler auto is robin-hood, in a run that begins with that budget." in (
-        " ".join(shown.split())
-    )
+    assert "--scheduler auto: two-priors; it asks where ratings vary" in " ".join(shown.split())
+    assert (facts["scheduler"], facts["scheduler_asked"]) == ("two-priors", "auto")
+    here = next(row for row in facts["forecast"] if row["budget"] == 2000)
+    assert here["worst_error"] < 0.95 * here["even_worst_error"]
 
 
 @pytest.mark.slow

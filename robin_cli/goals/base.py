@@ -95,24 +95,13 @@ class Goal(ABC):
         """What the manifest records of the data for this goal."""
         return {}
 
-    def setup(
-        self,
-        own: Mapping[str, Any],
-        budget: int,
-        *,
-        variances: FloatArray | None = None,
-        by_money: bool = False,
-        to_target: bool = False,
-        rounds: int | None = None,
-    ) -> Setup:
+    def setup(self, own: Mapping[str, Any], budget: int, variances: FloatArray | None = None) -> Setup:
         """Return what a policy may know of the run.
 
         Args:
             own: the run's own settings, by name.
             budget: B, calls in all; about so many where the budget is of money.
             variances: of each arm, shape (K,), 1/n; None where nothing is known.
-            to_target: the run stops once the largest error is small enough.
-            rounds: in which calls go out; None where each is chosen by all answers so far.
         """
         return Setup(
             arms=len(self.space),
@@ -126,15 +115,12 @@ class Goal(ABC):
             systems=self.systems,
             matches=self.matches,
             margin=own["margin"] or DEFAULT_MARGIN,
-            by_money=by_money,
-            to_target=to_target,
-            rounds=rounds,
         )
 
     def policy(self, manifest: Manifest, variances: FloatArray | None) -> Policy:
         """Return the policy of a run, as its manifest has it. InputError for settings that it refuses."""
         own = manifest.own_settings
-        setup = self.setup(own, manifest.budget, variances=variances, by_money=manifest.budget_usd is not None)
+        setup = self.setup(own, manifest.budget, variances)
         return policy_by_scale(own["scheduler"], setup, variances, self.space.by_scale())
 
     @abstractmethod

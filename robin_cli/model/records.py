@@ -133,6 +133,12 @@ class Scale:
         """The variance of a rating drawn evenly from the scale."""
         return (self.levels**2 - 1) / 12
 
+    @property
+    def even_moments(self) -> tuple[float, float]:
+        """The means of x and of x² of a rating x drawn evenly from the scale."""
+        first = 0.5 * (self.low + self.high)
+        return first, first * first + self.even_variance
+
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
 

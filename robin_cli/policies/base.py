@@ -52,13 +52,10 @@ class Setup:
         variances: known ones, shape (K,), 1/n; None where nothing is known.
         evidence: see :class:`TwoPriors`.
         task: what is to be decided; None where nothing is.
-        to_target: the run stops once the largest error of all is small enough, as estimated or bounded.
         systems: what is to be compared; None where nothing is.
         matches: which responses the comparisons of a pairwise run are of; None for other runs.
         margin: of those, by how much two preferences must differ for it to matter which of two responses is taken for the best,
             as a probability.
-        by_money: the run ends by its money, and ``budget`` is about how many calls that pays for.
-        rounds: in which calls go out, all of one before its first answer; None where each is chosen by all answers so far.
     """
 
     arms: int
@@ -70,12 +67,9 @@ class Setup:
     variances: FloatArray | None = None
     evidence: float = 0.0
     task: Task | None = None
-    to_target: bool = False
     systems: Systems | None = None
     matches: Matches | None = None
     margin: float = DEFAULT_MARGIN
-    by_money: bool = False
-    rounds: int | None = None
 
 
 class Choice(NamedTuple):
@@ -251,7 +245,13 @@ def flat_variance(
     """The posterior mean of the variance, under a flat Dirichlet prior; the ends of the scale may be those of each arm."""
     levels = high - low + 1
     first = 0.5 * (low + high)  # means of x and of x² over the levels
-    second = first * first + (levels * levels - 1) / 12
+    return variance_under(n, total, total_sq, first, first * first + (levels * levels - 1) / 12)
+
+
+def variance_under(
+    n: FloatArray, total: FloatArray, total_sq: FloatArray, first: float | FloatArray, second: float | FloatArray
+) -> FloatArray:
+    """The posterior mean of the variance, under a Dirichlet prior of mass 2 with these means of x and of x²."""
     weight = n + _FLAT_MASS
     center = (total + _FLAT_MASS * first) / weight
     return ((total_sq + _FLAT_MASS * second) / weight - center * center) * (weight / (weight + 1.0))

@@ -50,10 +50,8 @@ def _completed(shards: Sequence[Shard], manifest: Manifest, inquiry: Inquiry, no
         notes.append(said)
     if len({shard.manifest.settings["scheduler"] for shard in shards}) == 1:
         return manifest
-    to_target = manifest.last_session.get("target_error") is not None
-    by_money = manifest.budget_usd is not None
-    setup = goal.setup(manifest.own_settings, manifest.budget, by_money=by_money, to_target=to_target)
-    choice, asked = chosen(scheduler_asked(manifest), setup), scheduler_asked(manifest)
+    asked = scheduler_asked(manifest)
+    choice = chosen(asked, goal.setup(manifest.own_settings, manifest.budget))
     scheduler = asked if choice is None else choice.name
     notes.append(f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget")
     return replace(manifest, settings={**manifest.settings, "scheduler": scheduler})

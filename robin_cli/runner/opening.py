@@ -32,16 +32,13 @@ def inputs_of(settings: Settings) -> list[str]:
     return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
 
 
-def open_run(
-    settings: Settings, notify: Notify, dataset: Dataset | None = None, *, meant: int | None = None
-) -> RunStore:
+def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
     """Make the run that ``settings`` asks for, or go on with the one in its ``run`` directory if it is the same.
 
     The run is there with its first session, or not at all: whenever this process is killed, robin resume has its settings.
 
     Args:
         dataset: the pairs, where they were read already; None to read what ``settings`` names.
-        meant: the budget that the run is to have in the end, by which a scheduler is chosen; that of ``settings`` if None.
 
     Raises:
         InputError: bad data or settings, or a run directory made with other settings.
@@ -58,7 +55,7 @@ def open_run(
     budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
-    settings, choice = with_scheduler(settings, goal, meant or budget, notify)
+    settings, choice = with_scheduler(settings, goal, budget, notify)
     wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
     path = _path_of(settings, prompts.attributes)
     session = recorded(settings, Scope.SESSION)

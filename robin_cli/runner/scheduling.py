@@ -25,14 +25,8 @@ def with_scheduler(
     settings: Settings, goal: Goal, budget: int, notify: Callable[[str], None]
 ) -> tuple[Settings, Choice | None]:
     """Return ``settings`` with the scheduler that the run gets, and why it is that one, where the one named only chooses."""
-    setup = goal.setup(
-        {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN},
-        budget,
-        by_money=settings.budget_usd is not None,
-        to_target=settings.target_error is not None,
-        rounds=settings.rounds if settings.in_rounds else None,
-    )
-    choice = chosen(settings.scheduler, setup)
+    own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
+    choice = chosen(settings.scheduler, goal.setup(own, budget))
     settings = settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and policy_named(settings.scheduler).whole:
         notify(

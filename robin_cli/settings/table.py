@@ -194,8 +194,7 @@ class Settings:
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
         "auto", always=True,
-        note="Auto: what decide wants; else robin-hood, or two-priors where the budget is below 1.5 times its warm-up or there "
-        "is a target_error.")
+        note="Auto: what decide, objective or pairwise wants; else two-priors, or robin-hood in mode theory.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
         0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
         note="Smaller: a longer warm-up.")

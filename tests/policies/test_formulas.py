@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -90,10 +91,10 @@ def test_refuses_a_failure_probability_that_is_none(delta: float) -> None:
     assert RobinHood.of(Setup(3, 100, SCALES[0], delta=1.0)).warm_up == 1
 
 
-def dirichlet_variance(ratings: list[int], scale: Scale, mass: float = 2.0) -> float:
+def dirichlet_variance(ratings: list[int], prior: Sequence[int], mass: float = 2.0) -> float:
     """E[Σ p x² − (Σ p x)²] by the first two moments of a Dirichlet distribution, summed over pairs of levels."""
-    levels = range(scale.low, scale.high + 1)
-    alpha = {x: ratings.count(x) + mass / scale.levels for x in levels}
+    levels = {*ratings, *prior}
+    alpha = {x: ratings.count(x) + mass * prior.count(x) / len(prior) for x in levels}
     whole = sum(alpha.values())
     mean_square = sum(alpha[x] / whole * x * x for x in levels)
     square_of_mean = sum(
@@ -102,11 +103,11 @@ def dirichlet_variance(ratings: list[int], scale: Scale, mass: float = 2.0) -> f
     return mean_square - square_of_mean
 
 
-def two_priors(ratings: list[int], scale: Scale, pooled: float, alike: float) -> float:
+def two_priors(ratings: list[int], prior: Sequence[int], pooled: float, alike: float) -> float:
     """As the docstring says it: the geometric mean of the two estimates, drawn toward g."""
     squares = float(np.var(ratings) * len(ratings))
     usual = (squares + 8 * pooled) / stats.chi2.ppf(0.1, len(ratings) - 1 + 8)
-    return (1 - alike) * stats.gmean([dirichlet_variance(ratings, scale), usual]) + alike * pooled
+    return (1 - alike) * stats.gmean([dirichlet_variance(ratings, prior), usual]) + alike * pooled
 
 
 @pytest.mark.parametrize("objective", EFFECT)
@@ -118,17 +119,31 @@ def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_
 ) -> None:
     scale, ratings = drawn
     ends, n, c = (scale.low, scale.high), len(ratings), len(ratings) / 3
+    even, others = range(scale.low, scale.high + 1), [*ratings[1:], *ends]
+    moments = float(np.mean(others)), float(np.mean(np.square(others)))
     for policy, variance, off in (
         (Robin(np.array([0.3]), objective), 0.3, 1e-9),
         # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
         (RobinHood(c=c, warm_up=1, objective=objective), float(np.var(ratings)) / (1 - math.sqrt(c / n)), 1e-9),
-        (Dirichlet(*ends, objective), dirichlet_variance(ratings, scale), 1e-9),
+        (Dirichlet(*ends, objective), dirichlet_variance(ratings, even), 1e-9),
         # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
-        (TwoPriors(*ends, objective, pooled, alike), two_priors(ratings, scale, pooled, alike), 0.003),
-        (TwoPriors(*ends, objective), two_priors(ratings, scale, even_variance(scale), 0.0), 0.003),
+        (TwoPriors(scale, objective, pooled, alike, *moments), two_priors(ratings, others, pooled, alike), 0.003),
+        (begun(scale, objective), two_priors(ratings, even, even_variance(scale), 0.0), 0.003),
     ):
         expected = EFFECT[objective](variance, n + pending)
         assert worth(policy, ratings, pending) == pytest.approx(expected, rel=off, abs=1e-12), policy
+
+
+def begun(scale: Scale, objective: str = "worst-case", evidence: float = 0.0) -> TwoPriors:
+    return TwoPriors.of(Setup(5, 1000, scale, objective=objective, evidence=evidence))
+
+
+def moments_of(arms: list[list[int]], evidence: float, scale: Scale) -> tuple[float, float]:
+    """m₁ and m₂ as the docstring has them: of a rating of an arm drawn evenly, or with e more arms that are an even draw."""
+    even = range(scale.low, scale.high + 1)
+    weights = [*np.ones(len(arms)), evidence]
+    first, second = (np.average([np.mean(np.power(x, k)) for x in [*arms, even]], weights=weights) for k in (1, 2))
+    return first, max(second, first**2 + 0.001 * even_variance(scale))
 
 
 def two_fits(arms: list[list[int]], evidence: float, even: float) -> tuple[float, float]:
@@ -152,22 +167,25 @@ some_arms = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=12), min_s
 def test_two_priors_learns_from_all_arms_how_much_ratings_vary_and_how_alike_arms_are(
     arms: list[list[int]], evidence: float
 ) -> None:
-    policy = TwoPriors(1, 5, evidence=evidence).fitted(*columns(arms))
+    policy = begun(SCALES[1], evidence=evidence).fitted(*columns(arms))
     pooled, alike = two_fits(arms, evidence, even_variance(SCALES[1]))
     assert policy.pooled == pytest.approx(pooled)
     assert policy.alike == pytest.approx(alike)
+    assert (policy.first, policy.second) == pytest.approx(moments_of(arms, evidence, SCALES[1]))
 
 
 def test_two_priors_fits_each_of_several_runs_by_itself() -> None:
     rng = np.random.default_rng(2)
     runs = [[rng.integers(1, high + 1, 5).tolist() for _ in range(6)] for high in (2, 3, 5)]
     n, total, total_sq = (np.stack(each) for each in zip(*map(columns, runs), strict=True))
-    together = TwoPriors(1, 5, evidence=3.0).fitted(n, total, total_sq)
+    together = begun(SCALES[1], evidence=3.0).fitted(n, total, total_sq)
     expected = np.array([two_fits(run, 3.0, even_variance(SCALES[1])) for run in runs])
     np.testing.assert_allclose(np.array([together.pooled, together.alike]).T, expected)
+    moments = [moments_of(run, 3.0, SCALES[1]) for run in runs]
+    np.testing.assert_allclose(np.array([together.first, together.second]).T, moments)
     estimates = together.estimate(n, total, total_sq)
     for k, run in enumerate(runs):
-        alone = TwoPriors(1, 5, evidence=3.0).fitted(*columns(run))
+        alone = begun(SCALES[1], evidence=3.0).fitted(*columns(run))
         np.testing.assert_allclose(estimates[k], alone.estimate(n[k], total[k], total_sq[k]))
 
 
@@ -177,7 +195,7 @@ def test_two_priors_tells_arms_that_are_alike_from_arms_that_are_not() -> None:
     def alike(cv: float, n: int) -> float:
         true = rng.gamma(1 / cv**2, cv**2, 100_000) if cv else np.ones(100_000)
         x = rng.normal(0.0, np.sqrt(true)[:, None], (100_000, n))
-        policy = TwoPriors(0, 4).fitted(np.full(100_000, float(n)), x.sum(axis=1), (x * x).sum(axis=1))
+        policy = begun(SCALES[0]).fitted(np.full(100_000, float(n)), x.sum(axis=1), (x * x).sum(axis=1))
         return float(cast("float", policy.alike))
 
     for n in (3, 40):

@@ -26,6 +26,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import MoneyBudget
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.rounds import first_depth
+from robin_cli.policies.base import Setup
 from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.rate import RATE
@@ -160,7 +161,12 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
         arms.next_draw[arm] = max(arms.next_draw[arm], judgment.draw + 1)
     judged = {(desk.space.pair_ids.index(each.pair_id), each.draw) for each in kept}
     endpoint = Endpoint(model="m", base_url="http://localhost:1/v1", api_key="none")
-    scheduler = Planner(arms, TwoPriors(0, 4), budget=budget, round_depth=first_depth(budget, PAIRS, number))
+    scheduler = Planner(
+        arms,
+        TwoPriors.of(Setup(PAIRS, budget, Scale(0, 4))),
+        budget=budget,
+        round_depth=first_depth(budget, PAIRS, number),
+    )
     money = MoneyBudget(None, first_alone=False)
     return Rounds(
         Books(desk, scheduler, money, Stop(), samples=samples, calls=budget),

@@ -272,7 +272,7 @@ def test_asks_the_same_arms_in_the_rounds_of_a_simulation_where_something_is_to_
         scale = space.scale_of(arm % len(space))
         rows.append(rng.choice(rng.integers(scale.low, scale.high + 1, rng.choice([1, 2])), rng.integers(3, 12)))
     budget = 25 * len(space)
-    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task, rounds=5)
+    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
     choice = chosen(name, setup)
     policy = policy_by_scale(name if choice is None else choice.name, setup, None, space.by_scale())
 

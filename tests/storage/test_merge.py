@@ -376,9 +376,7 @@ def merged_sha(folder: Path, *, two_whole: bool) -> str:
     return str(read_manifest(folder / "whole" / "all").data["sha256"])
 
 
-@pytest.mark.parametrize(
-    ("budgets", "wanted"), [((8, 8), "robin-hood"), ((8, 600), "robin-hood"), ((8, 20), "two-priors")]
-)
+@pytest.mark.parametrize(("budgets", "wanted"), [((8, 8), "robin-hood"), ((8, 600), "two-priors")])
 def test_takes_shards_for_which_auto_chose_different_ones(
     tmp_path: Path, budgets: tuple[int, int], wanted: str
 ) -> None:

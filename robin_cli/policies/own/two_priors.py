@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Estimating, Setup, flat_variance, per_arm, root
+from robin_cli.policies.base import Estimating, Setup, per_arm, root, variance_under
 
 _PRIOR_WEIGHT = 8.0
 _UPPER_TENTH = 1.2815515655446004  # the normal distribution's quantile at 0.9
@@ -20,7 +20,8 @@ _SMALLEST_POOLED = 1e-3
 class TwoPriors(Estimating):
     """The geometric mean of two optimistic variance estimates, over n; robin's own.
 
-    The first is :class:`Dirichlet`'s, whose flat prior finds arms that flip rarely, but is too wide on long scales. The
+    The first has a Dirichlet prior of mass 2, as :class:`Dirichlet`, which finds arms that flip rarely. Its mean and mean
+    square are not those of an even draw but of the ratings of all arms: m₁ = mean_i(Σx/n_i) and m₂ = mean_i(Σx²/n_i). The
     second takes the pooled within-arm variance g of all arms for a scaled inverse-χ² prior of weight a = 8 and the upper
     tenth of the posterior: (SS + a g) / χ²_{0.1}(n − 1 + a), SS the arm's sum of squares about its mean. It knows what is
     usual on this data, but not what is rare. Where they disagree, their geometric mean is between.
@@ -34,43 +35,48 @@ class TwoPriors(Estimating):
     the arm's priority. docs/schedulers.md has what was tried and how it compares. The χ² quantile is Wilson and Hilferty's,
     ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
 
-    ``pooled`` and ``alike`` are g and h: numbers in a run, shape (runs,) in simulation; before the first fit, the variance
-    of a rating drawn evenly from the scale, and 0. ``evidence``: degrees of freedom that these first values count as in a
-    fit, e: where other arms compete that are fitted by themselves, a few equal ratings must not starve all of these.
+    ``pooled``, ``alike``, ``first`` and ``second`` are g, h, m₁ and m₂: numbers in a run, shape (runs,) in simulation; before
+    the first fit, h is 0, and the others are those of a rating drawn evenly from the scale. ``evidence``: degrees of
+    freedom, or arms, that these first values count as in a fit, e: where other arms compete that are fitted by themselves,
+    a few equal ratings must not starve all of these.
     """
 
-    low: int
-    high: int
-    objective: str = "worst-case"
-    pooled: float | FloatArray | None = None
-    alike: float | FloatArray = 0.0
+    scale: Scale
+    objective: str
+    pooled: float | FloatArray
+    alike: float | FloatArray
+    first: float | FloatArray
+    second: float | FloatArray
     warm_up: int = 1
     evidence: float = 0.0
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """For the ratings of the run's scale."""
-        return cls(setup.scale.low, setup.scale.high, setup.objective, evidence=setup.evidence)
+        (first, second), even = setup.scale.even_moments, setup.scale.even_variance
+        return cls(setup.scale, setup.objective, even, 0.0, first, second, evidence=setup.evidence)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """(1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
-        even = Scale(self.low, self.high).even_variance
-        pooled = per_arm(even if self.pooled is None else self.pooled, n)
-        alike = per_arm(self.alike, n)
+        fit = (self.pooled, self.alike, self.first, self.second)
+        pooled, alike, first, second = (per_arm(each, n) for each in fit)
         freedom = n - 1.0 + _PRIOR_WEIGHT
         spread = 2.0 / (9.0 * freedom)
         cube = 1.0 - spread - _UPPER_TENTH * root(spread)
         squares = total_sq - total * total / n
         usual = (squares + _PRIOR_WEIGHT * pooled) / (freedom * (cube * cube * cube))
-        both = root(flat_variance(n, total, total_sq, self.low, self.high) * usual)
+        both = root(variance_under(n, total, total_sq, first, second) * usual)
         return (1.0 - alike) * both + alike * pooled
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
-        """The same with g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 that of an even draw, and h, from these ratings."""
+        """The same with g, h, m₁ and m₂ from these ratings; what an even draw has counts as e arms in m₁ and m₂.
+
+        g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 that of an even draw.
+        """
         freedom = np.maximum(n - 1.0, 0.0)
         squares = total_sq - total * total / np.maximum(n, 1.0)
         known = freedom.sum(axis=-1) > 0
-        even = Scale(self.low, self.high).even_variance
+        even = self.scale.even_variance
         seen, e = freedom.sum(axis=-1), self.evidence
         pooled = np.where(known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even)
         pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # constant so far is not constant for ever
@@ -81,6 +87,12 @@ class TwoPriors(Estimating):
         alike = np.where(
             known, np.maximum(0.0, 1.0 - cv_squared) * np.maximum(seen, 1.0) / (np.maximum(seen, 1.0) + e), 0.0
         )
+        rated = (n > 0).sum(axis=-1) + e
+        first, second = (
+            ((each / np.maximum(n, 1.0)).sum(axis=-1) + e * of_even) / rated
+            for each, of_even in zip((total, total_sq), self.scale.even_moments, strict=True)
+        )
+        second = np.maximum(second, first * first + _SMALLEST_POOLED * even)
         if pooled.ndim == 0:
-            return replace(self, pooled=float(pooled), alike=float(alike))
-        return replace(self, pooled=pooled, alike=alike)
+            return replace(self, pooled=float(pooled), alike=float(alike), first=float(first), second=float(second))
+        return replace(self, pooled=pooled, alike=alike, first=first, second=second)

@@ -94,9 +94,6 @@ class Asked:
         return self.goal.setup(
             {"delta": config.delta, "mode": config.mode, "objective": config.wanted_objective, "margin": config.margin},
             budget,
-            by_money=config.budget_usd is not None,
-            to_target=config.target_error is not None,
-            rounds=self.rounds,
         )
 
     def choice(self, budget: int) -> Choice | None:
@@ -105,10 +102,7 @@ class Asked:
 
     def scheduler_at(self, budget: int) -> str:
         """The name of the scheduler that a run with ``budget`` would have."""
-        try:
-            choice = self.choice(budget)
-        except InputError:  # which does not take so small a part of the budget
-            choice = None
+        choice = self.choice(budget)
         return self.scheduler if choice is None else choice.name
 
     def policy_at(self, name: str) -> PolicyAt:

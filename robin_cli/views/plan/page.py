@@ -124,8 +124,7 @@ def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
     """The same calls one at a time, by flex and by batches, and what is taken for granted of these."""
     if not ways:
         return []
-    by = f", by {ways[-1].get('scheduler')}" * (ways[-1].get("scheduler") != ways[0].get("scheduler"))
-    batch = f"--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before{by}."
+    batch = "--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before."
     return [
         "",
         sheet(ways, {number_of(calls, "call"): _way, "money": money, "time": _hours, **columns}),

@@ -20,7 +20,7 @@ from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import ways_of
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
-from robin_cli.views.plan.page import Part, figure, listed, ways_sheet
+from robin_cli.views.plan.page import Part, figure, ways_sheet
 
 _ERRORS = (0.125, 0.075, 0.05, 0.025)
 """Errors to find the budget for, as shares of the scale's width: 0.5, 0.3, 0.2 and 0.1 on 0 to 4."""
@@ -116,11 +116,6 @@ class Scores(Plan):
         ]
         if space.has_several_scales:
             lines.append("These attributes have several scales: errors are shares of the width of each one's own.")
-        if others := [row for row in self.rows if row["worst_error"] and row["scheduler"] != self.facts["scheduler"]]:
-            lines.append(
-                f"With {listed(format(row['budget'], ',') for row in others)} calls, --scheduler {self.asked.scheduler} is "
-                f"{others[0]['scheduler']}, in a run that begins with that budget."
-            )
         if len(space.judges) > 1:
             lines.append("These are errors of each judge's scores; those of the panel are smaller.")
         lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in self.rows if row["assumes"]})
