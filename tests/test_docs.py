@@ -205,7 +205,6 @@ def _answer(asking: socket.socket) -> None:
             for file in files:
                 os.close(file)
             status = process.wait()
-        assert process.is_forked
         asking.send(str(status if status >= 0 else 128 - status).encode())
 
 

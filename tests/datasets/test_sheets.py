@@ -150,7 +150,12 @@ def test_bounds_the_memory_of_hostile_workbooks(tmp_path: Path) -> None:
     long = opened_document(tmp_path / "long.ods", row.format(1, 2) + row.format(1_000_000, 90))
     far = opened_document(tmp_path / "far.ods", row.format(1, 2) + row.format(1_000_000, 16_000))
     assert wide.stat().st_size < 2**18 > long.stat().st_size
-    afresh = [sys.executable, "-c", COMPLAINTS, *map(str, (wide, long, far))]  # children of this process may have taken more
+    afresh = [
+        sys.executable,
+        "-c",
+        COMPLAINTS,
+        *map(str, (wide, long, far)),
+    ]  # children of this process may have taken more
     done = subprocess.run(afresh, stdout=subprocess.PIPE, text=True, check=True)
     *said, kilobytes = done.stdout.splitlines()
     for path, each in zip((wide, long), said, strict=False):
