@@ -57,7 +57,8 @@ def check(
     for judge, url in ((each, url) for each in judges for url in each.base_urls):
         found = asyncio.run(look_at(settings, judge, url, keys[judge.api_key_env], notify))
         if isinstance(found, Failure):
-            further = "; --tier-fallback asks at the normal tier" if found.lacks_room else ""
+            step = "; is the server running, and --base-url right?" if found.transient else ""
+            further = "; --tier-fallback asks at the normal tier" if found.lacks_room else step
             raise EndpointError(
                 f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{further}"
             )
