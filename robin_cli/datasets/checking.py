@@ -84,7 +84,7 @@ def held_by(row: Row, fields: Fields) -> Held:
             value = find(row, field)
             human.append(None if value is MISSING else _rating(value, row, field, of_two=other is not None))
     reference = _reference(row, fields.reference, fields) if fields.reference else None
-    if fields.taking is not None:
+    if fields.taking is not None and not (prompt.isascii() and response.isascii() and other is reference is None):
         fields.taking.check(prompt, response, other, reference)
     group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
     systems: tuple[str, ...] = ()

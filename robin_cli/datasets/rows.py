@@ -108,7 +108,9 @@ def leads_into(path: str, name: str) -> bool:
 
 def weight(row: object, most: int) -> int:
     """Return about how many bytes a row takes in memory; past ``most``, anything from there on."""
-    found, inner = 0, [row] if type(row) is dict else []
+    if type(row) is not dict:
+        return 0
+    found, inner = 0, [row]
     for values in inner:
         found += _VALUE_BYTES * len(values)
         if found >= most:  # or the list of a row's many values would take as much again
