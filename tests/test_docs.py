@@ -205,7 +205,6 @@ def _answer(asking: socket.socket) -> None:
             for file in files:
                 os.close(file)
             status = process.wait()
-        assert process.is_forked
         asking.send(str(status if status >= 0 else 128 - status).encode())
 
 
@@ -296,8 +295,20 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
 def test_links_lead_somewhere(name: str) -> None:
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith(("http://", "https://", "#")):
-            assert (page.parent / target.split("#")[0]).exists(), target
+        if not target.startswith(("http://", "https://")):
+            path, _, heading = target.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), target
+            assert not heading or heading in headings(linked), target
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)).lower().replace(" ", "-")
+        for title in titles
+    }
 
 
 def test_troubleshooting_quotes_messages_that_robin_says() -> None:

@@ -208,3 +208,14 @@ def test_takes_no_column_of_ids_for_one_of_attributes(tmp_path: Path) -> None:
     rows = [{"id": at, "attribute": f"a{at}", "score": 1} for at in range(501)]
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     refuses(InputError, "scores of more than 500 attributes", robin_cli.compare, tmp_path / "s.jsonl", by="system")
+
+
+def test_takes_no_score_for_two_and_says_it_where_files_are_several_ratings(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(
+            "id,score\n" + "".join(f"q{at},{at % 3 / 2}\n" for at in range(9)), encoding="utf-8"
+        )
+    assert set(exported(tmp_path, "a.csv", "--columns", "score=score|score")["n"]) == {1}
+    done = robin("export", "?.csv", cwd=tmp_path, exits=0)
+    assert set(pd.read_csv(io.StringIO(done.stdout))["n"]) == {2}
+    has(done.stderr, "?.csv: 9 samples of several files of one system count as rated several times")

@@ -66,12 +66,14 @@ class Reading:
     ) -> None:
         fields = fields_of({name: path for name, path in columns.items() if name != SCORE})
         self._fields = fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
-        self._asked = [_field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()]
+        asked = [_field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()]
+        self._asked = list({each.name: each for each in asked}.values())  # one named twice is no second rating
         self._taken = {path for each in self._asked for path, _ in each.paths} or {*_USUAL, "attribute"}
         self._system = next(iter(fields.systems), field_of(SYSTEM_COLUMN, (by or SYSTEM_COLUMN,)))
         self._notify, self._skip_bad_rows = notify, skip_bad_rows
         self._prompts: dict[str, str] = {}
         self._texts: set[str] = set()
+        self._again: set[str] = set()
         self._skipped = self._other_prompts = 0
 
     def read(self, name: str, prefix: str = "") -> Scored:
@@ -82,11 +84,18 @@ class Reading:
         """
         found, further = Scored(expanded([name])), FurtherColumns(self._fields)
         self._skipped = self._other_prompts = 0
+        self._again = set()
         for each in found.files:
             with opened(each, Wanted(self._fields.paths | self._taken, further, self._taken)) as source:
                 self._take(source, found, further, prefix)
         if self._skipped:
             self._notify(f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)")
+        if self._again:
+            again = f"{number_of(len(self._again), 'sample')} of several files of one system"
+            self._notify(
+                f"{name}: {again} count as rated several times; if these are of several systems, name the files one by one, or "
+                "the column that says it (--columns system=NAME)"
+            )
         if self._other_prompts:
             self._notify(
                 f"{name}: {number_of(self._other_prompts, 'sample')} with another prompt than the same id has elsewhere, which "
@@ -96,6 +105,7 @@ class Reading:
 
     def _take(self, source: Source, found: Scored, further: FurtherColumns, prefix: str) -> None:
         rows, names = source.table.rows, source.table.names
+        earlier = frozenset(found.pairs)
         as_it_is = bool(names) or self._fields.prompt.mapped or self._fields.response.mapped
         for number, row in rows if as_it_is else as_pairs(rows, source, of_scores=True):
             try:
@@ -104,6 +114,8 @@ class Reading:
                 names = names or list(names_in(row))
                 pair = self._pair(row, further, prefix)
                 found.pairs.setdefault(pair.pair_id, pair)
+                if pair.pair_id in earlier:
+                    self._again.add(pair.pair_id)
                 for attribute, score in self._scores_in(row):
                     found.scores.setdefault(attribute, []).append((pair.pair_id, score))
                 if len(found.scores) > _MOST_ATTRIBUTES:

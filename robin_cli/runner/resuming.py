@@ -186,7 +186,8 @@ def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None, s
     assert budget is not None  # noqa: S101  # it is one of the two
     if budget < recorded:
         raise InputError(
-            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered"
+            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered: give "
+            f"--budget {recorded} or more, or begin another run with --run DIR"
         )
     if budget > recorded:
         store.announce(session, budget=budget)
