@@ -16,19 +16,32 @@ from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, per_a
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
+_ENOUGH_FOR_TWO = 3
+"""Calls an arm, below which one comes first: after two there would be little left to choose by them."""
+
+_ENOUGH_ARMS = 50
+_NINTH = 9.0
+_LEAST = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Deciding(Policy):
     """A policy for what is to be decided, with the variances that it compares distances to.
 
     An arm's variance is V = √(flat · (SS + 4 g) / (n + 3)), the geometric mean of the posterior mean under a flat prior
-    (:func:`flat_variance`) and of the variance moderated by g = (Σ SS + v) / (Σ (n − 1) + 1), pooled over the arms of its
-    attribute and judge, v being that of a rating drawn evenly from the scale.
+    (:func:`flat_variance`) and of the variance moderated by g, pooled over the arms of its attribute and judge.
+
+    Two ratings of each arm come first, and g = (Σ SS + v) / (Σ (n − 1) + 1), v being that of a rating drawn evenly from the
+    scale. Below a budget of three an arm that would leave little to choose, so one rating comes first. Then g is a function of
+    the arm's mean: the parabola through what was asked twice or more, by least squares of SS / (n − 1) on x̄ with weights
+    n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
+    ninth of the scale's width until 50 arms have been asked twice.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
-        pooled: g by ``task.space.kind``, shape (kinds,), in simulation (runs, kinds).
+        pooled: g by ``task.space.kind``, shape (4, kinds), in simulation (4, runs, kinds): the coefficients of 1, u and u²,
+            and the least that it is; u is the mean on a scale from −1 to 1.
     """
 
     whole: ClassVar[bool] = True
@@ -44,7 +57,8 @@ class Deciding(Policy):
         """For the decision of the run; InputError where it has none of this kind."""
         if setup.task is None or not cls.decides(setup.task):
             raise InputError(cls.wants())
-        return cls(setup.task, *setup.task.space.ends, _even(setup.task))
+        warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
+        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), warm_up)
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -58,28 +72,34 @@ class Deciding(Policy):
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
-        low, high, pooled = self._known(n, arm)
+        low, high, (level, slope, bend, least) = self._known(n, arm)
+        place = (2.0 * total / n - (low + high)) / (high - low)
+        pooled = np.maximum(level + (slope + bend * place) * place, least)
         moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n - 1.0 + PRIOR_WEIGHT)
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
-    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, FloatArray]:
-        """The ends of the scale and g of these arms: numbers where all arms of a run have the same, for that is far cheaper."""
+    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, list[FloatArray]]:
+        """The ends of the scale and what g is of for these arms: numbers where all of a run have the same, far cheaper."""
         if self.pooled.shape[-1] == 1:
-            return self.low.item(0), self.high.item(0), per_arm(self.pooled[..., 0], n)
+            return self.low.item(0), self.high.item(0), [per_arm(each[..., 0], n) for each in self.pooled]
         own = arm % len(self.low)
-        return self.low[own], self.high[own], of_arms(self.pooled, self.task.space.kind[own])
+        return self.low[own], self.high[own], [of_arms(each, self.task.space.kind[own]) for each in self.pooled]
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """The same with g from these ratings."""
-        freedom = np.maximum(n - 1.0, 0.0)
-        squares = squares_within(n, total, total_sq)
-        of_kind = [self.task.space.kind == each for each in range(self.pooled.shape[-1])]
-        within, seen = (
+        before = _before(self.task, self.warm_up)
+        place = (2.0 * total / np.maximum(n, 1.0) - (self.low + self.high)) / (self.high - self.low)
+        columns = (np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq), place)
+        found = []
+        for kind, first in enumerate(before):
+            mine = self.task.space.kind == kind
             # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
-            np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in of_kind], axis=-1)
-            for each in (squares, freedom)
-        )
-        return replace(self, pooled=(within + _even(self.task)) / (seen + 1.0))
+            freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
+            if self.warm_up > 1:
+                found.append(_constant((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0)))
+            else:
+                found.append(_by_mean(freedom, squares, where, first))
+        return replace(self, pooled=np.stack(found, axis=-1))
 
     def responses(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
@@ -121,6 +141,27 @@ class Responses(NamedTuple):
     gain: FloatArray
 
 
-def _even(task: Task) -> FloatArray:
-    """The variance of a rating drawn evenly from the scale, by ``task.space.kind``."""
-    return np.repeat([scale.even_variance for scale in task.space.scales], task.space.raters)
+def _before(task: Task, warm_up: int) -> FloatArray:
+    """g before anything is known, by ``task.space.kind``; see :class:`Deciding`."""
+    scales = task.space.scales
+    each = [scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2 for scale in scales]
+    return np.repeat(each, task.space.raters)
+
+
+def _constant(level: FloatArray) -> FloatArray:
+    """A g that is the same for every mean."""
+    zero = np.zeros(np.shape(level))
+    return np.stack([level, zero, zero, zero])
+
+
+def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float) -> FloatArray:
+    """g as a parabola of the mean, where enough arms were asked twice; shape (4, …) of (…, K)."""
+    moments = [(freedom * place**power).sum(axis=-1) for power in range(5)]
+    right = np.stack([(squares * place**power).sum(axis=-1) for power in range(3)], axis=-1)
+    left = np.stack([np.stack(moments[row : row + 3], axis=-1) for row in range(3)], axis=-2)
+    left = left + np.diag([0.0, PRIOR_WEIGHT, PRIOR_WEIGHT])
+    left[..., 0, 0] = np.maximum(left[..., 0, 0], 1.0)
+    parabola = np.linalg.solve(left, right[..., None])[..., 0]
+    least = _LEAST * np.maximum(right[..., 0] / left[..., 0, 0], _LEAST * before)
+    found = np.stack([*np.moveaxis(parabola, -1, 0), least])
+    return np.where((freedom > 0).sum(axis=-1) < _ENOUGH_ARMS, _constant(np.full(least.shape, before)), found)

@@ -65,10 +65,10 @@ def scores(name: str, *, several_scales: bool = False, begun: bool = False) -> C
     return Case(policy_by_scale(name, setup, prior, space.by_scale()), space)
 
 
-def deciding(text: str, judges: int) -> Case:
+def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
     space = ArmSpace([str(each) for each in range(12)], ["a"], [str(each) for each in range(judges)], [SCALE])
     task = Task(decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1), space, np.arange(12) // 4)
-    setup = Setup(len(space), BUDGET, SCALE, task=task)
+    setup = Setup(len(space), budget, SCALE, task=task)
     return Case(policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space)
 
 
@@ -90,6 +90,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "apt": lambda: deciding("a>=2", 1),
     "apt of a panel": lambda: deciding("a>=2", 2),
     "lucb": lambda: deciding("best", 1),
+    "lucb after one call": lambda: deciding("best", 1, budget=24),
     "paired": paired,
     **{name: lambda name=name: comparing(name) for name in POLICIES},  # type: ignore[misc]
     "uniform of comparisons": lambda: comparing("uniform"),

@@ -33,8 +33,8 @@ def task_for(
     )
 
 
-def policy_for(task: Task) -> Policy:
-    setup = Setup(len(task.space), 10**4, SHORT, task=task)
+def policy_for(task: Task, calls: int = 1000) -> Policy:
+    setup = Setup(len(task.space), calls * len(task.space), SHORT, task=task)
     choice = chosen("auto", setup)
     assert choice is not None
     return policy_by_scale(choice.name, setup, None, task.space.by_scale())
@@ -193,4 +193,35 @@ def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
             mine = [arms[run][4 * pair + kind] for pair in range(3)]
             squares = sum(sum((x - sum(each) / len(each)) ** 2 for x in each) for each in mine)
             expected = (squares + even) / (sum(len(each) - 1 for each in mine) + 1)
-            assert fitted.pooled[run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]
+            assert fitted.pooled[0, run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_takes_the_variance_from_the_mean_where_one_call_comes_first(runs: int) -> None:
+    pairs, rng = 80, np.random.default_rng(0)
+    task = task_for("a>=3", pairs, scales=(LONG,))
+    arms = [
+        [(1 + rng.binomial(9, rng.random(), rng.integers(1, 5))).tolist() for _ in range(pairs)] for _ in range(runs)
+    ]
+    n, total, total_sq = (np.stack(each) for each in zip(*(sums(run) for run in arms), strict=True))
+    policy = policy_for(task, 2)
+
+    begun = policy.fitted(*(each[:, :] * (np.arange(pairs) < 40) for each in (n, total, total_sq)))
+    fitted = policy.fitted(n, total, total_sq)
+
+    assert [policy_for(task, calls).warm_up for calls in (1, 2, 3)] == [1, 1, 2]
+    arm = np.broadcast_to(np.arange(pairs), n.shape)
+    few, many = (each.variance(n, total, total_sq, arm) for each in (begun, fitted))  # type: ignore[attr-defined]
+    for run, ratings in enumerate(arms):
+        twice = [np.array(each) for each in ratings if len(each) > 1]
+        weight = np.array([len(each) - 1 for each in twice])
+        place = np.array([(each.mean() - 5.5) / 4.5 for each in twice])
+        # 4 more ratings of no slope, and of no curvature, as rows of their own
+        rows = np.vstack([np.vander(place, 3) * np.sqrt(weight)[:, None], [[2, 0, 0], [0, 2, 0]]])
+        values = [*(np.sqrt(weight) * [each.var(ddof=1) for each in twice]), 0, 0]
+        parabola = np.linalg.lstsq(rows, values)[0]
+        least = 0.1 * np.average([each.var(ddof=1) for each in twice], weights=weight)
+        for number, each in enumerate(ratings):
+            g = max(np.polyval(parabola, (np.mean(each) - 5.5) / 4.5), least)
+            assert many[run, number] == pytest.approx(variance(each, g, LONG))
+            assert few[run, number] == pytest.approx(variance(each, 1.0, LONG))  # a ninth of 9, squared

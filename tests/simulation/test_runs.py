@@ -20,6 +20,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.rounds import first_depth, round_ends
+from robin_cli.policies import deciding
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import POLICIES, chosen, policy_named
@@ -114,6 +115,7 @@ TASKS = {
         ("thresholds", "robin-hood", 1),
         ("thresholds", "auto", 2),
         ("best", "auto", 1),
+        ("thresholds", "auto after one call", 1),
     ],
 )
 def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_decided(
@@ -134,8 +136,10 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
     ratings = Ratings.of(rows)
+    name, _, after_one = name.partition(" ")
     budget = (25 if name == "auto" else 10) * len(space)
-    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
+    setup = Setup(len(space), 2 * len(space) if after_one else budget, SHORT, delta=0.9, task=task)
+    monkeypatch.setattr(deciding, "_ENOUGH_ARMS", 4)
     chosen_name = chosen(name, setup)
     made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
     every = simulate(

@@ -110,7 +110,8 @@ class Asked:
 
         def policy(budget: int, variances: FloatArray | None, goal: Goal) -> Policy | None:
             setup, space = self.setup(budget), goal.space
-            part = replace(setup, arms=len(space), variances=variances, task=goal.task)
+            share = len(space) / setup.arms
+            part = replace(setup, arms=len(space), budget=round(share * budget), variances=variances, task=goal.task)
             try:
                 choice = chosen(name, setup)  # by all of the arms, which have all of the budget
                 named = name if choice is None else choice.name
