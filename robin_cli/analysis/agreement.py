@@ -300,9 +300,14 @@ def reliability(
     columns = (scores, n, variances)
     known_by = min(_prompts_asked_twice(n, prompt))
     found = estimated(names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples)
-    if variances.any():
+    if not variances.any():
+        why = "no two ratings of a pair differ: how rarely they would is not known"
+    elif all(
+        each.ci_low == each.ci_high for each in found
+    ):  # b is 0 in nearly all resamples, which tells nothing of its size
+        why = "noise alone makes scores as different as these: what is left to the pairs is not known"
+    else:
         return found
-    why = "no two ratings of a pair differ: how rarely they would is not known"
     return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
 
 

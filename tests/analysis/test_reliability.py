@@ -132,7 +132,11 @@ def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:
 def test_takes_pure_noise_for_no_reliability() -> None:
     scores, pairs = np.tile([1.0, 2.0], 20), np.arange(40)
     found = reliability(scores, np.full((40, 1), 2), np.full((40, 1), 2.0), pairs)
-    assert [(each.value, each.ci_low) for each in found] == [(0, 0)] * 3
+    assert [each.value for each in found] == [0] * 3
+    assert np.isnan([(each.ci_low, each.ci_high) for each in found]).all()
+    assert {each.why for each in found} == {
+        "noise alone makes scores as different as these: what is left to the pairs is not known"
+    }
 
 
 def test_states_no_interval_where_no_two_ratings_of_a_pair_differ() -> None:
