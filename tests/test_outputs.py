@@ -147,11 +147,13 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
     run = json.loads((work / "r" / "manifest.json").read_text())
     (work / "of-it").mkdir()
     shutil.copytree(work / "r", work / "of-it" / "r")
-    run["data"]["source"] = str(work / "pairs.jsonl")
-    (work / "of-it" / "r" / "manifest.json").write_text(json.dumps(run))
-    for command in ("export", "report"):
-        done = robin(command, "of-it/r", "-o", "./pairs.jsonl", cwd=work)
-        assert (done.returncode, "./pairs.jsonl: is read in this command" in done.stderr) == (2, True), done.stderr
+    for source in (str(work / "pairs.jsonl"), "pairs.jsonl"):
+        run["data"]["source"] = source
+        (work / "of-it" / "r" / "manifest.json").write_text(json.dumps(run))
+        for command in ("export", "report"):
+            for folder, output in ((work, "./pairs.jsonl"), (work / "of-it", "../pairs.jsonl")):
+                done = robin(command, str(work / "of-it" / "r"), "-o", output, cwd=folder)
+                assert (done.returncode, f"{output}: is read in this command" in done.stderr) == (2, True), done.stderr
     assert (work / "pairs.jsonl").read_text() == pairs
 
 

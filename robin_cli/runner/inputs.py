@@ -143,8 +143,12 @@ def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def files_read_by(run: Path) -> list[str]:
-    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError where no run is."""
-    return [name for name, _ in sources_of(read_manifest(run))]
+    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError where no run is.
+
+    A relative name may have been given in any folder around the run, for commands now may be given elsewhere.
+    """
+    names = [name for name, _ in sources_of(read_manifest(run))]
+    return [*names, *(str(folder / name) for folder in run.absolute().parents for name in names if "://" not in name)]
 
 
 def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
