@@ -40,10 +40,8 @@ READ_AT_WORK = {
     *("BATCHES_URL", "VOTES_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
 }
 READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
-READ_AT_WORK |= {
-    "KMP_DUPLICATE_LIB_OK",
-    "KMP_INIT_AT_FORK",
-}  # which scikit-learn sets, for a library that robin has not
+# What scikit-learn, polars and Ray set when tests import them, for libraries that robin has not.
+READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
 LATE = (
     *(
         *("genai_prices.data", "pyarrow.dataset", "xlsxwriter", "typer.rich_utils"),
