@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import statistics
 import threading
@@ -164,7 +163,7 @@ def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_
 
     def another_thread() -> None:  # as those that numpy starts, which block nothing
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
     def held() -> None:
         nonlocal reached
