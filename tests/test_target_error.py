@@ -119,7 +119,7 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
     took = f"{spent:,} of 4,000 calls spent, {4000 - spent:,} left over; for a smaller error: "
     took += "robin resume r --target-error SMALLER"
     assert f"the target error of 0.5 is reached (about {error:.3g}): {took}" in done.stderr
-    assert "--scheduler auto: two-priors; the run is to stop at an error" in done.stderr
+    assert "--scheduler auto: two-priors; it asks where ratings vary" in done.stderr
     assert (
         f"the target error of 0.5 is reached already (about {error:.3g}), so nothing was sent: {took}" in again.stderr
     )
