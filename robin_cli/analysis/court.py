@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Evidence, all_decided, contest_of, settled_arms
+from robin_cli.analysis.decisions import Evidence, all_decided, settled_arms
 from robin_cli.analysis.evidence import certified
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
+from robin_cli.planning.urgency import contest_of
 
 _ROUNDING = 1e-9
 
@@ -71,7 +72,7 @@ class Court:
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
         self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
-        self._contest_of = contest_of(task)
+        self._contest_of = contest_of(task.contests, len(task.space))
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
         """Take a rating of each arm of each run, no arm of a run twice."""

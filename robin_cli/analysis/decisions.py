@@ -19,6 +19,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.space import Coordinates
 from robin_cli.model.task import Task
+from robin_cli.planning.urgency import contest_of
 
 SETTLED = 1.25
 """A decision is settled, and its arms are asked no more, when its evidence is this many times 1/δ.
@@ -123,7 +124,7 @@ class Evidence(Certainty["Decided"]):
             members = task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
             alone = task.contests[task.decisions :]  # of one response: there is nothing to choose
             self.free = alone[alone >= 0]
-        super().__init__(task.decision.error_rate, contest_of(task), members, runs)
+        super().__init__(task.decision.error_rate, contest_of(task.contests, len(task.space)), members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
@@ -323,15 +324,6 @@ class RunVerdicts(Generic[Outcome]):
     def decided(self, arms: Arms) -> Outcome:
         """What the ratings so far come to."""
         return self.evidence.outcome(arms, self._counts)
-
-
-def contest_of(task: Task) -> Coordinates:
-    """Which contest each arm is in, shape (K,)."""
-    there = task.contests >= 0
-    found = np.empty(len(task.space), dtype=np.int32)
-    number = np.arange(len(there), dtype=np.int32)[:, None, None]
-    found[task.contests[there]] = np.broadcast_to(number, there.shape)[there]
-    return found
 
 
 def all_decided(evidence: Certainty[Any]) -> NDArray[np.bool_]:
