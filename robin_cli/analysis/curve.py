@@ -19,7 +19,6 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.worst_error import bound_of
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.task import Task
-from robin_cli.planning.urgency import contest_of
 from robin_cli.storage.fold import counts_by_scale, values_of
 from robin_cli.storage.reader import RunData
 
@@ -134,7 +133,7 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
     final = list(counts_by_scale(space, arm, judgments))
     n, total, total_sq = sums_until(len(arm))
     there = n > 0
-    so_far, contest, measured = Evidence(task), contest_of(task.contests, len(task.space)), []
+    so_far, contest, measured = Evidence(task), task.contest, []
     chosen = _sample(task)
     is_looked_at = _contests_of(task, chosen)
     before = 0

@@ -22,6 +22,7 @@ from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from robin_cli.policies.base import Policy
 from robin_cli.render.files import export
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
@@ -198,7 +199,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 def session_of(run: RunData) -> Any:
     watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False)
     assert watch.verdicts is not None
-    watch.verdicts.look(run.fold.arms)
+    watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
         space=run.space,
         arms=run.fold.arms,
