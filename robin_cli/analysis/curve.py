@@ -53,7 +53,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     is_kept = arms.counts > 0
     kept = np.flatnonzero(is_kept)
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
-    calls = _looks(len(rated), len(kept), points)
+    calls = _looks(len(rated), 2 * len(kept), points)
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
     final = [
         (scale, space.units[mine[0]], distinct_rows(each[is_kept[mine]])[0])
@@ -80,11 +80,11 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
 
 
-def _looks(ratings: int, arms: int, points: int) -> IntArray:
-    """After how many ratings to look: from two an arm on, evenly in their logarithms; never without a rating."""
+def _looks(ratings: int, first: int, points: int) -> IntArray:
+    """After how many ratings to look: from ``first`` on, evenly in their logarithms; never without a rating."""
     if not ratings:
         return np.empty(0, dtype=np.int64)
-    return np.unique(np.geomspace(min(ratings, 2 * arms), ratings, points).round().astype(np.int64))
+    return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))
 
 
 def _largest(values: FloatArray) -> float:

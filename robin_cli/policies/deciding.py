@@ -26,6 +26,7 @@ _LEAST_SHARE = 0.2
 _TIMES = 3
 _NEAREST = 0.05
 _LEARNS_AGAIN_AFTER = 1.1
+_FEW = 256
 
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
@@ -49,7 +50,8 @@ class Deciding(Policy):
     end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
     calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
     calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). It is found
-    anew whenever the ratings have grown by a tenth.
+    anew whenever the ratings have grown by a tenth; at every look at up to 256 contests, so that these go on after a stop as if
+    there had been none.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
@@ -128,7 +130,7 @@ class Deciding(Policy):
         """What a look found, with f."""
         rated = sums[0].sum(axis=-1, keepdims=True)
         most = float(rated.max())
-        if before is None or most >= _LEARNS_AGAIN_AFTER * before.rated:
+        if before is None or log.shape[-1] <= _FEW or most >= _LEARNS_AGAIN_AFTER * before.rated:
             share = self._affordable(log, level, sums, np.maximum(self.horizon - rated, 0.0) / 2.0)
         else:
             share, most = before.share, before.rated

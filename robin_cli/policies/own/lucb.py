@@ -69,7 +69,7 @@ class Lucb(Deciding):
             return Course(priority)
         against = np.where(is_lead, 0.0, urgency)
         least = against.max(axis=-1, keepdims=True)
-        both = is_lead | ((against == least) & (least > 0))
+        both = is_lead | (np.arange(mean.shape[-1]) == against.argmax(axis=-1, keepdims=True))
         made, then = ((each.sum(axis=-1) * both).sum(axis=-1) for each in (n + pending, look.n))
         by_z = _OF_SQUARE / np.maximum(least[..., 0], _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
