@@ -389,13 +389,15 @@ PAIRWISE = ("plan", RESPONSES, "--pairwise")
 
 
 def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Path) -> None:
-    command = (*PAIRWISE, "--budget", "600", "--model", "gpt-4.1-mini")
+    few = tmp_path / "few.jsonl"  # of twelve prompts
+    few.write_text("".join(RESPONSES.read_text(encoding="utf-8").splitlines(keepends=True)[: 12 * 6]), encoding="utf-8")
+    command = ("plan", few, "--pairwise", "--budget", "180", "--model", "gpt-4.1-mini")
     shown = robin(*command, cwd=tmp_path, COLUMNS="80")
     assert shown.returncode == 0, shown.stderr
     assert len(shown.stdout.splitlines()) <= 15
     said = said_by(tmp_path, *command)
     for part in (
-        *("600 calls cost about $", "600 comparisons of 6 systems", "To ask all once takes 1,200 calls: 2 orders."),
+        *("180 calls cost about $", "180 comparisons of 6 systems", "To ask all once takes 360 calls: 2 orders."),
         *("--scheduler auto: tournament", "Nothing was sent.", "not all comparisons need be asked"),
         "each system's win rate is known to ± ",
     ):
@@ -405,8 +407,8 @@ def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Pat
     facts = facts_of(tmp_path, *command)
     rows = facts["forecast"]
     assert {*COMMON.split(), *OF_VERDICTS.split()} <= {*facts}
-    assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
-    assert [row["comparisons_asked"] for row in rows] == [150, 300, 600, 600]
+    assert [row["budget"] for row in rows] == [90, 180, 360, 720]
+    assert [row["comparisons_asked"] for row in rows] == [45, 90, 180, 180]
     assert [row["calls_of_each"] for row in rows] == [1, 1, 1, 2]
     wins = [row["win_rate_half_width"] for row in rows]
     assert wins == sorted(wins, reverse=True)
