@@ -17,14 +17,24 @@ intersection-union test: Berger, Technometrics 24, 1982); not met when that agai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_bound, mean_bounds, mirrored
+from robin_cli.analysis.clustered import (
+    Clusters,
+    clusters_of,
+    is_above,
+    least_times,
+    lower_bound,
+    mean_bounds,
+    mirrored,
+    student_bounds,
+    wider_bounds,
+)
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.run_compare import Compared
@@ -42,11 +52,6 @@ QUARTER = 0.25
 
 _MOST_RATINGS = 2**13
 """Ratings more a pair and judge that are thought of at most."""
-
-_MOST_TIMES = 1e4
-"""Calls, or prompts, over what there is that are thought of at most."""
-
-_BISECTIONS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +186,12 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
     plain, is_rated = _plain(requirement, measured), measured.is_rated
     if not plain.pairs:
         return replace(plain, low=measured.low, high=measured.high)
-    clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
-    low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
+    scores = measured.scores[is_rated]
+    if requirement.kind == "compare":
+        low, high = wider_bounds(scores, measured.low, measured.high, alpha=error_rate)
+    else:
+        clusters = clusters_of(scores, measured.prompt[is_rated])
+        low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
     state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
     return replace(plain, state=state, low=low, high=high)
 
@@ -200,28 +209,20 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
         clusters, threshold = mirrored(clusters, measured.low, measured.high), measured.low + measured.high - threshold
     center = clusters.mean * clusters.sizes
     part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
+    by_t = verdict.requirement.kind == "compare"
 
     def settled(calls: float, prompts: float) -> bool:
         kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
         then = Clusters(center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts)
+        if by_t and student_bounds(then, measured.low, measured.high, alpha=error_rate)[0] < threshold:
+            return False
         return is_above(then, threshold, measured.low, alpha=error_rate / 2)
 
     if settled(math.inf, 1.0):
-        times = _least(lambda calls: settled(calls, 1.0))
+        times = least_times(lambda calls: settled(calls, 1.0))
         return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
-    times = _least(lambda prompts: settled(1.0, prompts))
+    times = least_times(lambda prompts: settled(1.0, prompts))
     return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
-
-
-def _least(is_enough: Callable[[float], bool], most: float = _MOST_TIMES) -> float | None:
-    """About the least number from 1 on that is enough, and so is any larger; None where none is up to ``most``."""
-    if not is_enough(most):
-        return None
-    below, above = 0.0, math.log(most)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (below + above)
-        below, above = (below, middle) if is_enough(math.exp(middle)) else (middle, above)
-    return math.exp(above)
 
 
 def log_evidence_for(parts: Sequence[Part], criterion: Criterion, margin: float) -> tuple[FloatArray, FloatArray]:
@@ -327,14 +328,14 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
         return is_above(clusters, wrong + (1.0 - wrong) * bar, 0.0, alpha=error_rate / 2)
 
     if settled(_MOST_RATINGS):
-        more = _least(settled, _MOST_RATINGS)
+        more = least_times(settled, _MOST_RATINGS)
         enough = (-math.log(QUARTER * bars[0]), -math.log(QUARTER * bars[1]))
         until = np.minimum(*sides.needed(enough))
         return Settling(calls=_calls(np.minimum(until, more or _MOST_RATINGS), measured))
-    times = _least(lambda prompts: settled(0.0, prompts))
+    times = least_times(lambda prompts: settled(0.0, prompts))
     if times is not None:
         return Settling(prompts=(times - 1) * verdict.prompts)
-    times = _least(lambda prompts: settled(_MOST_RATINGS, prompts))
+    times = least_times(lambda prompts: settled(_MOST_RATINGS, prompts))
     return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
 
 
