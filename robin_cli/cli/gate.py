@@ -71,6 +71,7 @@ def gate(
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
     from robin_cli.runner.inputs import files_read_by
+    from robin_cli.storage.history import check_history
     from robin_cli.views import gate as views
 
     if not 0.0 < error_rate < 1.0:
@@ -82,7 +83,7 @@ def gate(
     (run,) = opt.scored(ctx, [run], by)
     outputs = {"--junit": junit, "--summary": summary, "--history": history, **rows}
     if history is not None:
-        views.check_history(history)
+        check_history(history)
     views.check_outputs(outputs, files_read_by(run), as_json=json)
     found = views.gated(
         run, require, margin=margin, error_rate=error_rate, by=by, history=None if history is None else Path(history)

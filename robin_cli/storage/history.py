@@ -13,6 +13,7 @@ if it has other numbers by now, and gets no second line if it has not.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 import os
@@ -24,7 +25,12 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from robin_cli.files.local import open_regular
+from robin_cli.files.remote import is_remote
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, shown, size
+from robin_cli.storage.layout import CALLED
+from robin_cli.storage.manifest import now
+from robin_cli.storage.reader import RunData
 
 if sys.platform != "win32":
     import fcntl
@@ -60,10 +66,10 @@ class Build:
     run: str
     gated_at: str
     judge: str
-    requirement: str
-    n_prompts: int
-    estimate: float
-    e: float
+    requirement: str = ""
+    n_prompts: int = 0
+    estimate: float = math.nan
+    e: float = 1.0
     evidence: float = 0.0
     verdict: str = "pass"
 
@@ -89,6 +95,21 @@ class Series:
     def last(self) -> Build:
         """The last build: what the series comes to."""
         return self.builds[-1]
+
+
+def check_history(name: str) -> None:
+    """InputError for a history that is no file of this machine."""
+    if name == "-" or is_remote(name):
+        raise InputError(
+            f"--history {name}: is read and added to, so it is a file of this machine; name one, as gate.csv"
+        )
+
+
+def build_of(run: RunData, scores: FloatArray) -> Build:
+    """The build that ``run`` is; that of a file of scores, and of a run without an id, is known by its ``scores``."""
+    run_id = "" if run.path in CALLED else run.manifest.run_id
+    known_by = run_id or hashlib.sha256(scores.tobytes()).hexdigest()[:16]
+    return Build(f"r{known_by}", run.name, now(), ", ".join(sorted(run.manifest.judges)))
 
 
 def added(path: Path, build: Build) -> Series:

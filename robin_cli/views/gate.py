@@ -5,7 +5,6 @@ Names and ids in them come from models and data sets: in each they are text and 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -14,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree as ET
-
-import numpy as np
 
 from robin_cli.analysis.gate import (
     Measured,
@@ -29,7 +26,6 @@ from robin_cli.analysis.gate import (
 )
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
-from robin_cli.files.remote import is_remote
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -39,9 +35,8 @@ from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
-from robin_cli.storage.history import ALARM, Build, Series, added
-from robin_cli.storage.layout import CALLED
-from robin_cli.storage.manifest import FILE, now
+from robin_cli.storage.history import ALARM, Series, added, build_of
+from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "drifting": 5, "inconclusive": 6}
@@ -119,8 +114,8 @@ def gated(
     for each in requirements:
         mine = run
         if each.kind == "compare":
-            compared = _two_systems(run, each, by, notes.append)
-            known, mine = measured_difference(compared, each.attribute), compared.runs[0]
+            two = _two_systems(run, each, by, notes.append)
+            known, mine = measured_difference(two, each.attribute), two.runs[0]
         else:
             known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
         verdict = judged(each, known, error_rate=error_rate, settle=history is None)
@@ -151,20 +146,12 @@ def _followed(verdict: Verdict, known: Measured, run: RunData, history: Path) ->
             f"--history {history}: {run.name} has no rating of {shown(requirement.attribute)}, so it is not added; "
             "judge it first"
         )
-    # A file of scores, and a run of robin 0.1.0, have no id that lasts: there it is what they say.
-    is_file = run.path in CALLED
-    digest = hashlib.sha256(np.ascontiguousarray(known.scores).tobytes()).hexdigest()[:16]
-    build = Build(
-        build="r" + (digest if is_file else run.manifest.run_id or digest),
-        run=run.name,
-        gated_at=now(),
-        judge=", ".join(sorted(run.manifest.judges)),
-        requirement=_series_of(requirement, known),
-        n_prompts=verdict.prompts,
-        estimate=verdict.estimate,
-        e=evidence_against(requirement, known),
+    build = build_of(run, known.scores)
+    about = _series_of(requirement, known)
+    e = evidence_against(requirement, known)
+    series = added(
+        history, replace(build, requirement=about, n_prompts=verdict.prompts, estimate=verdict.estimate, e=e)
     )
-    series = added(history, build)
     return replace(verdict, state=cast("State", series.last.verdict), settling=None, series=series)
 
 
@@ -224,8 +211,9 @@ def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
 def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
     """Why it is the verdict, and what would settle it, without the estimate."""
     if verdict.series is not None:
-        return [_of_series(verdict.series, quote)]
-    parts = [_of_all(found, verdict, quote)] if verdict.requirement.kind == "all" else [_MEETS[verdict.state]]
+        parts = [_of_series(verdict.series, quote)]
+    else:
+        parts = [_of_all(found, verdict, quote)] if verdict.requirement.kind == "all" else [_MEETS[verdict.state]]
     if verdict.unrated:
         parts.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}")
     if verdict.state == "inconclusive":
@@ -430,14 +418,6 @@ def _code(text: str) -> str:
     """``text`` as code in Markdown; every mark in it is an entity, so that none opens, closes or links anything."""
     entities = _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(text))
     return f"<code>{entities}</code>" if entities else ""
-
-
-def check_history(name: str) -> None:
-    """InputError for a history that is no file of this machine."""
-    if name == "-" or is_remote(name):
-        raise InputError(
-            f"--history {name}: is read and added to, so it is a file of this machine; name one, as gate.csv"
-        )
 
 
 def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool) -> None:
