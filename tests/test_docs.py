@@ -60,6 +60,8 @@ if asks:
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["simulate"]:
     kept += ["--runs", "2"]
+    if "rewardbench2" in kept:
+        kept += ["--limit", "80", "--budget", "80,120"]
 """
 STARTED = """
 from robin_cli.cli.app import main
