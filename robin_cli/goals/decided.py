@@ -196,7 +196,7 @@ class DecisionsWatch(Watch):
         course = self._certified.with_next(float(is_sure.mean()), 1.0)
         return [
             *self._errors.standing(arms),
-            ("decided", f"{course}{int(is_sure.sum()):,} of {number_of(len(log), noun)}"),
+            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}{course}"),
             ("open", f"{int((~is_sure).sum()):,}{said}"),
             *self._likely_wrong(arms),
         ]
@@ -213,4 +213,4 @@ class DecisionsWatch(Watch):
         share = share_of(doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)])
         if math.isnan(share):
             return []
-        return [("likely wrong", f"{self._wrong.with_next(share)}{wrong_text(share)} of the leanings")]
+        return [("likely wrong", f"{wrong_text(share)} of the leanings{self._wrong.with_next(share)}")]

@@ -49,7 +49,8 @@ class Deciding(Policy):
     Half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near the
     end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
     calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
-    calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). It is found
+    calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
+    less than .2, no call is spent on certainty. It is found
     anew whenever the ratings have grown by a tenth; at every look at up to 256 contests, so that these go on after a stop as if
     there had been none.
 
@@ -134,7 +135,8 @@ class Deciding(Policy):
             share = self._affordable(log, level, sums, np.maximum(self.horizon - rated, 0.0) / 2.0)
         else:
             share, most = before.share, before.rated
-        return Seen(log, sums[0], level - np.log(share), share, most)
+        with np.errstate(divide="ignore"):
+            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), share, most)
 
     def _affordable(
         self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], calls: FloatArray
@@ -151,7 +153,7 @@ class Deciding(Policy):
             left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
             reached = (np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls).mean(axis=-1, keepdims=True)
             share = np.maximum(_LEAST_SHARE, reached)
-        return share
+        return np.where(reached < _LEAST_SHARE, 0.0, share)
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""

@@ -87,7 +87,7 @@ class Course:
         self._each, self._left = 1, 0
 
     def with_next(self, value: float, most: float | None = None) -> str:
-        """Take a further value, at least 0, and return the bars and a blank; "" before there are two.
+        """Take a further value, at least 0, and return a blank and the bars; "" before there are two.
 
         Args:
             most: what a whole bar stands for; None for the largest value so far.
@@ -101,4 +101,4 @@ class Course:
         if len(self._values) < 2:
             return ""
         whole = most or max(self._values) or 1.0
-        return "".join(self._BARS[min(7, int(8 * each / whole))] for each in self._values) + " "
+        return " " + "".join(self._BARS[min(7, int(8 * each / whole))] for each in self._values)

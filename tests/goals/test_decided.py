@@ -108,7 +108,9 @@ def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, 
 
 def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
     _, short, _ = decided
-    assert re.search(r"(none of 60 pairs is certified yet|of 60 pairs are decided: ).*; about .* are likely wrong", short)
+    assert re.search(
+        r"(none of 60 pairs is certified yet|of 60 pairs are decided: ).*; about .* are likely wrong", short
+    )
     assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
 
 
@@ -226,8 +228,8 @@ def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely
         session.watch.verdicts.add(arm, [rating] * 20)
     session.watch.verdicts.look(run.fold.arms, Policy())
     then = dict(session.watch.standing(run.fold.arms))
-    assert then["decided"] == "▁█ 4 of 4 pairs"
-    assert then["likely wrong"].startswith("█▁ ")
+    assert then["decided"] == "4 of 4 pairs ▁█"
+    assert then["likely wrong"].endswith(" of the leanings █▁")
 
 
 @pytest.mark.parametrize("width", [30, 60, 100])
@@ -240,7 +242,7 @@ def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path:
     assert re.search(r"open:? 2", shown)
     assert re.search(r"likely wrong:? (less than 0.1 %|about \d)", shown)
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided: 3 of 5 pairs · open: 2" in progress_line(session, pace)
+    assert re.search("decided: 3 of 5 pairs ▅▅ · open: 2", progress_line(session, pace))
 
 
 def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
@@ -250,7 +252,10 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
     assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
     said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
-    assert "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it" in said
+    assert (
+        "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it"
+        in said
+    )
 
 
 def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:

@@ -142,7 +142,6 @@ def after_a_look(policy: Policy, log: list[float], n: FloatArray, level: float) 
     return replace(found, level=np.array([level]))
 
 
-@settings(max_examples=50)
 @given(st.lists(FEW, min_size=2, max_size=5), st.integers(0, 3), st.floats(-1.0, 4.0))
 def test_half_of_the_calls_go_to_the_threshold_that_is_certain_soonest(
     arms: list[list[int]], under_way: int, evidence: float
@@ -160,7 +159,6 @@ def test_half_of_the_calls_go_to_the_threshold_that_is_certain_soonest(
         assert found == pytest.approx(-math.inf if by_now >= 3.5 else pace / max(3.5 - by_now, 0.05))
 
 
-@settings(max_examples=50)
 @given(st.lists(FEW, min_size=4, max_size=4), st.sampled_from([-math.inf, -0.5, 2.0]))
 def test_half_of_the_calls_go_to_the_group_whose_best_is_certain_soonest(
     arms: list[list[int]], evidence: float
@@ -200,8 +198,10 @@ def test_aims_at_the_share_of_decisions_that_half_of_the_calls_left_can_settle()
             left = sorted((level - math.log(share) - log) / pace)
             reached = sum(sum(left[: count + 1]) <= half for count in range(len(left)))
             share = max(0.2, reached / len(left))
-        assert found.share.item() == pytest.approx(share)
-        assert found.level.item() == pytest.approx(level - math.log(share))
+        if reached < 0.2 * len(left):
+            assert found.level.item() == -math.inf, "so few are not worth half of the calls"
+        else:
+            assert found.level.item() == pytest.approx(level - math.log(share))
 
 
 def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under_way() -> None:
