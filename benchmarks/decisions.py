@@ -22,7 +22,7 @@ from robin_cli.simulation.experiment import Row, conduct
 from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings
 
-PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
+PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"

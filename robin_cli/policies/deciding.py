@@ -147,7 +147,7 @@ class Deciding(Policy):
         n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             found = self.course(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape), Look(log, n))
-        share = np.ones(level.shape)
+        share = reached = np.ones(level.shape)
         for _ in range(_TIMES):
             missing = level - np.log(share) - found.log
             left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
