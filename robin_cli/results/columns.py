@@ -220,7 +220,7 @@ SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),
-    Column("verdict", "pass, fail or inconclusive."),
+    Column("verdict", "pass, fail, drifting (over builds) or inconclusive."),
     Column("estimate", "The value, by the ratings.", "share"),
     *_interval("ci", "Its interval at the error rate.", "share", "interval"),
     Column("n_pairs", "Pairs that it is of.", "count", "pairs", rank=2),
