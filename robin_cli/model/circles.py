@@ -28,6 +28,7 @@ ALARM = 0.02
 _EFFECTS = (0.25, 0.5, 1.0)
 _WIDE = 4.0
 _PRIOR_COMPARISONS = 16.0
+_EQUAL = 1e-9
 _MOST_TRIED = 500
 _MOST_LOG = 700.0
 
@@ -99,7 +100,7 @@ def _log_likelihood(couple: tuple[IntArray, ...], residual: FloatArray, variance
 def _clearest(rates: FloatArray, votes: FloatArray, strength: FloatArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Three systems in a circle and the rates of it, whose least clear preference is the clearest; nothing where none are."""
     beats = np.nan_to_num((rates - 0.5) * np.sqrt(votes), nan=-np.inf)
-    weaker, stronger = np.nonzero((beats > 0) & (strength[:, None] < strength))  # each circle has one such
+    weaker, stronger = np.nonzero((beats > 0) & (strength[:, None] <= strength + _EQUAL))  # each circle has one
     found: tuple[int, ...] = ()
     clearest = 0.0
     for place in np.argsort(-beats[weaker, stronger], kind="stable")[:_MOST_TRIED]:
