@@ -68,7 +68,7 @@ _SPREADS = 0.05 * 2.0 ** (0.5 * np.arange(15))
 """τ: each √2 of the one before."""
 _WIDE = 4.0
 """The same of the covariate's coefficient, of which is known that it is not very large."""
-_CLOSE = 1e-4
+_CLOSE = 1e-6
 """How near a mode is found."""
 _LEAST_WEIGHT = 1e-4
 _LEAST_CURVATURE = 0.01
