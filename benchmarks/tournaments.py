@@ -73,6 +73,10 @@ class World:
         each = chance(apart[..., None] + math.sqrt(2.0) * self.differs * nodes) @ weights / weights.sum()
         return np.asarray(0.5 + (1.0 - 2.0 * abs(self.effect)) * (1.0 - self.ties) * (each - 0.5))
 
+    def truth(self, seed: int) -> FloatArray:
+        """The strengths of all these preferences: the order's effect and ties leave less of them."""
+        return fit(np.where(np.eye(self.systems, dtype=np.bool_), 0.0, self.preferences(seed))).values
+
     @property
     def strength(self) -> FloatArray:
         """Of each system, the weakest first."""
@@ -119,7 +123,7 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     matches = matches_in(world.systems, world.prompts, seed % 4)
     rng = np.random.default_rng(seed)
     space = matches.space
-    number = np.array([int(each[1:]) for each in matches.names])
+    number = numbers(matches)
     strength, effects = world.strength[number], world.effects(seed)[np.ix_(number, number)]
     quality = strength + rng.normal(0.0, world.differs, (world.prompts, world.systems))
     at = quality[matches.prompt[:, None], matches.system]
@@ -143,6 +147,11 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
             with np.errstate(invalid="ignore"):
                 points = space.by_pair(arms.totals / arms.counts) / 2.0
             yield Played(arms, strength, points.mean(axis=1), points)
+
+
+def numbers(matches: Matches) -> IntArray:
+    """Of the systems, the place of each in the order of strength."""
+    return np.array([int(each[1:]) for each in matches.names])
 
 
 def strengths(matches: Matches, preference: FloatArray) -> FloatArray:
@@ -245,7 +254,7 @@ def check_truth(world: World, calls: float, runs: int) -> None:
             (run,) = played(world, name, [budget], seed + 1)
             chosen = name != BASELINE
             result = ranking(run.preference, matches.system, matches.prompt, world.systems, were_chosen=chosen)
-            truth = run.strength - run.strength.mean()
+            truth = world.truth(seed + 1)[numbers(matches)]
             best = 1 + (truth > truth[:, None] + 1e-9).sum(axis=1)
             worst = len(truth) - (truth < truth[:, None] - 1e-9).sum(axis=1)
             (effect,) = order_effects(run.points[:, :, None], matches.prompt)
@@ -283,9 +292,8 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
     for way, name in enumerate(ways):
         for seed in range(1, runs + 1):
             matches, ever = matches_in(m, world.prompts, seed % 4), False
-            number = np.array([int(each[1:]) for each in matches.names])
-            rates = world.preferences(seed)[np.ix_(number, number)]
-            truth = fit(np.where(np.eye(m, dtype=np.bool_), 0.0, rates)).values
+            number = numbers(matches)
+            rates, truth = world.preferences(seed)[np.ix_(number, number)], world.truth(seed)[number]
             with patch.object(tournament, "circle", (lambda *_: None) if name == "not looking" else circle):
                 every = list(played(world, name if way < 2 else "tournament", budgets, seed))
             for budget, run in zip(budgets, every, strict=True):
