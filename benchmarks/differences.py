@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import binom
-from scipy.stats import t as student
 
 from benchmarks.coverage import Rated, played
-from robin_cli.analysis.clustered import student_factor
+from robin_cli.analysis.clustered import student_factor, wider_bounds
+from robin_cli.analysis.intervals import log_money, mean_interval
 from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import Difference, Responses, anytime_factor, differences
+from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
@@ -29,6 +29,8 @@ from robin_cli.model.records import Scale
 PROMPTS = (10, 25, 50, 100, 400)
 CALLS = (("uniform", 1), ("uniform", 5), ("two-priors", 2), ("two-priors", 5), ("two-priors", 20), ("robin-hood", 30))
 SYSTEM = np.array([0, 0, 1, 1])
+SKEWED = ((0.05, -4.0), (0.05, 4.0), (0.02, -4.0), (0.1, -4.0))
+"""Shares of prompts that differ by so much; the others differ a little the other way, so that the mean is 0."""
 LOOKS = np.unique(np.geomspace(20, 400, 60).astype(int))
 
 
@@ -108,16 +110,20 @@ def of_coverage(all_worlds: list[World], runs: int) -> None:
             if scheduler != "uniform" and prompts > 100:
                 continue
             held: dict[str, list[float]] = {}
-            bias, noise = [], []
+            bias, noise, wide = [], [], []
             for number, world in enumerate(all_worlds):
                 rng = np.random.default_rng([number, prompts, calls])
                 inside: dict[str, list[bool]] = {}
                 found: list[Difference] = []
+                wider = []
                 for _ in range(runs if scheduler == "uniform" else max(60, runs // 4)):
                     responses = judged(world, prompts, scheduler, calls, rng)
                     one = differences(responses, 2)[0]
                     found.append(one)
                     inside.setdefault("paired", []).append(one.ci_low <= world.truth <= one.ci_high)
+                    half = student_factor(prompts, 0.05) * one.std_error + 1e-12
+                    inside.setdefault("t", []).append(abs(one.difference - world.truth) <= half)
+                    wider.append((one.ci_high - one.ci_low) / (2 * half))
                     for name, (mean, half) in naive(responses).items():
                         inside.setdefault(name, []).append(abs(mean - world.truth) <= half)
                 for name, each in inside.items():
@@ -125,33 +131,123 @@ def of_coverage(all_worlds: list[World], runs: int) -> None:
                 each = np.array([one.difference for one in found])
                 bias.append(float((each.mean() - world.truth) / each.std(ddof=1)))
                 noise.append(float(np.mean([one.noise_share for one in found])))
+                wide.append(float(np.median(wider)))
             told = "  ".join(f"{name} {np.mean(each):.3f} ({min(each):.3f})" for name, each in held.items())
             spread = 1 / np.sqrt(runs if scheduler == "uniform" else max(60, runs // 4))
             print(
                 f"{scheduler:10} {calls:2} {prompts:4}: {told}  bias {min(bias):+.2f} to {max(bias):+.2f} (± {spread:.2f})  "
-                f"noise {100 * np.nanmean(noise):.0f} %",
+                f"noise {100 * np.nanmean(noise):.0f} %  width over t's {min(wide):.2f} to {max(wide):.2f}",
                 flush=True,
             )
 
 
+def skewed(share: float, far: float, prompts: int, rng: np.random.Generator) -> FloatArray:
+    """Differences that are ``far`` at this share of the prompts, and 0 on average."""
+    return np.where(rng.random(prompts) < share, far, -far * share / (1 - share))
+
+
+def of_skew(runs: int) -> None:
+    """Coverage of t and of the wider interval where few prompts differ much, and its width over that of t (median)."""
+    print("\nFew prompts that differ much: coverage of t, of the wider interval; width over t's, median (± ", end="")
+    print(f"{np.sqrt(0.05 * 0.95 / runs):.3f} at .95)")
+    for share, far in SKEWED:
+        cells = []
+        for prompts in (20, 50, 100, 400):
+            rng = np.random.default_rng([prompts, int(1000 * share), far > 0])
+            ends = []
+            for _ in range(runs):
+                each = skewed(share, far, prompts, rng)
+                half = student_factor(prompts, 0.05) * each.std(ddof=1) / np.sqrt(prompts)
+                ends.append((each.mean() - half, each.mean() + half, *wider_bounds(each, -4.0, 4.0, alpha=0.05)))
+            t_low, t_high, low, high = np.array(ends).T
+            with np.errstate(divide="ignore"):
+                wide = np.median((high - low) / (t_high - t_low))
+            by_t, ours = (np.mean((a <= 0) & (b >= 0)) for a, b in ((t_low, t_high), (low, high)))
+            cells.append(f"{prompts}: {by_t:.3f} {ours:.3f} {wide:.2f}")
+        print(f"{share:5.0%} by {far:+g}  " + "   ".join(cells), flush=True)
+
+
 def of_looks(all_worlds: list[World], runs: int) -> None:
-    """Who looks after 20 to 400 prompts: how often the truth is ever left out."""
-    missed: dict[str, list[float]] = {}
-    for number, world in enumerate(all_worlds):
+    """Who looks after 20 to 400 prompts: how often the truth is ever left out, and how wide the bets' intervals are."""
+    print(f"\nEver missed in % at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts (± ", end="")
+    print(
+        f"{100 * np.sqrt(0.05 * 0.95 / runs):.1f} at 5), and the bets' interval over that for one look at 20, 50, 100, 400:"
+    )
+    draws = {world.name: (world, world.truth, world.scale.high - world.scale.low) for world in all_worlds}
+    draws |= {f"{share:.0%} by {far:+g}": ((share, far), 0.0, 4) for share, far in SKEWED}
+    for number, (name, (source, truth, reach)) in enumerate(draws.items()):
         rng = np.random.default_rng([number, 7])
-        ever = {"t": 0, "anytime": 0}
-        for _ in range(runs):
-            responses = judged(world, int(LOOKS[-1]), "uniform", 1, rng)
-            each = np.where(SYSTEM == 0, 1, -1) @ responses.score.reshape(-1, 4).T / 2 - world.truth
-            for name, factor in (("t", student_factor), ("anytime", anytime_factor)):
-                out = [abs(each[:g].mean()) > factor(int(g), 0.05) * each[:g].std(ddof=1) / np.sqrt(g) for g in LOOKS]
-                ever[name] += any(out)
-        for name, count in ever.items():
-            missed.setdefault(name, []).append(count / runs)
-    print(f"\nEver missed at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts, mean (most) of judges:")
-    print("  ".join(f"{name} {100 * np.mean(each):.1f} % ({100 * max(each):.1f} %)" for name, each in missed.items()))
-    wide = [anytime_factor(int(g), 0.05) / float(student.ppf(0.975, g - 1)) for g in LOOKS]
-    print(f"anytime is {min(wide):.2f} to {max(wide):.2f} times as wide as t")
+        ever, wide = np.zeros(2), []
+        for run in range(runs):
+            each = drawn(source, rng)
+            t = [abs(each[:g].mean() - truth) > half_by_t(each[:g]) for g in LOOKS]
+            bets = [max(money(side, reach, at) for side, at in ((each[:g], truth), (-each[:g], -truth))) for g in LOOKS]
+            ever += any(t), max(bets) >= np.log(2 / 0.05)
+            if run < 20:
+                wide.append(
+                    [widths(mean_interval(each[:g], -reach, reach), each[:g], reach) for g in (20, 50, 100, 400)]
+                )
+        told = " ".join(f"{width:.2f}" for width in np.median(wide, axis=0))
+        print(f"{name:24} t {100 * ever[0] / runs:5.1f}   bets {100 * ever[1] / runs:4.1f}   {told}", flush=True)
+
+
+def drawn(source: World | tuple[float, float], rng: np.random.Generator) -> FloatArray:
+    """The differences of as many prompts as there are at the last look."""
+    count = int(LOOKS[-1])
+    if not isinstance(source, World):
+        return skewed(*source, count, rng)
+    return np.where(SYSTEM == 0, 1, -1) @ judged(source, count, "uniform", 1, rng).score.reshape(-1, 4).T / 2
+
+
+def widths(bets: tuple[float, float], each: FloatArray, reach: float) -> float:
+    """How wide the interval by ``bets`` is over that for one look."""
+    low, high = wider_bounds(each, -reach, reach, alpha=0.05)
+    return (bets[1] - bets[0]) / (high - low)
+
+
+def half_by_t(each: FloatArray) -> float:
+    """Half of Student's interval, never quite 0."""
+    return float(student_factor(len(each), 0.05) * each.std(ddof=1) / np.sqrt(len(each))) + 1e-12
+
+
+def money(each: FloatArray, reach: float, at: float) -> float:
+    """ln of what the bets that the mean is above ``at`` have come to."""
+    return float(np.logaddexp.reduce(log_money(each, -reach, reach, at)))
+
+
+def of_speed(runs: int) -> None:
+    """Prompts until the bets settle a difference, and the asymptotic confidence sequence, which they took the place of."""
+    print("\nMean prompts until a normal difference is settled, by the bets and by an asymptotic confidence sequence")
+    most = 3000
+    count = np.arange(1, most + 1)
+    twice = -2 * np.log(0.05)
+    mass = count * (twice + np.log(1 + twice)) / 100
+    factor = np.sqrt(2 * (mass + 1) / mass * np.log(np.sqrt(mass + 1) / 0.05))
+    for spread in (0.6, 0.75, 1.0):
+        cells = []
+        for difference in (0.1, 0.2, 0.4):
+            rng = np.random.default_rng([int(100 * spread), int(100 * difference)])
+            stops = []
+            for _ in range(runs):
+                each = np.clip(rng.normal(difference, spread, most), -4, 4)
+                above = np.logaddexp.reduce(running_money(each))
+                mean = np.cumsum(each) / count
+                error = np.sqrt(np.maximum(np.cumsum(each**2) / count - mean**2, 1e-12) / np.maximum(count - 1, 1))
+                shown = (above >= np.log(40), (np.abs(mean) > factor * error) & (count >= 10))
+                stops.append([int(each.argmax()) + 1 if each.any() else most for each in shown])
+            mean_stop, error_of = np.mean(stops, axis=0), np.std(stops, axis=0) / np.sqrt(runs)
+            cells.append(
+                f"{difference:g}: {mean_stop[0]:.0f} ± {error_of[0]:.0f}, {mean_stop[1]:.0f} ± {error_of[1]:.0f}"
+            )
+        print(f"sd {spread:g}  " + "   ".join(cells), flush=True)
+
+
+def running_money(each: FloatArray) -> FloatArray:
+    """ln of each bet's money that the mean is above 0, after every prompt; shape (stakes, prompts)."""
+    return np.cumsum([log_money(np.array([x]), -4.0, 4.0, 0.0) - _START for x in each], axis=0).T + _START[:, None]
+
+
+_START = log_money(np.array([0.0]), -4.0, 4.0, 0.0)
 
 
 def of_power(all_worlds: list[World], runs: int) -> None:
@@ -180,12 +276,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pool", type=Path)
     parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--only", choices=["coverage", "skew", "looks", "speed", "power"])
     given = parser.parse_args()
     found = list(worlds(given.pool, np.random.default_rng(1)))
     print("truths:", ", ".join(f"{world.name} {world.truth:+.3f}" for world in found))
-    of_coverage(found, given.runs)
-    of_looks(found, given.runs)
-    of_power(found, given.runs)
+    tables = {
+        "coverage": lambda: of_coverage(found, given.runs),
+        "skew": lambda: of_skew(given.runs),
+        "looks": lambda: of_looks(found, given.runs),
+        "speed": lambda: of_speed(given.runs),
+        "power": lambda: of_power(found, given.runs),
+    }
+    for name in [given.only] if given.only else tables:
+        tables[name]()
 
 
 if __name__ == "__main__":

@@ -91,6 +91,23 @@ def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) 
     assert (tmp_path / "q.svg").read_text(encoding="utf-8") == picture
 
 
+def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_path: Path) -> None:
+    # of three bests one is right, one wrong, and one of two equals is right
+    ratings = {"x/0": (3, 5), "x/1": (1, 2), "y/0": (1, 1), "y/1": (4, 5), "z/0": (2, 2), "z/1": (2, 2)}
+    rows = [f"{pair},{rating},{int(pair.endswith('0'))}" for pair, both in ratings.items() for rating in both]
+    (tmp_path / "pool.csv").write_text("\n".join(["pair_id,rating,right", *rows]), encoding="utf-8")
+    command = ("simulate", "pool.csv", "--decide", "best", "--budget", "24", "--runs", "3", "--plot", "p.svg")
+    done = robin(*command, cwd=tmp_path, exits=0)
+    table = pd.read_csv(io.StringIO(done.stdout))
+    assert table["right_mean"].to_list() == pytest.approx([0.5, 0.5])  # no rating of a group reaches another's
+    assert table["right_sem"].to_list() == [0, 0]
+    assert "pool: 50.0 % of the best by all recorded ratings are right" in done.stderr
+    assert "pool · lucb at 24 (4 a response): 50.0 ± 0.0 % right against 50.0 ± 0.0 %" in done.stderr
+    assert "judge calls a response" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+    of_thresholds = robin("simulate", "pool.csv", "--decide", "score>=3", "--budget", "6", "--runs", "2", cwd=tmp_path)
+    assert "right" not in of_thresholds.stdout
+
+
 def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     table = pd.read_csv(io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout))

@@ -17,36 +17,42 @@ intersection-union test: Berger, Technometrics 24, 1982); not met when that agai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_bound, mean_bounds, mirrored
+from robin_cli.analysis.clustered import (
+    Clusters,
+    clusters_of,
+    is_above,
+    least_times,
+    lower_bound,
+    mean_bounds,
+    mirrored,
+    student_bounds,
+    wider_bounds,
+)
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.intervals import Part, log_sum_evidence
+from robin_cli.analysis.intervals import Part, log_money, log_sum_evidence
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
 from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.requirement import Requirement
+from robin_cli.storage.history import Series
 from robin_cli.storage.reader import RunData
 
-State = Literal["pass", "fail", "inconclusive"]
+State = Literal["pass", "fail", "drifting", "inconclusive"]
 
 QUARTER = 0.25
 """η over the share that a bound has to reach. benchmarks/gate.py compares others."""
 
 _MOST_RATINGS = 2**13
 """Ratings more a pair and judge that are thought of at most."""
-
-_MOST_TIMES = 1e4
-"""Calls, or prompts, over what there is that are thought of at most."""
-
-_BISECTIONS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ class Verdict:
         against: of all pairs, those that are certified not to meet the criterion.
         settling: of an inconclusive one.
         first: how many ratings of each pair the estimate is of, where that is not all.
+        series: the builds that it is the verdict on, where there is a history of them.
     """
 
     requirement: Requirement
@@ -126,6 +133,7 @@ class Verdict:
     against: Sequence[int] = ()
     settling: Settling | None = None
     first: int | None = None
+    series: Series | None = None
 
 
 def judged(requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False) -> Verdict:
@@ -146,7 +154,7 @@ def together(states: Sequence[State]) -> State:
     return next((state for state in _GRAVEST if state in states), "pass")
 
 
-_GRAVEST: tuple[State, ...] = ("fail", "inconclusive")
+_GRAVEST: tuple[State, ...] = ("fail", "drifting", "inconclusive")
 
 
 def _state(relation: str, x: float, low: float, high: float) -> State:
@@ -181,8 +189,12 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
     plain, is_rated = _plain(requirement, measured), measured.is_rated
     if not plain.pairs:
         return replace(plain, low=measured.low, high=measured.high)
-    clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
-    low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
+    scores = measured.scores[is_rated]
+    if requirement.kind == "compare":
+        low, high = wider_bounds(scores, measured.low, measured.high, alpha=error_rate)
+    else:
+        clusters = clusters_of(scores, measured.prompt[is_rated])
+        low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
     state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
     return replace(plain, state=state, low=low, high=high)
 
@@ -200,28 +212,20 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
         clusters, threshold = mirrored(clusters, measured.low, measured.high), measured.low + measured.high - threshold
     center = clusters.mean * clusters.sizes
     part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
+    by_t = verdict.requirement.kind == "compare"
 
     def settled(calls: float, prompts: float) -> bool:
         kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
         then = Clusters(center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts)
+        if by_t and student_bounds(then, measured.low, measured.high, alpha=error_rate)[0] < threshold:
+            return False
         return is_above(then, threshold, measured.low, alpha=error_rate / 2)
 
     if settled(math.inf, 1.0):
-        times = _least(lambda calls: settled(calls, 1.0))
+        times = least_times(lambda calls: settled(calls, 1.0))
         return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
-    times = _least(lambda prompts: settled(1.0, prompts))
+    times = least_times(lambda prompts: settled(1.0, prompts))
     return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
-
-
-def _least(is_enough: Callable[[float], bool], most: float = _MOST_TIMES) -> float | None:
-    """About the least number from 1 on that is enough, and so is any larger; None where none is up to ``most``."""
-    if not is_enough(most):
-        return None
-    below, above = 0.0, math.log(most)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (below + above)
-        below, above = (below, middle) if is_enough(math.exp(middle)) else (middle, above)
-    return math.exp(above)
 
 
 def log_evidence_for(parts: Sequence[Part], criterion: Criterion, margin: float) -> tuple[FloatArray, FloatArray]:
@@ -327,14 +331,14 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
         return is_above(clusters, wrong + (1.0 - wrong) * bar, 0.0, alpha=error_rate / 2)
 
     if settled(_MOST_RATINGS):
-        more = _least(settled, _MOST_RATINGS)
+        more = least_times(settled, _MOST_RATINGS)
         enough = (-math.log(QUARTER * bars[0]), -math.log(QUARTER * bars[1]))
         until = np.minimum(*sides.needed(enough))
         return Settling(calls=_calls(np.minimum(until, more or _MOST_RATINGS), measured))
-    times = _least(lambda prompts: settled(0.0, prompts))
+    times = least_times(lambda prompts: settled(0.0, prompts))
     if times is not None:
         return Settling(prompts=(times - 1) * verdict.prompts)
-    times = _least(lambda prompts: settled(_MOST_RATINGS, prompts))
+    times = least_times(lambda prompts: settled(_MOST_RATINGS, prompts))
     return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
 
 
@@ -371,6 +375,23 @@ def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Se
     least = min(calls)
     return Settling(calls=least) if math.isfinite(least) else Settling()
 
+
+def evidence_against(requirement: Requirement, measured: Measured) -> float:
+    """Evidence that a mean, or a difference, does not meet its requirement; measured must have a score.
+
+    What bets on the prompts come to (:func:`~robin_cli.analysis.intervals.log_money`), each by the sum over its pairs: at most
+    1 on average where the requirement is met, so also by the same prompts again and again.
+    """
+    x, is_rated = requirement.criterion.threshold, measured.is_rated
+    clusters = clusters_of(measured.scores[is_rated] - x, measured.prompt[is_rated])
+    values = np.repeat(clusters.totals / clusters.sizes.max(), clusters.times.astype(np.int64))
+    low, high = measured.low - x, measured.high - x
+    is_floor = requirement.criterion.relation in {">=", ">"}
+    money = log_money(-values, -high, -low, 0.0) if is_floor else log_money(values, low, high, 0.0)
+    return math.exp(min(float(np.logaddexp.reduce(money)), _MOST_LOG_EVIDENCE))
+
+
+_MOST_LOG_EVIDENCE = 600.0
 
 _OF_KIND = {
     "mean": (_mean, _settling_mean),

@@ -5,13 +5,12 @@ prompts, so the interval is Student's t over them: it holds for prompts like the
 responses to one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: intervals of 95 %
 from them alone hold the truth in 16 % of cases (benchmarks/differences.py).
 
-Where all prompts differ alike t would have no width; the interval is then that of bounded values (``clustered.py``).
+Where a few prompts differ much, and those are not seen or are all there is to see, t is too narrow: on each side the interval
+ends where t or the bounds of bounded values (``clustered.py``) end, whichever is farther.
 
-Who looks at t again and again, and stops when it leaves 0 out, finds a difference where there is none in a third of cases. For
-them there is the asymptotic confidence sequence, which holds at all times at once (Waudby-Smith, Arbour, Sinha, Kennedy and
-Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 52, 2024, theorem 2.2):
-    x̄ ± s √( 2 (G ρ² + 1) / (G² ρ²) · ln(√(G ρ² + 1) / α) ),
-with ρ such that it is narrowest at TUNED_FOR prompts: ρ² = (−2 ln α + ln(1 − 2 ln α)) / TUNED_FOR.
+Who looks at that again and again, and stops when it leaves 0 out, finds a difference where there is none in a third of cases.
+For them there are the bets behind the scores' guaranteed intervals (``intervals.py``), which hold at all times at once: a
+product over prompts, so that it does not matter in which order these came.
 
 How many prompts show a difference: that of one prompt varies over prompts (``variance_between``) and by what the judge would
 say another time (``noise``, which falls with more calls a response). A true difference D shows, at α on both sides and with
@@ -31,8 +30,15 @@ from itertools import combinations
 
 import numpy as np
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds, probability_beyond, student_factor
-from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.clustered import (
+    MOST_TIMES,
+    is_above,
+    least_times,
+    one_a_prompt,
+    probability_beyond,
+    wider_bounds,
+)
+from robin_cli.analysis.intervals import ALPHA, log_money, mean_interval
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 
@@ -88,8 +94,14 @@ def variance_range(prompts: float) -> tuple[float, float]:
 MORE_CALLS = 5
 """Calls more a response whose effect on the interval is told."""
 
-TUNED_FOR = 100
-"""Prompts at which the confidence sequence is narrowest; 1.55 times as wide as t there, 1.7 times at 20 and at 1,000."""
+_BETTING = 1.4
+"""By how much larger a difference has to be, or its interval smaller, for the bets to show it with the same prompts."""
+
+_CARRY = 0.5
+"""The share of a variance that one or two prompts have, for them to be named."""
+
+_FEWEST_TO_CARRY = 20
+"""Prompts for that: of fewer one or two are a large part anyway."""
 
 _MOST_PROMPTS = 1e9
 """Prompts that are named at most: a difference that wants more is none."""
@@ -185,6 +197,16 @@ class Difference:
         """Whether one is better beyond what chance makes, all differences looked at together."""
         return self.p_adjusted < ALPHA
 
+    def carriers(self) -> tuple[IntArray, float]:
+        """The one or two prompts, by number, that carry the variance, and their share of it; none where it is spread."""
+        squares = (self.by_prompt - self.difference) ** 2
+        most = np.argsort(-squares, kind="stable")[:2]
+        shares = np.cumsum(squares[most]) / squares.sum() if squares.any() else np.zeros(len(most))
+        if self.n_prompts < _FEWEST_TO_CARRY or shares[-1] < _CARRY:
+            return self.prompts[:0], 0.0
+        count = 1 + int(shares[0] < _CARRY)
+        return self.prompts[most[:count]], float(shares[count - 1])
+
 
 def differences(responses: Responses, systems: int, *, anytime: bool = False) -> list[Difference]:
     """The difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all of them.
@@ -203,7 +225,8 @@ def differences(responses: Responses, systems: int, *, anytime: bool = False) ->
     adjusted = holm([one.p for one in found])
     alpha = ALPHA / max(1, len(found))
     return [
-        _with_needed(replace(one, p_adjusted=p), alpha, anytime=anytime) for one, p in zip(found, adjusted, strict=True)
+        _with_needed(replace(one, p_adjusted=p), reach, alpha, anytime=anytime)
+        for one, p in zip(found, adjusted, strict=True)
     ]
 
 
@@ -245,15 +268,10 @@ def difference(
     variance = float(each.var(ddof=1)) / count
     noise, then = (float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then))
     share = shorter = math.nan
-    if variance <= _ALIKE * reach**2:
-        low, high, p = _bounds_of_alike(each, reach, anytime=anytime)
-    else:
-        half = math.sqrt(variance) * (anytime_factor if anytime else student_factor)(count, ALPHA)
-        low, high = max(found.difference - half, -reach), min(found.difference + half, reach)
-        p = (anytime_p if anytime else student_p)(found.difference / math.sqrt(variance), count)
-        if knows_noise:
-            share = min(1.0, noise / variance)
-            shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
+    low, high, p = (_by_bets if anytime else _at_one_look)(each, reach)
+    if knows_noise and variance > _ALIKE * reach**2:
+        share = min(1.0, noise / variance)
+        shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
     return replace(
         found,
         std_error=math.sqrt(variance),
@@ -266,16 +284,21 @@ def difference(
     )
 
 
-def _bounds_of_alike(each: FloatArray, reach: float, *, anytime: bool) -> tuple[float, float, float]:
-    """The interval and p of differences that are all alike, as of bounded values; ``anytime`` by the tails of the normal."""
-    from scipy.special import ndtri
+def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
+    """The interval of the mean of these differences, none beyond ``reach``, and p: the larger of both."""
+    clusters = one_a_prompt(each, -reach, reach)
+    by_t = (
+        0.0 if clusters.are_alike(2.0 * reach) else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+    )
+    return *wider_bounds(each, -reach, reach, alpha=ALPHA), max(
+        by_t, probability_beyond(clusters, -reach, reach, at=0.0)
+    )
 
-    count, clusters = len(each), clusters_of(each, np.arange(len(each)))
-    alpha = math.erfc(anytime_factor(count, ALPHA) / math.sqrt(2.0)) if anytime else ALPHA
-    p = probability_beyond(clusters, -reach, reach, at=0.0)
-    return *mean_bounds(clusters, -reach, reach, alpha=alpha), anytime_p(
-        -float(ndtri(0.5 * p)), count
-    ) if anytime else p
+
+def _by_bets(each: FloatArray, reach: float) -> tuple[float, float, float]:
+    """The same at all times at once; p is the level at which the interval leaves 0 out."""
+    money = [float(np.logaddexp.reduce(log_money(side, -reach, reach, 0.0))) for side in (each, -each)]
+    return *mean_interval(each, -reach, reach), min(1.0, 2.0 * math.exp(-max(money)))
 
 
 _ALIKE = 1e-18
@@ -287,23 +310,6 @@ def student_p(t: float, count: int) -> float:
     from scipy.special import stdtr
 
     return float(2.0 * stdtr(count - 1, -abs(t)))
-
-
-def anytime_factor(count: int, alpha: float) -> float:
-    """The same of the confidence sequence, see the top of this file; G = ``count``."""
-    mass = count * _rho_squared()
-    return math.sqrt(2.0 * (mass + 1.0) / mass * math.log(math.sqrt(mass + 1.0) / alpha))
-
-
-def anytime_p(z: float, count: int) -> float:
-    """The smallest α at which the confidence sequence leaves 0 out, ``z`` standard errors away; 1 at most."""
-    mass = count * _rho_squared()
-    return min(1.0, math.sqrt(mass + 1.0) * math.exp(-0.5 * z * z * mass / (mass + 1.0)))
-
-
-def _rho_squared() -> float:
-    twice = -2.0 * math.log(ALPHA)
-    return (twice + math.log(1.0 + twice)) / TUNED_FOR
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -322,15 +328,33 @@ def holm_by_row(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def _with_needed(one: Difference, alpha: float, *, anytime: bool) -> Difference:
+def _with_needed(one: Difference, reach: float, alpha: float, *, anytime: bool) -> Difference:
     if math.isnan(one.p):
         return one
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
     variance = one.std_error**2 * one.n_prompts
-    wider = anytime_factor(TUNED_FOR, ALPHA) / student_factor(TUNED_FOR, ALPHA) if anytime else 1.0
-    needed = prompts_for(one.difference / wider, variance, 0.0, alpha=alpha)
+    needed = prompts_for(one.difference / (_BETTING if anytime else 1.0), variance, 0.0, alpha=alpha)
+    if not anytime and needed < MOST_TIMES * one.n_prompts:
+        needed = max(needed, _needed_by_bounds(one, reach, alpha))
     return replace(one, prompts_needed=max(needed, one.n_prompts + 1.0) if needed <= _MOST_PROMPTS else math.nan)
+
+
+def _needed_by_bounds(one: Difference, reach: float, alpha: float) -> float:
+    """As many prompts like these as the bounds of bounded values need, were their mean _LESS errors less: 4 of 5 have more."""
+    clusters = one_a_prompt(one.by_prompt * np.sign(one.difference), -reach, reach, _FEW_KINDS)
+
+    def settled(times: float) -> bool:
+        less = _LESS * one.std_error / math.sqrt(times)
+        then = replace(clusters, totals=np.maximum(clusters.totals - less, -reach), times=clusters.times * times)
+        return is_above(then, 0.0, -reach, alpha=alpha / 2)
+
+    times = least_times(settled)
+    return math.inf if times is None else float(math.ceil(times * one.n_prompts))
+
+
+_LESS = 0.84
+_FEW_KINDS = 50
 
 
 @dataclass(frozen=True, slots=True)

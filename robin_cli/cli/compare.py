@@ -40,7 +40,7 @@ def compare(
         ),
     ] = None,
     anytime: Annotated[
-        bool, typer.Option("--anytime", help="Intervals that hold however often one looks; 1.6 times as wide.")
+        bool, typer.Option("--anytime", help="Intervals that hold however often one looks; wider.")
     ] = False,
     labels: opt.Labels = None,
     json: opt.Json = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,13 @@ Junit = Annotated[str | None, _option(help="Write JUnit XML, a test case a requi
 Summary = Annotated[
     str | None, _option(help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE")
 ]
+History = Annotated[
+    str | None,
+    _option(
+        help="CSV file of the builds before, to which this one is added: one error rate over all; pass, drifting or fail.",
+        metavar="FILE",
+    ),
+]
 
 
 @app.command(
@@ -52,6 +60,7 @@ def gate(
     by: By = None,
     junit: Junit = None,
     summary: Summary = None,
+    history: History = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say whether a run meets requirements: pass (exit 0), fail (5), or not settled by its ratings (6)."""
@@ -62,6 +71,7 @@ def gate(
     from robin_cli.render.json import print_json
     from robin_cli.render.text import one_line
     from robin_cli.runner.inputs import files_read_by
+    from robin_cli.storage.history import check_history
     from robin_cli.views import gate as views
 
     if not 0.0 < error_rate < 1.0:
@@ -71,9 +81,13 @@ def gate(
     given = settings_of_rows(ctx, by_flags_alone=True)
     rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
     (run,) = opt.scored(ctx, [run], by)
-    outputs = {"--junit": junit, "--summary": summary, **rows}
+    outputs = {"--junit": junit, "--summary": summary, "--history": history, **rows}
+    if history is not None:
+        check_history(history)
     views.check_outputs(outputs, files_read_by(run), as_json=json)
-    found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
+    found = views.gated(
+        run, require, margin=margin, error_rate=error_rate, by=by, history=None if history is None else Path(history)
+    )
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:
         say(one_line(line))

@@ -21,7 +21,7 @@ app = typer.Typer()
 def simulate(
     ctx: typer.Context,
     config: Annotated[
-        str | None, typer.Option(help="TOML file, or paper_table for the paper's table.", metavar="FILE")
+        str | None, typer.Option(help="TOML file, or one that ships: paper_table, rewardbench2.", metavar="FILE")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")] = False,
 ) -> None:

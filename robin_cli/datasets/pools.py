@@ -34,7 +34,7 @@ _WANTED = (
 
 _LARGEST = 2**31
 _COLUMNS = ("pair_id", "attribute", "rating")
-_GROUPING = ("group", "prompt")
+_GROUPING, _RIGHT = ("group", "prompt"), "right"
 _Rating = tuple[str | None, str | None, int]
 
 
@@ -48,6 +48,7 @@ class Pool:
         ratings: for each pair its ratings, int64, shape (at least 1,).
         human: human ratings of the pairs, shape (K,), nan where there is none; None where the source has no such thing.
         groups: which group each pair is of, shape (K,), numbered as they first appear; None where the source does not say it.
+        right: which pairs are right answers by the source itself, shape (K,); None where it does not say it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Pool:
     ratings: tuple[NDArray[np.int64], ...]
     human: NDArray[np.float64] | None = None
     groups: IntArray | None = None
+    right: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -73,7 +75,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     Files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
     long table ``pair_id, rating``, which an optional ``attribute`` column splits; or a data set in which several people rated a
     pair, as HelpSteer2's disagreements or Summarize From Feedback's axis files, where each attribute is a pool. Rows without a
-    rating are left out.
+    rating are left out. A column ``right`` of a long table that has groups says by 1 which response of a group is right.
 
     Args:
         group: the column, or field, whose value says which pairs are of one group. Without it that is the column ``group`` or
@@ -90,10 +92,10 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     fields = fields_of({}, group=group)
     ratings: list[_Rating] = []
     of_people = False
-    groups = _Groups(asked=group is not None)
+    groups, right = _Groups(asked=group is not None), set[str]()
     for each in names:
         with opened(
-            each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING}, numbers={"rating", *fields.numbers})
+            each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING, _RIGHT}, numbers={"rating", *fields.numbers})
         ) as source:
             first = next(source.table.rows, None)
             columns = source.table.names or (_names_of(first[1]) if first else [])
@@ -101,7 +103,7 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
             if _is_long(columns, fields, source.name):
                 by = _grouping(columns, fields, source.name) if grouped else None
                 groups.of = groups.of if by else None
-                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem, by, groups)
+                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem, by, groups, right)
             else:
                 ratings += _of_people(source, rows, fields, groups)
                 of_people = True
@@ -113,7 +115,13 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
         )
     if not pools:
         raise InputError(f"{path}: holds no ratings")
-    return with_groups(pools, groups.of) if grouped else pools
+    if not grouped:
+        return pools
+    known = {
+        name: replace(pool, right=np.isin(pool.pair_ids, list(right))) if right else pool
+        for name, pool in pools.items()
+    }
+    return with_groups(known, groups.of)
 
 
 def panel_pool(judge: str, attribute: str) -> str:
@@ -210,9 +218,20 @@ def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | No
 
 
 def _in_table(
-    source: Source, rows: Iterable[tuple[int, Row | BadRow]], name: str | None, by: Field | None, groups: _Groups
+    source: Source,
+    rows: Iterable[tuple[int, Row | BadRow]],
+    name: str | None,
+    by: Field | None,
+    groups: _Groups,
+    right: set[str],
 ) -> Iterator[_Rating]:
-    """The ratings of a long table; ``name`` stands for the attribute where the table has none, ``by`` is where groups are."""
+    """The ratings of a long table.
+
+    Args:
+        name: stands for the attribute where the table has none.
+        by: where groups are.
+        right: gets the pairs that are right answers.
+    """
     for number, row in rows:
         here = place(source.name, source.table.unit, number)
         if isinstance(row, BadRow):
@@ -224,6 +243,8 @@ def _in_table(
             pair_id = _text(row.get("pair_id"))
             if by is not None:
                 groups.add(pair_id, find(row, by), here)
+            if pair_id is not None and as_number(row.get(_RIGHT)) == 1:
+                right.add(pair_id)
             yield pair_id, _text(attribute), rating
 
 

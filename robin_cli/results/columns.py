@@ -220,7 +220,7 @@ SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),
-    Column("verdict", "pass, fail or inconclusive."),
+    Column("verdict", "pass, fail, drifting (over builds) or inconclusive."),
     Column("estimate", "The value, by the ratings.", "share"),
     *_interval("ci", "Its interval at the error rate.", "share", "interval"),
     Column("n_pairs", "Pairs that it is of.", "count", "pairs", rank=2),
@@ -261,11 +261,13 @@ SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate
     Column("wrong_sem", "Its standard error.", "share"),
     Column("certified_mean", "With `--decide`: share of the decisions that are certified.", "share"),
     Column("certified_wrong_mean", "Share of the certified that are wrong.", "share"),
+    Column("right_mean", "With `--decide best`, of a pool that says what is `right`: share of groups whose best is.", "share"),
+    Column("right_sem", "Its standard error.", "share"),
     Column("any_mean", "With `--pairwise`: share of the runs in which anything is wrong.", "share"),
     Column("order_effect_mean", "With `--pairwise`: the order's effect, in probability.", "signed"),
     Column("runs", "How often each was simulated.", "count"),
-), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "certified_mean",
-             "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
+), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "right_mean", "right_sem",
+             "certified_mean", "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
 
 _FIGURES = (
     Column("calls", "Calls that a run which decides spends on average; it may end by itself.", "number"),

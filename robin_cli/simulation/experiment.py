@@ -25,6 +25,8 @@ from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.jobs import jobs_done
 from robin_cli.simulation.runs import Ratings, simulate
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class World:
@@ -92,12 +94,34 @@ class Subject:
         ratings: of each arm, shape (at least 1,); of verdicts 2 where A was better, 1 for a tie and 0 where B was, of each
             comparison in both orders.
         human: ratings of the same pairs by people, nan for none; None where the data has none.
+        right: which of the pairs are right answers; None where the data does not say it, and where no groups have a best.
     """
 
     attribute: str
     ratings: tuple[NDArray[np.int64], ...]
     goal: Goal
     human: FloatArray | None = None
+    right: NDArray[np.bool_] | None = None
+
+    def found_right(self, means: FloatArray) -> dict[str, FloatArray]:
+        """Return ``right``: the share of groups whose highest mean is a right answer's, shape (runs,); nothing without any.
+
+        Where several share it, the share of these that are right: the order of the pairs is to say nothing.
+
+        Args:
+            means: of each pair, shape (runs, K), none nan.
+        """
+        group = self.goal.groups
+        if self.right is None or group is None:
+            return {}
+        runs = np.arange(len(means))[:, None]
+        best = np.full((len(means), group.max() + 1), -np.inf)
+        np.maximum.at(best, (runs, group), means)
+        is_best = means >= best[:, group] - _ROUNDING
+        found, of = np.zeros((2, *best.shape))
+        np.add.at(found, (runs, group), is_best & self.right)
+        np.add.at(of, (runs, group), is_best)
+        return {"right": np.asarray((found / of).mean(axis=1))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +221,8 @@ def _one(job: _Job) -> list[Row]:
             scheduler=name,
             budget=budget,
             runs=settings.runs,
-            measured=world.measured(snapshot),
-            columns=world.goal.columns,
+            measured=world.measured(snapshot) | subject.found_right(snapshot.estimates),
+            columns=world.goal.columns + ("right_mean", "right_sem") * (subject.right is not None),
             what=world.goal.what,
             correlations=_correlations(snapshot.estimates, subject.human),
         )

@@ -147,4 +147,6 @@ def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = N
     space = ArmSpace([str(number) for number in range(len(ratings))], [short], ["judge"], [scale])
     group_of = None if pool.groups is None else pool.groups[: settings.limit]
     goal = goal_of(_recorded(settings, pool.name, space, group_of=group_of))
-    return Subject(pool.name, ratings, goal, None if human is None else human[: settings.limit])
+    human = None if human is None else human[: settings.limit]
+    right = None if pool.right is None or goal.groups is None else pool.right[: settings.limit]
+    return Subject(pool.name, ratings, goal, human, right)

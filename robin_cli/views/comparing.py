@@ -15,6 +15,7 @@ from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.model.errors import shown
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.render.terminal import print_table
@@ -26,9 +27,9 @@ from robin_cli.storage.reader import read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
-    "third of cases: add --anytime, whose intervals are 1.6 times as wide and hold however often one looks"
+    "third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
 )
-_ANYTIME = "The intervals hold however often one looks while prompts come in (an asymptotic confidence sequence)"
+_ANYTIME = "The intervals hold however often one looks while prompts come in (a betting confidence sequence)"
 
 
 def comparison_of(
@@ -120,15 +121,18 @@ def facts_of(found: Compared) -> dict[str, Any]:
         "first_ratings": found.by_first,
         "unrated": found.unrated,
         "comparisons": [
-            none | row | _further(one, people, (row["a"], row["b"]))
+            none | row | _further(found, one, people, (row["a"], row["b"]))
             for row, (_, one, people) in zip(rows, _each(found), strict=True)
         ],
     }
 
 
-def _further(one: Difference, people: Corrected | None, sides: tuple[str, str]) -> dict[str, Any]:
+def _further(found: Compared, one: Difference, people: Corrected | None, sides: tuple[str, str]) -> dict[str, Any]:
     """What JSON has beside the columns of a row."""
+    carriers, carried = one.carriers()
     return {
+        "carried_by": [found.who.prompts[each] for each in carriers],
+        "carried_share": carried or None,
         "p": finite(one.p),
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
@@ -171,7 +175,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     for name, one, people in known[:_MOST_TOLD]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
-        said = [*_settling(one), *([] if many else [_noise(one)])]
+        said = [*_settling(one), *([] if many else [_noise(one)]), *_carried(found, one)]
         if said:
             lines.append(which + "; ".join(said))
         if people is not None:
@@ -216,6 +220,15 @@ def _settling(one: Difference) -> Iterator[str]:
         yield f"about {about(one.prompts_needed):,} prompts in all would settle it, were the difference as large as it looks"
 
 
+def _carried(found: Compared, one: Difference) -> Iterator[str]:
+    prompts, share = one.carriers()
+    if len(prompts):
+        names = " and ".join(f'"{shown(found.who.prompts[each], _MOST_OF_A_PROMPT)}"' for each in prompts)
+        carry = "carries" if len(prompts) == 1 else "carry"
+        yield f"{names} {carry} {_percent(share)} of the variance: read what both answered there"
+
+
+_MOST_OF_A_PROMPT = 60
 _UNKNOWN = "the judge's share of the doubt is not known, for hardly a response was rated twice"
 
 

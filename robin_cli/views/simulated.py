@@ -82,13 +82,18 @@ def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: Simulation
         once = sum(len(each) == 1 for each in subject.ratings)
         if once and subject.goal.space.raters == 1:
             yield f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
+        for share in subject.found_right(Ratings.of(subject.ratings).means[None]).values():
+            yield f"{subject.attribute}: {100 * share.item():.1f} % of the best by all recorded ratings are right"
     evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
+    arms = {subject.attribute: len(subject.ratings) for subject in subjects}
     others = [row for row in rows if row.scheduler != BASELINE and row.budget in settings.budget]
     is_scoring = "wce" in rows[0].measured
     if not evenly or (is_scoring and not settings.plot):
         return
     if is_scoring:
         yield "simulated: calls saved at equal worst-case error, against uniform"
+    elif "right" in rows[0].measured:
+        yield "simulated: the best by the mean ratings that are right, against uniform"
     elif rows[0].what:
         yield f"simulated: {rows[0].what} that are wrong, against {BASELINE}"
     else:
@@ -98,11 +103,14 @@ def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: Simulation
             gain = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
         else:
             gain = _against(row, evenly[row.attribute, row.budget])
-        yield f"  {row.attribute} · {row.scheduler} at {row.budget:,}: {gain}"
+        each = f" ({row.budget / arms[row.attribute]:.2g} a response)" if "right" in row.measured else ""
+        yield f"  {row.attribute} · {row.scheduler} at {row.budget:,}{each}: {gain}"
 
 
 def _against(row: Row, evenly: Row) -> str:
-    """What is wrong by one scheduler and by an even spread."""
+    """What is wrong, or right, by one scheduler and by an even spread."""
+    if "right" in row.measured:
+        return f"{_percent(row, 'right', '.1f')} right against {_percent(evenly, 'right', '.1f')}"
     wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
     if "any" in row.measured:
         return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
@@ -111,9 +119,9 @@ def _against(row: Row, evenly: Row) -> str:
     return f"{wrong}, {certified:.0%} certified against {evenly.figure('certified_mean'):.0%}{ended}"
 
 
-def _percent(row: Row) -> str:
-    sem = row.figure("wrong_sem")
-    return f"{100 * row.figure('wrong_mean'):.2g}{'' if np.isnan(sem) else f' ± {100 * sem:.2g}'} %"
+def _percent(row: Row, measure: str = "wrong", form: str = ".2g") -> str:
+    mean, sem = (100 * row.figure(f"{measure}_{part}") for part in ("mean", "sem"))
+    return f"{mean:{form}}{'' if np.isnan(sem) else f' ± {sem:{form}}'} %"
 
 
 def _said(saving: Saving, runs: int) -> str:
@@ -165,10 +173,13 @@ def _file(chart: Chart, suffix: str) -> bytes:
 def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
     decides, runs = "wrong" in rows[0].measured, rows[0].runs
     agreeing = not decides and any(subject.human is not None for subject in subjects)
-    panels: dict[str, Panel] = {}
+    knows, panels = "right" in rows[0].measured, dict[str, Panel]()
     for subject in subjects:
         name, ratings = subject.attribute, Ratings.of(subject.ratings)
         mine = [row for row in rows if row.attribute == name]
+        if knows:
+            panels[name] = _right(mine, subject)
+            continue
         if decides:
             panels[name] = _curves(mine, "wrong", f"wrong by the mean ratings, %, {runs} runs", (0.0, None))
             panels[f"{name}: certified"] = _curves(mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0))
@@ -178,8 +189,8 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
         panels[f"{name}: means"] = _spread(ratings.means, "mean rating of a pair")
         if agreeing:
             panels[f"{name}: people"] = _agreement(mine)
-    a_line = 3 + agreeing
-    size = (4.4 * a_line, 3.3 * len(subjects))
+    a_line = min(3, len(panels)) if knows else 3 + agreeing
+    size = (4.4 * a_line, 3.3 * -(-len(panels) // a_line))
     return Chart("robin simulate", "Simulated runs against their budgets", panels, a_line=a_line, size=size)
 
 
@@ -196,6 +207,17 @@ def _curves(
         )
         lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
     return Panel(lines, Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None))
+
+
+def _right(rows: Sequence[Row], subject: Subject) -> Panel:
+    """Return a curve of what is right against calls a response, and where the means of all recorded ratings are."""
+    lines = [
+        replace(each, x=np.divide(each.x, len(subject.ratings)))
+        for each in _curves(rows, "right", "", (None, None)).series
+    ]
+    known = subject.found_right(Ratings.of(subject.ratings).means[None])["right"].item()
+    label = f"right, %, {rows[0].runs} runs; dashed: by all recorded ratings"
+    return Panel(lines, Axis("judge calls a response", is_log=True), Axis(label, (None, None), rule=100 * known))
 
 
 def _spread(values: FloatArray, label: str) -> Panel:

@@ -6,22 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond, student_factor
-from robin_cli.analysis.paired import (
-    MORE_CALLS,
-    TUNED_FOR,
-    Difference,
-    Responses,
-    anytime_factor,
-    anytime_p,
-    differences,
-    holm,
-    prompts_for,
-)
+from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond, wider_bounds
+from robin_cli.analysis.paired import MORE_CALLS, Difference, Responses, differences, holm, prompts_for
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 
@@ -49,7 +39,17 @@ def drawn(seed: int, shape: tuple[int, ...] = (2, 30, 4)) -> FloatArray:
     return scores
 
 
-def test_a_difference_is_the_paired_t_test_over_the_means_of_each_prompt() -> None:
+def bounded(values: FloatArray) -> tuple[float, float]:
+    """What bounds of bounded values make of differences."""
+    return mean_bounds(clusters_of(values, np.arange(len(values))), -4.0, 4.0, alpha=ALPHA)
+
+
+def doubted(values: FloatArray) -> float:
+    """The level at which these leave 0 out."""
+    return probability_beyond(clusters_of(values, np.arange(len(values))), -4.0, 4.0, at=0.0)
+
+
+def test_a_difference_ends_where_the_paired_t_test_or_bounds_of_bounded_values_do_whichever_is_farther() -> None:
     scores = drawn(0)
     found = one(scores)
     a, b = scores.mean(axis=2)
@@ -58,10 +58,26 @@ def test_a_difference_is_the_paired_t_test_over_the_means_of_each_prompt() -> No
     assert found.n_prompts == 30
     assert [found.mean_a, found.mean_b] == pytest.approx([a.mean(), b.mean()])
     assert found.difference == pytest.approx(a.mean() - b.mean())
-    assert [found.ci_low, found.ci_high] == pytest.approx([interval.low, interval.high])
-    assert found.p == pytest.approx(told.pvalue)
+    low, high = bounded(a - b)
+    assert low < interval.low
+    assert [found.ci_low, found.ci_high] == pytest.approx([min(interval.low, low), max(interval.high, high)])
+    assert found.p == pytest.approx(max(told.pvalue, doubted(a - b)))
     assert found.p_adjusted == found.p
     np.testing.assert_allclose(found.by_prompt, a - b)
+
+
+@pytest.mark.parametrize("shape", ["even", "ends", "one far off"])
+def test_each_side_is_the_farther_one_and_of_many_prompts_the_nearest_count_as_one(shape: str) -> None:
+    rng = np.random.default_rng(12)
+    values = {
+        "even": rng.uniform(-1, 1, 3000),
+        "ends": rng.choice([-4.0, 4.0], 12),
+        "one far off": np.append(np.full(24, 0.2), -4.0),
+    }[shape]
+    t = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    low, high = bounded(values)
+    wanted = [max(-4.0, min(t.low, low)), min(4.0, max(t.high, high))]
+    assert wider_bounds(values, -4.0, 4.0, alpha=ALPHA) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_are_taken_as_they_are() -> None:
@@ -85,7 +101,7 @@ def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_
     both = [prompt for prompt in range(12) if (0, prompt) in each and (1, prompt) in each]
     a, b = (np.array([np.mean(each[system, prompt]) for prompt in both]) for system in (0, 1))
     assert found.prompts.tolist() == both
-    assert found.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert found.p == pytest.approx(max(stats.ttest_rel(a, b).pvalue, doubted(a - b)))
 
 
 def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_variance_of_the_difference() -> None:
@@ -115,7 +131,8 @@ def test_says_how_many_prompts_would_settle_it_were_the_difference_as_large_as_i
     scores[0] = scores[1] + np.random.default_rng(6).normal(0.05, 1.0, scores[0].shape)
     found = one(scores)
     assert not found.is_settled
-    assert found.prompts_needed == prompts_for(found.difference, float(found.by_prompt.var(ddof=1)), 0.0)
+    by_t = prompts_for(found.difference, float(found.by_prompt.var(ddof=1)), 0.0)
+    assert by_t <= found.prompts_needed < 1.5 * by_t
     assert found.prompts_needed > 30
     settled = one(drawn(5) + np.array([1.0, 0.0])[:, None, None])
     assert settled.is_settled
@@ -186,7 +203,6 @@ def test_holm_steps_down_as_the_paper_says() -> None:
     assert holm([]) == []
 
 
-@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_the_largest_of_what_is_tested_before(p: list[float]) -> None:
     order = sorted(p)
@@ -199,44 +215,67 @@ def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corre
     found = differences(responses(scores), 3)
     assert [(each.a, each.b) for each in found] == [(0, 1), (0, 2), (1, 2)]
     means = scores.mean(axis=2)
-    p = [stats.ttest_rel(means[a], means[b]).pvalue for a, b in ((0, 1), (0, 2), (1, 2))]
+    p = [
+        max(stats.ttest_rel(means[a], means[b]).pvalue, doubted(means[a] - means[b]))
+        for a, b in ((0, 1), (0, 2), (1, 2))
+    ]
     assert [each.p for each in found] == pytest.approx(p)
     assert [each.p_adjusted for each in found] == pytest.approx(holm(p))
     open_ = next(each for each in found if not each.is_settled)
     variance = float(open_.by_prompt.var(ddof=1))
-    assert open_.prompts_needed == max(41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3))
+    assert open_.prompts_needed >= max(41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3))
 
 
-def test_the_confidence_sequence_is_the_papers_narrowest_at_a_hundred_prompts() -> None:
-    def wide(rho: float, count: int) -> float:
-        mass = count * rho**2
-        return math.sqrt(2 * (mass + 1) / (count**2 * rho**2) * math.log(math.sqrt(mass + 1) / ALPHA))
-
-    best = optimize.minimize_scalar(lambda rho: wide(rho, TUNED_FOR), bounds=(0.01, 2), method="bounded").x
-    for count in (20, 100, 700):
-        assert anytime_factor(count, ALPHA) / math.sqrt(count) == pytest.approx(wide(best, count), rel=0.01)
-    assert 1.5 < anytime_factor(100, ALPHA) / student_factor(100, ALPHA) < 1.6
-
-
-def test_anytime_p_is_the_level_at_which_the_sequence_leaves_0_out() -> None:
-    for z in (2.5, 4.0):
-        p = anytime_p(z, 50)
-        assert anytime_factor(50, p) == pytest.approx(z)
-    assert anytime_p(0.5, 50) == 1.0
-    scores = drawn(11)
+def test_anytime_bets_on_every_prompt_in_whatever_order_and_its_p_is_the_level_that_leaves_0_out() -> None:
+    scores = drawn(11) * 0.5 + np.array([0.8, 0.0])[:, None, None]
     plain, always = one(scores), differences(responses(scores), 2, anytime=True)[0]
-    assert always.p > plain.p
-    ratio = (always.ci_high - always.ci_low) / (plain.ci_high - plain.ci_low)
-    assert ratio == pytest.approx(anytime_factor(30, ALPHA) / student_factor(30, ALPHA))
     assert always.difference == plain.difference
+    assert always.ci_low < plain.ci_low
+    assert always.p > plain.p
+    turned = differences(responses(scores[:, ::-1]), 2, anytime=True)[0]
+    assert [turned.ci_low, turned.ci_high, turned.p] == pytest.approx([always.ci_low, always.ci_high, always.p])
+
+    def wealth(m: float, x: FloatArray) -> float:
+        """Stakes and money as STAKES says, the products one by one."""
+        stakes = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
+        money = [0.7 * each / sum(stakes) for each in stakes]
+        bets = zip([*stakes, 1 - 1e-9], [*money, 0.3], strict=True)
+        return float(sum(part * math.prod(1 + stake * (each / m - 1) for each in x) for stake, part in bets))
+
+    x = always.by_prompt + 4.0
+    assert wealth(always.ci_low + 4, x) == pytest.approx(2 / ALPHA, rel=1e-6)
+    assert wealth(4 - always.ci_high, 8 - x) == pytest.approx(2 / ALPHA, rel=1e-6)
+    assert always.p == pytest.approx(2 / max(wealth(4, x), wealth(4, 8 - x)))
+    for level in (-4.0, 0.0, 4.0):
+        alike = differences(
+            responses(np.array([2.0 + level / 2, 2.0 - level / 2])[:, None, None].repeat(9, 1)), 2, anytime=True
+        )
+        assert alike[0].ci_low <= level <= alike[0].ci_high
+        assert alike[0].ci_high - alike[0].ci_low > 0.5
+
+
+def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:
+    def carried(*values: float, prompts: int = 40) -> tuple[list[int], float]:
+        spread = np.tile([0.1, -0.1], prompts // 2)
+        spread[5 : 5 + len(values)] = values
+        found, share = one(2.0 + np.stack([spread, -spread])[..., None] / 2).carriers()
+        return found.tolist(), share
+
+    far = np.append(np.tile([0.1, -0.1], 20)[:-1], -3.0)
+    far -= far.mean()
+    found, share = carried(-3.0)
+    assert found == [5]
+    assert share == pytest.approx(far[-1] ** 2 / (far @ far))
+    assert sorted(carried(-2.0, 2.0)[0]) == [5, 6]
+    assert carried(-2.0, 2.0, -2.0, 2.0, -2.0)[0] == []
+    assert carried()[0] == []
+    assert carried(-3.0, prompts=18)[0] == []
 
 
 @pytest.mark.parametrize(("prompts", "responses_each"), [(12, 4), (60, 4), (25, 1)])
-def test_intervals_hold_a_planted_difference_in_95_percent_and_own_errors_alone_would_not(
-    prompts: int, responses_each: int
-) -> None:
+def test_intervals_hold_a_planted_difference_and_own_errors_alone_would_not(prompts: int, responses_each: int) -> None:
     rng = np.random.default_rng(prompts)
-    runs, held, by_own = 1000, 0, 0
+    runs, held, by_own = 40, 0, 0
     for _ in range(runs):
         latent = rng.normal(2, 0.7, (1, prompts, 1)) + rng.normal(0, 0.4, (2, prompts, 1))
         latent = latent + rng.normal(0, 0.4, (2, prompts, responses_each)) + np.array([0.15, -0.15])[:, None, None]
@@ -245,5 +284,5 @@ def test_intervals_hold_a_planted_difference_in_95_percent_and_own_errors_alone_
         held += found.ci_low <= 0.3 <= found.ci_high
         own = 1.96 * math.sqrt(2 * 0.03 / (prompts * responses_each))
         by_own += abs(found.difference - 0.3) <= own
-    assert 0.93 <= held / runs <= 0.97
+    assert held / runs >= 0.95
     assert by_own / runs < 0.6

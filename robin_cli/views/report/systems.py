@@ -55,9 +55,8 @@ def _interval(one: Difference, sides: tuple[str, str]) -> str:
     if math.isnan(one.p):
         return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
     better = verdict(one, sides)
-    return (
-        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt (Student's t), p {p_text(one.p_adjusted)}: "
-        + (f"{better} is better" if one.is_settled else better)
+    return f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt, p {p_text(one.p_adjusted)}: " + (
+        f"{better} is better" if one.is_settled else better
     )
 
 
