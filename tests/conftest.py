@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -39,8 +40,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Several tests run at a time, and nothing here is about time: a slow draw is a busy machine.
 settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("robin", settings.get_profile("whole"), max_examples=50)
+settings.register_profile("robin", settings.get_profile("whole"), max_examples=25)
 settings.load_profile("robin")
+
+gc.disable()  # a second of what each test process takes to import its tests, in which nothing is garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -87,7 +87,7 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
     assert "variances: the run has first, now None" in other.stderr
 
 
-@pytest.mark.parametrize("scheduler", ["robin-hood", "two-priors"])
+@pytest.mark.parametrize("scheduler", ["robin-hood", pytest.param("two-priors", marks=pytest.mark.whole)])
 def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str, scheduler: str) -> None:
     common = ("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
     whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import evalica
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.metrics import cohen_kappa_score
 
 from robin_cli.analysis.agreement import (
     COEFFICIENTS,
@@ -41,6 +39,9 @@ def by_name(found: list[Agreement]) -> dict[str, Agreement]:
 
 def textbook(a: Any, b: Any, levels: list[int]) -> tuple[float, float]:
     """Weighted κ and ordinal α by libraries."""
+    import evalica
+    from sklearn.metrics import cohen_kappa_score
+
     kappa = cohen_kappa_score(a, b, labels=levels, weights="quadratic")
     return float(kappa), evalica.alpha(pd.DataFrame([a, b]), distance="ordinal").alpha
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import ppi_py
 import pytest
 from scipy import stats
 
@@ -33,6 +32,8 @@ def drawn(prompts: int, labels: int, seed: int = 0, each: int = 1) -> tuple[Floa
 
 @pytest.mark.parametrize(("prompts", "labels"), [(60, 25), (400, 60), (200, 190), (5000, 300)])
 def test_agrees_with_ppi_py_where_each_prompt_has_a_pair(prompts: int, labels: int) -> None:
+    import ppi_py
+
     scores, given, prompt = drawn(prompts, labels)
     known = ~np.isnan(given)
     sample: tuple[Any, ...] = (given[known], scores[known], scores[~known])
@@ -57,6 +58,8 @@ def test_agrees_with_ppi_py_where_each_prompt_has_a_pair(prompts: int, labels: i
 
 def _lam_of_ppi_py(y: FloatArray, of_labelled: FloatArray, of_others: FloatArray) -> float:
     """The λ that ppi_py takes: its estimate is a straight line in λ."""
+    import ppi_py
+
     at = [ppi_py.ppi_mean_pointestimate(y, of_labelled, of_others, lam=lam).item() for lam in (0, 1)]
     chosen = ppi_py.ppi_mean_pointestimate(y, of_labelled, of_others).item()
     return float((chosen - at[0]) / (at[1] - at[0]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.level_counts import LevelCounts
@@ -30,7 +30,6 @@ def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
     return RunData(Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space))
 
 
-@settings(max_examples=40)
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))
 def test_are_those_of_all_judgments_wherever_one_begins_to_count(
     scales: tuple[tuple[int, int], ...], answers: list[tuple[int, float, str]], split: int

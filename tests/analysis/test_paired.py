@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -203,7 +203,6 @@ def test_holm_steps_down_as_the_paper_says() -> None:
     assert holm([]) == []
 
 
-@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_the_largest_of_what_is_tested_before(p: list[float]) -> None:
     order = sorted(p)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.datasets.pairs import Dataset, load_pairs, pair_id_of
@@ -71,7 +71,6 @@ def refuses_or_reads(name: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "x.jsonl.gz"])
-@settings(max_examples=40, deadline=None)
 @given(content=st.binary(max_size=200))
 def test_meets_any_bytes_with_an_input_error_or_pairs(name: str, content: bytes) -> None:
     refuses_or_reads(name, content)
@@ -82,7 +81,6 @@ LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPS
 
 @pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
 @pytest.mark.parametrize(("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_meets_any_damage_with_an_input_error_or_pairs(name: str, content: bytes, data: st.DataObject) -> None:
     damaged = bytearray(content)
@@ -98,7 +96,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(values=st.dictionaries(st.sampled_from(["prompt", "response", "id", "helpfulness", "info", "summary"]), JSON))
 def test_meets_any_values_with_an_input_error_or_pairs(values: dict[str, Any]) -> None:
     refuses_or_reads("x.jsonl", json.dumps(values).encode())

@@ -120,7 +120,6 @@ def together(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value if name in whole else as_text(value) for name, value in row.items()} for row in rows]
 
 
-@settings(max_examples=50, deadline=None)
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=6))
 @example([{"a": 1}, {"a": 0.5}, {"a": 2**53 + 1}])
 @example([{"a": {"b": {"a": {"b": 1, "a": {"b": 2}}}}, "a.b": [1]}, {"": {"a": 1}, "b": ""}])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets import comparisons
@@ -378,7 +378,6 @@ VALUES = st.one_of(
 KEYS = st.sampled_from(["prompt", "response", "response_a", "response_b", "system", "system_a", "system_b", "id", "x"])
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=9), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_makes_comparisons_or_an_error_of_any_rows(rows: list[Row], skip: bool, wants_best: bool) -> None:
     data = BytesIO("\n".join(json.dumps(row) for row in rows).encode())

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets import pairs as data_pairs
@@ -40,7 +40,6 @@ PAIRS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6),
     st.sampled_from([0, 500, 2**25]),
@@ -159,7 +158,6 @@ def told(read: Any) -> Any:
     return told, list(found.pairs), found.pairs.table.to_pydict(), found.pairs.columns.to_pydict()
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     ROWS, st.booleans(), st.sampled_from([None, 1, 3]), st.sampled_from([None, "set"]), st.sampled_from([None, "set"])
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.dispatch.dispatched import Dispatched
@@ -237,7 +237,6 @@ async def play(steps: Iterable[tuple[str, int]], room: int) -> None:
             await pool.acquire()
 
 
-@settings(max_examples=50)
 @given(st.lists(step, max_size=40), st.sampled_from([1, 2, 3]))
 def test_loses_no_permit_whoever_is_cancelled_when(steps: list[tuple[str, int]], room: int) -> None:
     run(play(steps, room))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.judges.replies import Completion, Stop, Unsupported, classify, duration_s, read_completion, retry_after_s
@@ -230,7 +230,6 @@ completions_of_any_kind = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50)
 @given(headers_of_any_kind, st.none() | st.floats(0, 1e10))
 def test_never_waits_less_than_nothing(headers: dict[str, str], now: float | None) -> None:
     waited = retry_after_s(headers, now=now)
@@ -249,7 +248,6 @@ def test_adds_up_the_parts_of_a_duration(hours: int, minutes: int, seconds: int,
     assert duration_s(text) == pytest.approx(hours * 3600 + minutes * 60 + seconds + thousandths / 1000)
 
 
-@settings(max_examples=50)
 @given(
     st.integers(100, 599),
     st.binary(max_size=60) | json_of_any_kind.map(lambda value: json.dumps(value).encode()),
@@ -259,7 +257,6 @@ def test_makes_something_of_any_error(status: int, body: bytes, headers: dict[st
     assert isinstance(classify(status, body, headers), Failure | Unsupported | Stop)
 
 
-@settings(max_examples=50)
 @given(json_of_any_kind | completions_of_any_kind)
 def test_makes_something_of_any_200(content: object) -> None:
     got = read_completion(json.dumps(content).encode(), {})

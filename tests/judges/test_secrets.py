@@ -247,7 +247,7 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     commands += [
         ("export", "r", "--what", "judgments", "-o", f"calls.{end}") for end in ("csv", "jsonl", "parquet", "xlsx")
     ]
-    said += [robin(*each, cwd=tmp_path, **logging) for each in commands]
+    said += [robin(*each, cwd=tmp_path, OPENAI_API_KEY=KEY) for each in commands]
     kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.name != "pairs.jsonl"]
     kept += [(each.stdout + each.stderr).encode() for each in said]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

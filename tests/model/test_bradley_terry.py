@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import evalica
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from scipy.special import expit
 from robin_cli.model.bradley_terry import NotConnected, fit, information, is_bounded, win_chances, wins_of, with_prior
 
 
-def drawn(systems: int, votes: int, seed: int) -> tuple[list[int], list[int], list[evalica.Winner], list[float]]:
+def drawn(systems: int, votes: int, seed: int) -> tuple[list[int], list[int], list[Any], list[float]]:
     """Votes with ties, of weights."""
+    import evalica
+
     rng = np.random.default_rng(seed)
     strength = rng.normal(0.0, 0.8, systems)
     a = rng.integers(0, systems, votes)
@@ -27,6 +30,8 @@ def drawn(systems: int, votes: int, seed: int) -> tuple[list[int], list[int], li
 
 
 def test_finds_the_strengths_that_evalica_does() -> None:
+    import evalica
+
     for has_ties in (True, False):
         for has_weights in (True, False):
             for systems, votes in ((2, 60), (5, 300), (20, 4000)):

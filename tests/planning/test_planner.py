@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
@@ -69,7 +69,6 @@ def scanned(
 
 
 @given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
-@settings(max_examples=40, deadline=None)
 def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], delta: float) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
 
@@ -82,7 +81,6 @@ def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], de
 
 
 @given(some_ratings, st.integers(1, 200), st.data())
-@settings(max_examples=40, deadline=None)
 def test_makes_the_choices_of_the_papers_robin_and_of_an_even_spread(
     ratings: list[list[int]], calls: int, data: st.DataObject
 ) -> None:
@@ -338,7 +336,6 @@ def totals(
     return list(arms.n)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans())
 @example(129, 1420, 1, 0, False)  # the last window has one arm, and one call is left over
 @example(129, 1420, 1, 1, False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, IntArray
@@ -27,7 +27,6 @@ def mixed(arms: int) -> list[tuple[Scale, IntArray]]:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@settings(max_examples=40)
 @given(ratings=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8))
 def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
     objective: str, ratings: list[list[int]]

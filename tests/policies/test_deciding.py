@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray
@@ -110,7 +110,6 @@ def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, 
     return z[rival], lead, rival
 
 
-@settings(max_examples=80)
 @given(st.lists(FEW, min_size=7, max_size=7))
 def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(arms: list[list[int]]) -> None:
     groups = [[0, 2, 4, 6], [1, 3, 5]]

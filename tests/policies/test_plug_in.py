@@ -45,7 +45,7 @@ def importable(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_path: Path, replay_url: str) -> None:
-    names = ("--schedulers", "uniform,shrinkage", "--limit", "30", "--runs", "2", "--budget", "600")
+    names = ("--schedulers", "uniform,shrinkage", "--limit", "30", "--runs", "2", "--budget", "300")
     simulated = robin_afresh("simulate", POOL, *names, cwd=tmp_path, PYTHONPATH=str(site))
     assert simulated.returncode == 0, simulated.stderr
     table = pd.read_csv(io.StringIO(simulated.stdout))
@@ -54,11 +54,11 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_
 
     # one after another: how far it gets ahead with many under way is a matter of how quickly they are answered
     one = ("--concurrency", "1", "--run", "r")
-    command = judging(replay_url, DEMO / "pairs.jsonl", 600, "--limit", "24", "--scheduler", "shrinkage", *one)
+    command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--limit", "12", "--scheduler", "shrinkage", *one)
     judged = robin_afresh(*command, cwd=tmp_path, PYTHONPATH=str(site))
     assert judged.returncode == 0, judged.stderr
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
-    assert n.sum() == 600
+    assert n.sum() == 300
     assert n.max() > 2 * n.min()  # it adapts
     assert robin("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
     missing = robin("resume", "r", "--budget", "1600", cwd=tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -44,7 +44,6 @@ def tables(draw: st.DrawFn) -> list[Cells]:
 
 
 @given(tables(), st.integers(40, 250))
-@settings(max_examples=60, deadline=None)
 def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Cells], width: int) -> None:
     fitted = fit(columns, width, 2)
     assert sum(fitted.widths) + 2 * (len(fitted.widths) - 1) <= width
@@ -63,7 +62,6 @@ def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Cells], w
 @given(st.lists(ids, min_size=1, max_size=30, unique=True), st.integers(8, 40))
 @example(["#2", "x" * 20, "#3"], 8)
 @example(["a\u200b", "a"], 8)
-@settings(max_examples=60, deadline=None)
 def test_shows_what_differs_where_ids_are_cut(texts: list[str], width: int) -> None:
     shown = told_apart([plain(text, keep="") for text in texts], range(1, len(texts) + 1), width)
     assert all(cell_len(each) <= width for each in shown)

@@ -52,9 +52,7 @@ def read_with(run: Path, journal: bytes) -> int | None:
     return len(data.judgments)
 
 
-anything = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @given(st.binary(max_size=400))

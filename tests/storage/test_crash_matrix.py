@@ -32,14 +32,14 @@ from tests.storage.crashing import BUDGET, WRITES
 # stop that comes when all is done, or before the work has begun, ends as those do
 ENDINGS = {"kill": {137, 0}, "power": {137, 0}, "term": {130, 0, 143}, "interrupt": {130, 0}, "twice": {130, 0}}
 ENDINGS |= {"full": {1, 0}}
-REST = ["kill:12:20", "kill:32:18", "power:9:15 full:4:5", "term:4:6 interrupt:8:6 twice:4:7"]
+REST = ["kill:12:20", "kill:32:18", "power:6:18 full:2:7", "term:2:8 interrupt:6:8 twice:2:9"]
 REST += ["full:9:6 term:10:6 interrupt:14:6"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "some",
-    ["kill:0:12 full:0:4", "power:2:7 term:0:3 interrupt:4:3 twice:1:2"]
+    ["kill:0:12 full:0:2", "power:2:4 term:0:2 interrupt:4:2 twice:1:1"]
     + [pytest.param(each, marks=pytest.mark.whole) for each in REST],
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.intervals import mean_intervals
@@ -36,7 +36,6 @@ def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
 
 
 @pytest.mark.parametrize("lowest", [0, 1, -2, 10])
-@settings(max_examples=100)
 @given(values=VALUES)
 def test_counts_of_expected_ratings_keep_mean_and_number(lowest: int, values: list[tuple[int, int | None]]) -> None:
     rows = []

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
 
 import robin_cli.analysis.agreement
 from tests.conftest import missing
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Locator, Page
 
 
 @dataclass
@@ -58,6 +61,8 @@ def few_resamples() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         missing("Chromium", "install_browser.sh")

@@ -73,7 +73,7 @@ def frames(shown: str) -> list[str]:
 
 def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judging(url, DEMO / "pairs.jsonl", 2500, "--run", "r", "--price-in", "1", "--price-out", "1")
+        command = judging(url, DEMO / "pairs.jsonl", 1200, "--run", "r", "--price-in", "1", "--price-out", "1")
         code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
 
     assert code == 0
@@ -82,7 +82,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
     early, late = seen[0], seen[-1]
     assert "not known (" in early  # the worst error, while pairs are unrated
     for part in (
-        "% of 2,500 calls",
+        "% of 1,200 calls",
         "adaptive",
         "/s, ",
         "in flight",
@@ -94,7 +94,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
         assert part in late, part
     assert "story-flash-good" in late  # the pair that varies most
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
-    assert "2,500 of 2,500 calls spent" in shown[shown.rindex("╯") :]
+    assert "1,200 of 1,200 calls spent" in shown[shown.rindex("╯") :]
 
 
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:

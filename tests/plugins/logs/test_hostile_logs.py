@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets import lines
@@ -249,7 +249,6 @@ def test_says_of_an_encrypted_and_of_a_torn_log_that_it_cannot_be_read(tmp_path:
     assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith("text.eval: is no zip file")
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_meets_any_damage_to_a_log_with_an_input_error_or_pairs(data: st.DataObject) -> None:
     damaged = bytearray(GENUINE)
@@ -278,7 +277,6 @@ KEYS = {
 
 
 @pytest.mark.parametrize("tool", KEYS)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(tool: str, data: st.DataObject) -> None:
     row = {name: data.draw(JSON) for name in KEYS[tool]}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets.pairs import Dataset, load_pairs
@@ -351,7 +351,6 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("log", "names"), SHAPES, ids=["otlp", "phoenix", "langfuse"])
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_reads_or_refuses_whatever_stands_in_a_trace(log: Any, names: list[str], data: st.DataObject) -> None:
     row = data.draw(st.dictionaries(st.sampled_from(names), JSON))
