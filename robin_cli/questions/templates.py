@@ -9,6 +9,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -95,6 +96,7 @@ _METHODS = (
 _OF_LOOPS = ("first", "index", "index0", "last", "length", "revindex", "revindex0")
 
 
+@lru_cache(maxsize=4)  # a command wants its template more than once
 def compiled(source: str) -> tuple[Template, frozenset[str]]:
     """Parse and compile a template; with it come the names of the values that it asks for.
 
