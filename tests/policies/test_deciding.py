@@ -190,15 +190,15 @@ def test_aims_at_the_share_of_decisions_that_half_of_the_calls_left_can_settle()
         found = policy.sight(log, np.array([level]), (n, total, total_sq), None)
         assert found is not None
 
-        share, half = 1.0, (calls * len(arms) - n.sum()) / 2
+        share, reached, half = 1.0, 0, (calls * len(arms) - n.sum()) / 2
         square = (np.abs(total / n - 3) + 0.2) ** 2
         spread = np.array([variance(each, 2.0) for each in arms])
         pace = (np.maximum(log, 0) + 1.2 + 4 * square / (spread + square)) / (n + 4)
         for _ in range(3):
             left = sorted((level - math.log(share) - log) / pace)
             reached = sum(sum(left[: count + 1]) <= half for count in range(len(left)))
-            share = max(0.2, reached / len(left))
-        if reached < 0.2 * len(left):
+            share = max(0.2, reached / len(arms))
+        if reached < 0.2 * len(arms):
             assert found.level.item() == -math.inf, "so few are not worth half of the calls"
         else:
             assert found.level.item() == pytest.approx(level - math.log(share))
