@@ -30,6 +30,7 @@ from robin_cli.policies.registry import make_policy
 
 POOLS = sorted((Path(__file__).parent.parent / "configs" / "pools").glob("*.parquet"))
 SIZES = (3, 5, 10, 20, 50, 100)
+TARGETS = (0.075, 0.15)
 SCHEDULERS = ("uniform", "robin-hood", "two-priors", "auto")
 EPSILON = 1e-9
 
@@ -152,19 +153,19 @@ def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
 
 
 def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generator) -> Iterator[IntArray]:
-    """How often each pair got each rating, after so many calls a pair."""
+    """How often each pair got each rating, after so many calls."""
     pairs = len(rated.shares)
     arms, counts = WritableArms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
-    planner = Planner(arms, make_policy(name, Setup(pairs, looks[-1] * pairs, rated.scale)))
+    planner = Planner(arms, make_policy(name, Setup(pairs, looks[-1], rated.scale)))
     ends = np.cumsum(rated.shares, axis=1)
     call = 0
     for look in looks:
-        for uniform in rng.random(look * pairs - call):
+        for uniform in rng.random(look - call):
             (ticket,) = planner.plan()
             place = min(int(np.searchsorted(ends[ticket.arm], uniform, side="right")), rated.scale.levels - 1)
             counts[ticket.arm, place] += 1
             planner.tell(ticket, (rated.scale.low + place,))
-        call = look * pairs
+        call = look
         yield counts.copy()
 
 
@@ -179,10 +180,11 @@ def while_adapting(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -
         for rated in sets:
             sums = np.zeros((len(SIZES), 6))
             for _ in range(runs):
+                looks = [size * len(rated.shares) for size in SIZES]
                 if name == "auto":
-                    every = [next(played(name, rated, (size,), rng)) for size in SIZES]
+                    every = [next(played(name, rated, (look,), rng)) for look in looks]
                 else:
-                    every = list(played(name, rated, SIZES, rng))
+                    every = list(played(name, rated, looks, rng))
                 ever = np.zeros(len(rated.shares), dtype=bool)
                 for row, counts in enumerate(every):
                     sums[row] += _looked(rated, counts, ever, anew=name == "auto")
@@ -215,6 +217,43 @@ def _looked(rated: Rated, counts: IntArray, ever: NDArray[np.bool_], *, anew: bo
     return np.array([covered.mean(), ever.mean(), likely_covered, width, estimate, true])
 
 
+def at_targets(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> None:
+    """Runs that end as soon as their estimated worst error is at most a target, looked at as the calls grow by 1 %."""
+    print(
+        "\nWith --target-error: true worst error over the target at the end (mean, 5 to 95 %), calls a pair, above it"
+    )
+    for share in TARGETS:
+        ratios, calls = [], []
+        for rated in sets:
+            target = share * (rated.scale.high - rated.scale.low)
+            for _ in range(runs):
+                counts = until(target, rated, rng)
+                n = counts.sum(axis=1)
+                ratios.append(np.abs(counts @ rated.levels / n - rated.means).max() / target)
+                calls.append(n.mean())
+        low, high = np.quantile(ratios, [0.05, 0.95])
+        drawn = np.quantile(rng.choice(ratios, (1_000, len(ratios))), [0.05, 0.95], axis=1).std(axis=1)
+        ends = " to ".join(f"{end:.2f} ± {error:.2f}" for end, error in zip((low, high), drawn, strict=True))
+        above = np.mean(np.array(ratios) > 1)
+        print(
+            f"{share:g} of the scale, {len(ratios)} runs  {told(ratios)}, {ends}  {told(calls, 1)}  {100 * above:.0f} %",
+            flush=True,
+        )
+
+
+def until(target: float, rated: Rated, rng: np.random.Generator) -> IntArray:
+    """How often each pair of a run got each rating, when its estimated worst error came down to ``target``."""
+    pairs = len(rated.shares)
+    looks = [2 * pairs]
+    while looks[-1] < 1_000 * pairs:
+        looks.append(max(looks[-1] + 1, int(1.01 * looks[-1])))
+    for counts in played("two-priors", rated, looks, rng):
+        n, sums = counts.sum(axis=1), (counts @ rated.levels, counts @ rated.levels**2)
+        if likely_worst_error(rated.space, np.ones(pairs, dtype=bool), n, *sums) <= target:
+            return counts
+    return counts
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser()
@@ -228,6 +267,7 @@ def main() -> None:
     )
     at_fixed_sizes(sets, np.random.default_rng(1))
     of_two(sets, np.random.default_rng(2))
+    at_targets(sets, asked.runs, np.random.default_rng(4))
     while_adapting(sets, asked.runs, np.random.default_rng(3))
 
 

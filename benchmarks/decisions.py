@@ -5,6 +5,8 @@ in a row, or of the groups that the pool names. Two tables: shares in %, means o
 
 Pools that say which response of a group is right have tables of their own, "The first call": how often the best by the mean
 ratings is the right one, and how often a pair is on the wrong side of a threshold, from one call a response up.
+
+Of the other pools, last, how often everything is decided within the calls that a plan says, by a pilot of some calls a pair.
 """
 
 from __future__ import annotations
@@ -16,14 +18,20 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.goals.base import Goal
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
+from robin_cli.policies.base import Policy
+from robin_cli.policies.registry import make_policy
 from robin_cli.settings.table import SimulationSettings
-from robin_cli.simulation.experiment import Row, conduct
+from robin_cli.simulation.experiment import Row, World, conduct
+from robin_cli.simulation.forecast import SHARE_WITHIN, Known, Needed, RatingsBelief, calls_to_the_end, foresee
 from robin_cli.simulation.pools import subject_of
-from robin_cli.simulation.runs import Ratings
+from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
+ENDED, PILOTS, ENDS = {"threshold": 200, "best": 80}, 3, 8
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"
     for name in ("rewardbench2", "paper_digitised")
@@ -70,6 +78,62 @@ def first_calls(pools: list[Pool]) -> None:
                 )
 
 
+def ends(pools: list[Pool]) -> None:
+    """Print in how many runs everything is decided within the calls to the end that are forecast by a pilot."""
+    print(
+        f"\nTo the end: runs within the calls that are forecast (nominal {SHARE_WITHIN:g}), forecast over true, simulated"
+    )
+    for what, policy, pilot in (("threshold", "apt", 3), ("threshold", "apt", 10), ("best", "lucb", 3)):
+        held, ratio, beyond = [], [], 0
+        for pool in pools:
+            for seed in range(PILOTS):
+                forecast, true = _to_the_end(pool, what, policy, pilot, np.random.default_rng(seed))
+                if forecast is None or forecast.relation != "about":
+                    beyond += 1
+                    continue
+                held.append(float((true <= forecast.calls).mean()))
+                ratio.append(forecast.calls / float(true.mean()))
+        (within, error), (over, its) = ((np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio))
+        print(
+            f"{what}, pilot of {pilot}: {within:.3f} ± {error:.3f}, {over:.2f} ± {its:.2f}; {len(held)} pilots of "
+            f"{ENDED[what]} pairs, and {beyond} with no end in sight",
+            flush=True,
+        )
+
+
+def _to_the_end(
+    pool: Pool, what: str, name: str, pilot: int, rng: np.random.Generator
+) -> tuple[Needed | None, FloatArray]:
+    """The calls to the end that a pilot of some of the pairs lets forecast, and those of runs of the same pairs."""
+    scale, group = scale_of(pool), np.arange(len(pool.ratings))
+    if what == "best" and pool.groups is not None:
+        group = pool.groups
+    sizes = np.bincount(group)
+    order = rng.permutation(len(sizes))
+    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), ENDED[what]) + 1]))
+    part = replace(
+        pool, ratings=tuple(pool.ratings[each] for each in kept), groups=np.unique(group[kept], return_inverse=True)[1]
+    )
+    settings = SimulationSettings(decide=_decide(pool, what))
+    goal, truth, arms = subject_of(part, settings, scale).goal, Ratings.of(part.ratings), len(kept)
+    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin")}
+    drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
+    counts = np.stack([(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1)
+    belief = RatingsBelief([Known.of(counts, rng)], goal)
+
+    def policy_at(budget: int, _: object, goal: Goal) -> Policy:
+        return make_policy(name, goal.setup(own, budget))
+
+    forecast = foresee(belief, policy_at, [pilot * arms], rng, doubt=belief.doubt).end
+    most = calls_to_the_end(arms)
+    (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
+    return forecast, World(truth, goal).measured(whole)["calls"]
+
+
+def _decide(pool: Pool, what: str) -> str:
+    return "best" if what == "best" else f"score>={3 if scale_of(pool).high <= 4 else 6}"
+
+
 def main(pools: list[Path]) -> None:
     """Print the tables of all sets of the pools."""
     there = [pool for path in pools for pool in load_pools(path).values()]
@@ -80,8 +144,7 @@ def main(pools: list[Path]) -> None:
     for what, policy in (("threshold", "apt"), ("best", "lucb")):
         found = []
         for pool in pools_there:
-            decide = "best" if what == "best" else f"score>={3 if scale_of(pool).high <= 4 else 6}"
-            rows = decided(pool, decide, policy)
+            rows = decided(pool, _decide(pool, what), policy)
             evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
             found.append(
                 [
@@ -108,6 +171,7 @@ def main(pools: list[Path]) -> None:
             print(
                 calls, *shares[:2], f"{each[1] / each[0]:.2f} ({largest:.2f})", *shares[2:], f"{each[6]:.1f}", sep="  "
             )
+    ends(pools_there)
 
 
 if __name__ == "__main__":

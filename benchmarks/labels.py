@@ -16,6 +16,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,16 @@ def world(
     is_given = np.arange(MOST) < n[:, None]
     return World((given * is_given).sum(axis=1) / n, human, prompt, system, noise)
 
+
+def unseen(prompts: int, rng: np.random.Generator, *, share: float) -> World:
+    """A pair a prompt, near the top; people rate this ``share`` with 0, and the judge does not see it."""
+    human, seen = (np.clip(np.round(rng.normal(3.4, 0.6, prompts)), 0, 4) for _ in range(2))
+    is_bad, noise = rng.random(prompts) < share, 0.3 + 0.4 * rng.random(prompts)
+    scores = np.clip(np.where(is_bad, seen, human) + noise * rng.normal(size=prompts), 0, 4)
+    return World(scores, np.where(is_bad, 0.0, human), np.arange(prompts), np.zeros(prompts, dtype=np.int64), noise)
+
+
+RARE = (0.02, 0.05, 0.08)
 
 KINDS: dict[str, Kind] = {
     "middling": world,
@@ -169,7 +180,7 @@ def simulated(
         known = np.full(len(each.scores), np.nan)
         known[drawn] = each.human[drawn]
         args = (known, probability, each.prompt, weights_of(each))
-        if not (found := corrected(each.scores, *args)).why:
+        if not (found := corrected(each.scores, *args, ends=(0.0, 4.0))).why:
             yield each, found, corrected(np.zeros(len(each.scores)), *args)
 
 
@@ -202,6 +213,30 @@ def of_means(runs: int) -> None:
             for labels in LABELS:
                 for prompts in PROMPTS if draw in {"spread", "by noise"} or name == "middling" else PROMPTS[:1]:
                     row(name, kind, truth, draw, labels, prompts, runs)
+
+
+def of_unseen(runs: int) -> None:
+    """Where errors are rare and unseen, and where they are not: coverage and width, without and with what may be unseen."""
+    print("\nCoverage by t alone, as shipped; width over t's")
+    worlds: dict[str, Kind] = {f"{share:.0%} unseen zeros": partial(unseen, share=share) for share in RARE}
+    for name, kind in {**worlds, **KINDS}.items():
+        truth, cells = truth_of(kind), []
+        for labels in (25, 50, 100):
+            held, widths = [], []
+            for run in range(runs):
+                rng = np.random.default_rng([run, labels, 9])
+                each = kind(400, rng)
+                drawn, probability = spread(each, labels, rng)
+                known = np.full(len(each.scores), np.nan)
+                known[drawn] = each.human[drawn]
+                args = (each.scores, known, probability, each.prompt, weights_of(each))
+                both = [corrected(*args), corrected(*args, ends=(0.0, 4.0))]
+                if not both[0].why:
+                    held.append([one.low <= truth <= one.high for one in both])
+                    widths.append((both[1].high - both[1].low) / (both[0].high - both[0].low))
+            by_t, ours = np.mean(held, axis=0)
+            cells.append(f"{labels}: {by_t:.3f} {ours:.3f} {np.mean(widths):.2f}")
+        print(f"{name:20} " + "   ".join(cells), flush=True)
 
 
 def of_differences(runs: int) -> None:
@@ -304,7 +339,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("pools", nargs="*", type=Path)
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--only", choices=["unseen"])
     args = parser.parse_args()
+    of_unseen(args.runs)
+    if args.only:
+        return
     print(f"refused below {FEWEST_LABELLED} labelled prompts; {args.runs} runs")
     of_sizes(args.pools)
     of_draws(args.runs)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.tournaments [--runs 100] [--systems 4,8,20] [--spread 2,4,6]
     python -m benchmarks.tournaments --truth [--runs 200]
+    python -m benchmarks.tournaments --circles [--runs 200]
 
 Each response has a quality of its own, normal about its system's strength. A vote goes to the first response whatever it is
 with twice the order's effect, else it is a tie in some cases, else by Bradley and Terry. ``wrong``: the share of two systems
@@ -10,6 +11,10 @@ the same budget. ``possible``: the ratio that the best fixed shares of calls wou
 normal approximation: where that is near 1, no choice of the next comparison could be much better.
 
 ``--truth``: whether strengths and ranks hold the truth as well as after an even spread; --spread 0,0.3,1 is where that is hard.
+
+``--circles``: couples have effects of their own in log odds, beside the strengths. How often that is found by then (without
+effects: falsely, over all looks), whether the three named systems are in a circle in truth, and wrong couples by an even
+spread, by the tournament, and by one that does not look. Strengths in truth are those of all couples, each counted once.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from statistics import NormalDist
+from unittest.mock import patch
 
 import numpy as np
 
@@ -27,14 +34,17 @@ from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.ranking import ranking
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
+from robin_cli.model.circles import circle
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
+from robin_cli.model.refits import next_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
+from robin_cli.policies.own import tournament
 from robin_cli.policies.registry import BASELINE, make_policy
 
-SHAPES = ("even", "normal", "close-top", "near-ties")
+SHAPES = ("even", "normal", "close-top", "near-ties", "outlier")
 VOTES = Scale(0, 2)
 
 
@@ -49,6 +59,23 @@ class World:
     effect: float = 0.1
     differs: float = 0.5
     ties: float = 0.2
+    circles: float = 0.0
+
+    def effects(self, seed: int) -> FloatArray:
+        """Of each couple of systems, weaker first, beside their strengths; shape (systems, systems)."""
+        drawn = np.random.default_rng([seed, 17]).normal(0.0, self.circles, (self.systems, self.systems))
+        return np.asarray(np.triu(drawn, 1) - np.triu(drawn, 1).T)
+
+    def preferences(self, seed: int) -> FloatArray:
+        """Of all prompts there may be, for each system against each, weaker first."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+        apart = self.strength[:, None] - self.strength + self.effects(seed)
+        each = chance(apart[..., None] + math.sqrt(2.0) * self.differs * nodes) @ weights / weights.sum()
+        return np.asarray(0.5 + (1.0 - 2.0 * abs(self.effect)) * (1.0 - self.ties) * (each - 0.5))
+
+    def truth(self, seed: int) -> FloatArray:
+        """The strengths of all these preferences: the order's effect and ties leave less of them."""
+        return fit(np.where(np.eye(self.systems, dtype=np.bool_), 0.0, self.preferences(seed))).values
 
     @property
     def strength(self) -> FloatArray:
@@ -60,6 +87,8 @@ class World:
         if self.shape == "close-top":
             top = max(2, m // 4)
             return np.concatenate([np.linspace(0.0, 0.75, m - top), np.linspace(0.8, 1.0, top)]) * self.spread
+        if self.shape == "outlier":
+            return np.append(np.zeros(m - 1), self.spread)
         even = np.linspace(0.0, 1.0, m)
         if self.shape == "near-ties":  # every second is close to the next
             even[1::2] -= 0.8 / (m - 1)
@@ -94,10 +123,11 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     matches = matches_in(world.systems, world.prompts, seed % 4)
     rng = np.random.default_rng(seed)
     space = matches.space
-    strength = world.strength[[int(each[1:]) for each in matches.names]]
+    number = numbers(matches)
+    strength, effects = world.strength[number], world.effects(seed)[np.ix_(number, number)]
     quality = strength + rng.normal(0.0, world.differs, (world.prompts, world.systems))
     at = quality[matches.prompt[:, None], matches.system]
-    p = chance(at[:, 0] - at[:, 1]).tolist()
+    p = chance(at[:, 0] - at[:, 1] + effects[tuple(matches.system.T)]).tolist()
     arms = WritableArms(len(space))
     policy = make_policy(name, Setup(len(space), budgets[-1], VOTES, matches=matches))
     planner = Planner(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
@@ -117,6 +147,11 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
             with np.errstate(invalid="ignore"):
                 points = space.by_pair(arms.totals / arms.counts) / 2.0
             yield Played(arms, strength, points.mean(axis=1), points)
+
+
+def numbers(matches: Matches) -> IntArray:
+    """Of the systems, the place of each in the order of strength."""
+    return np.array([int(each[1:]) for each in matches.names])
 
 
 def strengths(matches: Matches, preference: FloatArray) -> FloatArray:
@@ -207,36 +242,82 @@ def compare(world: World, calls: list[float], runs: int) -> None:
 
 
 def check_truth(world: World, calls: float, runs: int) -> None:
-    """Print the bias and the coverage of strengths, ranks and the order's effect after either scheduler.
+    """Print how well strengths, ranks and the order's effect hold the truth after either scheduler.
 
     Prompts do not differ and nobody is tied or preferred for the place but evenly, so that the model holds whoever is asked.
     """
     budget = 2 * round(calls * world.systems / 2)
     for name in (BASELINE, "tournament"):
-        covered, ranked, bias, slopes, effects, held, apart = [], [], [], [], [], [], 0
+        found = np.empty((runs, 7))
         for seed in range(runs):
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
             (run,) = played(world, name, [budget], seed + 1)
             chosen = name != BASELINE
             result = ranking(run.preference, matches.system, matches.prompt, world.systems, were_chosen=chosen)
-            truth = run.strength - run.strength.mean()
-            covered.append(np.mean((result.ci_low <= truth) & (truth <= result.ci_high)))
-            rank = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
-            ranked.append(np.mean((result.rank_low <= rank) & (rank <= result.rank_high)))
-            bias.append((result.rank - rank)[np.argsort(truth)])
-            slopes.append((result.strength @ truth) / max(truth @ truth, 1e-9) if world.spread else math.nan)
+            truth = world.truth(seed + 1)[numbers(matches)]
+            best = 1 + (truth > truth[:, None] + 1e-9).sum(axis=1)
+            worst = len(truth) - (truth < truth[:, None] - 1e-9).sum(axis=1)
             (effect,) = order_effects(run.points[:, :, None], matches.prompt)
-            effects.append(effect.effect)
-            held.append(effect.ci_low <= world.effect <= effect.ci_high)
-            n = matches.space.by_pair(run.arms.counts)
-            apart = max(apart, int(np.ptp(n, axis=1).max()))
-        shift = np.mean(bias, axis=0)
-        error = np.std(bias, axis=0, ddof=1) / math.sqrt(runs)
+            found[seed] = (
+                np.mean((result.ci_low <= truth) & (truth <= result.ci_high)),
+                np.mean((result.rank_low <= best) & (worst <= result.rank_high)),
+                (result.strength @ truth) / (truth @ truth) if world.spread else math.nan,
+                np.mean((result.strength - truth) ** 2),
+                np.mean(result.ci_high - result.ci_low),
+                np.mean(result.rank_high - result.rank_low),
+                effect.ci_low <= world.effect <= effect.ci_high,
+            )
+        mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(runs)
+        rmse = math.sqrt(mean[3])
         print(
             f"{world.systems:3} {world.shape:10} spread {world.spread:g} effect {world.effect:.1f} calls a system {calls:g} "
-            f"{name:10}  strengths covered {np.mean(covered):.3f}  ranks {np.mean(ranked):.3f}  slope of strengths "
-            f"{np.mean(slopes):.3f} ± {np.std(slopes) / math.sqrt(runs):.3f}  rank off by {np.abs(shift).max():.2f} at most "
-            f"(± {error.max():.2f})  order effect {np.mean(effects):.3f}, covered {np.mean(held):.3f}, orders apart {apart}",
+            f"{name:10}  strengths covered {mean[0]:.3f} ± {error[0]:.3f}  ranks {mean[1]:.3f} ± {error[1]:.3f}  stretch "
+            f"{mean[2]:.2f} ± {error[2]:.2f}  rmse {rmse:.3f} ± {error[3] / 2 / rmse:.3f}  width {mean[4]:.2f}  "
+            f"ranks not ruled out {1 + mean[5]:.1f}  order effect covered {mean[6]:.3f}",
+            flush=True,
+        )
+
+
+def check_circles(world: World, calls: list[float], runs: int) -> None:
+    """Print how often circles are found, and what is wrong with and without looking for them."""
+    m = world.systems
+    marks = {2 * round(each * m / 2): at for at, each in enumerate(calls)}
+    looks, at = [], float(matches_in(m, world.prompts, 0).space.first_fit)
+    while at < max(marks):
+        looks.append(int(at))
+        at = next_refit(int(at), matches_in(m, world.prompts, 0).space.first_fit)
+    budgets = sorted({*looks, *marks})
+    ways = (BASELINE, "tournament", "not looking")
+    wrong, told = np.empty((len(ways), runs, len(marks))), np.zeros((len(ways), runs, len(marks), 3))
+    for way, name in enumerate(ways):
+        for seed in range(1, runs + 1):
+            matches, ever = matches_in(m, world.prompts, seed % 4), False
+            number = numbers(matches)
+            rates, truth = world.preferences(seed)[np.ix_(number, number)], world.truth(seed)[number]
+            with patch.object(tournament, "circle", (lambda *_: None) if name == "not looking" else circle):
+                every = list(played(world, name if way < 2 else "tournament", budgets, seed))
+            for budget, run in zip(budgets, every, strict=True):
+                found = circle(run.preference, matches.system, m)
+                ever = ever or found is not None
+                if budget in marks:
+                    wrong[way, seed - 1, marks[budget]] = wrong_couples(strengths(matches, run.preference), truth)
+                    named = () if found is None else found.systems
+                    is_one = bool(named) and all(rates[i, j] > 0.5 for i, j in pairwise((*named, *named[:1])))
+                    told[way, seed - 1, marks[budget]] = ever, bool(named), is_one
+    for mark, each in enumerate(calls):
+        shares = told[1, :, mark].mean(axis=0)
+        errors = np.sqrt(shares * (1.0 - shares) / runs)
+        columns = "  ".join(
+            f"{name} {a:.3f} ± {b:.3f}"
+            for name, a, b in zip(("found by then", "named", "in truth"), shares, errors, strict=True)
+        )
+        wrongs = "  ".join(
+            f"{name} {wrong[way, :, mark].mean():.3f} ± {wrong[way, :, mark].std(ddof=1) / math.sqrt(runs):.3f}"
+            for way, name in enumerate(ways)
+        )
+        print(
+            f"{m:3} {world.shape:7} spread {world.spread:g} effect {world.effect:.1f} ties {world.ties:.1f} prompts differ by "
+            f"{world.differs:g}  circles {world.circles:g}  calls a system {each:3g}  {columns}  wrong: {wrongs}",
             flush=True,
         )
 
@@ -251,7 +332,14 @@ def main() -> None:
     parser.add_argument("--effect", type=float, default=0.1)
     parser.add_argument("--calls", default="20,50,120,300,700", help="a system")
     parser.add_argument("--truth", action="store_true")
+    parser.add_argument("--circles", action="store_true")
     told = parser.parse_args()
+    if told.circles:
+        for effect, differs, ties in ((0.0, 0.0, 0.0), (told.effect, 0.5, 0.2)):
+            for circles in (0.0, 0.7, 1.2):
+                check_circles(World("even", 8, 2.0, 100, effect, differs, ties, circles), [60, 150, 300], told.runs)
+        check_circles(World("even", 8, 6.0, 100, 0.3, 1.0, 0.2), [60, 150, 300], told.runs)
+        return
     for systems in map(int, told.systems.split(",")):
         for spread in map(float, told.spread.split(",")):
             for shape in told.shapes.split(","):

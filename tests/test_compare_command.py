@@ -326,6 +326,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
         1.0,
         scores["prompt"].factorize()[0],
         np.stack([np.maximum(sign, 0), np.minimum(sign, 0)]),
+        ends=(0.0, 4.0),
     )
     told = [float(row[f"corrected_{name}"]) for name in ("difference", "low", "high")]
     assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
@@ -336,7 +337,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     assert (
         "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct" in shown
     )
-    assert re.search(r"the judge is 0\.\d\d too kind to A\n", shown)
+    assert re.search(r"the judge is 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown)
     in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=tmp_path).stdout
     (known,) = json.loads(in_json)["comparisons"]
     assert (known["better"], known["better_by_labels"]) == ("new", None)

@@ -13,8 +13,11 @@ Responses to one prompt are alike, so prompts are what is drawn. The variance is
 centred over labelled and over other prompts apart, squared. That is a quadratic in λ, which is at its least. With all pairs
 of the labelled prompts labelled, probabilities alike and a pair a prompt it is PPI++'s but for degrees of freedom: mean and
 slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t has n − 2, n being (Σ d)²/Σ
-d² with d summed by prompt, which is the number of labelled prompts where these weigh alike. benchmarks/labels.py measures
-what that covers.
+d² with d summed by prompt, which is the number of labelled prompts where these weigh alike.
+
+Errors that are rare and that the judge does not see may be in none of some 25 labels, and t knows nothing of them. So an end
+lies no nearer than the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α: that is as wide as t where
+errors are ordinary. benchmarks/labels.py measures what it covers.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from math import nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robin_cli.analysis.clustered import student_factor
+from robin_cli.analysis.clustered import MOST_DIFFERENT, Clusters, mean_bounds, student_factor
 from robin_cli.analysis.counting import renumbered
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
@@ -33,6 +36,12 @@ from robin_cli.model.records import number_of
 
 FEWEST_LABELLED = 25
 """Labelled prompts for a corrected mean to be stated, and of each system for a difference."""
+
+ENOUGH_LABELLED = 50
+"""Those below which a warning is due."""
+
+_LOOSER = 4.0
+"""Bounds of bounded values at α itself would be 1.2 to 1.9 times as wide as t at 25 labels."""
 
 _FEWEST_ALIKE = 10
 """Prompts of equal weight that unequal probabilities must leave."""
@@ -62,6 +71,13 @@ class Corrected:
     n_prompts: int
     why: str = ""
 
+    @property
+    def caution(self) -> str:
+        """What is to be said of so few labels; '' where nothing is."""
+        if self.why or self.n_prompts >= ENOUGH_LABELLED:
+            return ""
+        return f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them; label more"
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -75,6 +91,7 @@ class _Part:
         mean_label: ȳ.
         excess: f̄_L − f̄, by how much the scores of labelled pairs are above those of all.
         at_zero, by_lam: what each pair adds to the residual of its prompt at λ = 0, and what is taken off by λ; shape (K,).
+        d: shape (K,).
     """
 
     labels: FloatArray
@@ -85,6 +102,7 @@ class _Part:
     excess: float
     at_zero: FloatArray
     by_lam: FloatArray
+    d: FloatArray
 
 
 def corrected(
@@ -94,6 +112,7 @@ def corrected(
     prompt: IntArray,
     weights: FloatArray,
     *,
+    ends: tuple[float, float] | None = None,
     alpha: float = ALPHA,
 ) -> Corrected:
     """A mean of the scores, or a difference of two, corrected by labels.
@@ -105,6 +124,7 @@ def corrected(
         prompt: which prompt each pair has, any numbers, shape (K,).
         weights: shape (parts, K). A mean: one row that sums to 1, as 1/K each. A difference: two rows, of which the first sums
             to 1 and the second to −1.
+        ends: of the labels' scale; None where there is none, and t alone says how far an error may reach.
         alpha: the interval holds with about 1 − alpha.
     """
     rows = np.atleast_2d(weights)
@@ -139,13 +159,40 @@ def corrected(
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
     error = float(np.sqrt(variance))
     half = student_factor(freedom + 1.0, alpha) * error
-    return Corrected(estimate, estimate - half, estimate + half, error, lam * unlabelled, n_labels, n_prompts)
+    below, above = -half, half
+    if ends is not None and n_prompts <= MOST_DIFFERENT:
+        bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
+        below, above = min(below, bounds[0]), max(above, bounds[1])
+    return Corrected(estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts)
+
+
+def _bounds(
+    scores: FloatArray,
+    place: IntArray,
+    signs: FloatArray,
+    parts: list[_Part],
+    lam: float,
+    ends: tuple[float, float],
+    alpha: float,
+) -> tuple[float, float]:
+    """How far below and above the estimate the mean of y − λ f may be, as one of bounded values, labelled prompt by prompt."""
+    totals, sizes, low, high = np.zeros(int(place.max()) + 1), np.zeros(int(place.max()) + 1), 0.0, 0.0
+    for sign, part in zip(signs, parts, strict=True):
+        off = scores - part.d @ scores
+        totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
+        sizes += np.bincount(place, part.d) / len(parts)
+        reach = [end - part.mean_label - lam * far for end, far in zip(ends, (off.max(), off.min()), strict=True)]
+        low, high = low + min(sign * each for each in reach), high + max(sign * each for each in reach)
+    is_labelled = sizes > 0
+    count = is_labelled.sum()
+    clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
+    return mean_bounds(clusters, low, high, alpha=min(0.9, _LOOSER * alpha))
 
 
 def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray) -> _Part:
     mine = ~np.isnan(labels) & (weight > 0)
     if not mine.any():
-        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight)
+        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
     is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, however they were drawn
     d = np.zeros(len(weight))
     d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
@@ -161,6 +208,7 @@ def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntA
         excess=labelled_mean - mean,
         at_zero=d * (np.where(mine, labels, 0.0) - mean_label),
         by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
+        d=d,
     )
 
 

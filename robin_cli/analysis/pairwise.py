@@ -18,6 +18,7 @@ from robin_cli.analysis.ranking import Ranking, ranking
 from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
+from robin_cli.model.circles import Circle, circle
 from robin_cli.model.errors import shown
 from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.model.records import OTHER_COLUMN
@@ -79,8 +80,12 @@ def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
         matches.prompt,
         len(matches.names),
         lengths=lengths,
-        were_chosen=traits_of(str(run.manifest.settings["scheduler"])).chooses,
+        were_chosen=_were_chosen(run),
     )
+
+
+def _were_chosen(run: RunData) -> bool:
+    return traits_of(str(run.manifest.settings["scheduler"])).chooses
 
 
 def lengths_of(run: RunData) -> FloatArray:
@@ -125,6 +130,8 @@ class Ranked:
             are connected.
         why: there is no ranking; '' where there is one.
         step: what would make one; '' where there is one.
+        circle: systems that no ranking is right about; None where there are none, or no ranking.
+        were_chosen: what was compared was chosen by earlier verdicts.
     """
 
     names: Sequence[str]
@@ -133,11 +140,25 @@ class Ranked:
     parts: Sequence[Sequence[str]] = ()
     why: str = ""
     step: str = ""
+    circle: Circle | None = None
+    were_chosen: bool = False
 
     @property
     def order(self) -> list[int]:
         """The systems by number, the best first, equal ones in the order of the data; none without a ranking."""
         return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
+
+    @property
+    def circle_text(self) -> str:
+        """The systems that go in a circle in words; '' where none do."""
+        if self.circle is None:
+            return ""
+        names = [shown(self.names[system]) for system in self.circle.systems]
+        behind = zip(names, [*names[1:], *names[:1]], self.circle.rates, strict=True)
+        beats = ", ".join(f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind)
+        what = f"in a circle: {beats}" if names else "the systems' strengths do not explain who is preferred to whom"
+        evenly = "; every two systems are asked equally often as long as this shows" if self.were_chosen else ""
+        return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
 def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
@@ -160,13 +181,15 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
         many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
         return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
-        return Ranked(names, votes, run_ranking(run, by_length=by_length))
+        found = run_ranking(run, by_length=by_length)
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"
         if all(len(part) == 1 for part in parts):
             why = "no comparison of two systems has a preference: a verdict of every judge in both orders"
         return Ranked(names, votes, parts=parts, why=why, step="more calls ask more comparisons")
+    no_strengths = circle(preferences_of(run), matches.system, len(names))
+    return Ranked(names, votes, found, circle=no_strengths, were_chosen=_were_chosen(run))
 
 
 def _in_words(parts: Sequence[Sequence[str]]) -> str:

@@ -16,6 +16,16 @@ single votes. Rates of two systems are bounded as bounded means are (:mod:`robin
 no others so are p and strengths.
 benchmarks/rankings.py measures how often this holds.
 
+Where earlier verdicts chose what was compared, a system that is unlucky at first is left with its bad luck, and the likeliest
+strengths are too far apart. A posterior does not mind who chose (Rubin, "Inference and missing data", Biometrika 63, 1976). So
+strengths are then drawn from Cauchy's distribution with the scale τ (by a normal one, a system that is far off moves all
+others), and the log likelihood ℓ is divided by φ, the mean of V over the variance of single votes. τ is even
+between the ends of _SPREADS. Each weighs as its evidence by Laplace's method (Tierney and Kadane, "Accurate approximations for
+posterior moments and marginal densities", JASA 81, 1986), β being the mode:
+    ln e = ℓ(β)/φ − Σ ln(τ + β²/τ) − ½ ln |H/φ + diag(2/(τ² + β²))|.
+The covariance is Σ w (P⁻¹ + (β − β̄)(β − β̄)ᵀ), P having the curvature of the prior in place of that of the normal one that has
+its slope, of strengths whose sum is 0.
+
 A system's ranks are those that tests of its differences from each other leave, with Holm's correction over these (Mogstad,
 Romano, Shaikh and Wilhelm, "Inference for ranks with applications to mobility across neighbourhoods and academic achievement
 across countries", Review of Economic Studies 91, 2024).
@@ -43,13 +53,6 @@ from robin_cli.model.bradley_terry import PRIOR, chance, fit, of_differences, wi
 LENGTH = "length"
 """The covariate of length control."""
 
-CHOSEN = 1.5
-"""By how much standard errors are too small where earlier verdicts chose what was compared.
-
-A system that is unlucky at first is left with its bad luck where nothing seems open about it any more. How much that is depends
-on how close systems are: among equals an interval of 95 % held in 73 to 85 % without it (benchmarks/tournaments.py --truth).
-"""
-
 _EQUAL = 1e-9
 _STEPS = 200
 _PRECISION = 1e-11
@@ -60,6 +63,16 @@ _CELLS_AT_A_TIME = 2**18
 _FEWEST_ROWS = 16
 _MOST_OF = 1.0 - 1e-9
 """Of a prompt's information, what is left out without it: where it has all there is, no equations would be left."""
+
+_SPREADS = 0.05 * 2.0 ** (0.5 * np.arange(15))
+"""τ: each √2 of the one before."""
+_WIDE = 4.0
+"""The same of the covariate's coefficient, of which is known that it is not very large."""
+_CLOSE = 1e-6
+"""How near a mode is found."""
+_LEAST_WEIGHT = 1e-4
+_LEAST_CURVATURE = 0.01
+"""Of the precision of the normal distribution with the prior's slope: in its tails the prior bends the other way."""
 
 _FEW = 4.0
 """Degrees of freedom below which the variance is at least that of the model."""
@@ -121,7 +134,7 @@ class Ranking:
         n_comparisons: with a preference, between two systems.
         n_without: without a preference.
         n_prompts: of those with one.
-        is_bounded: False where strengths have a prior in them because the votes alone would make some infinite.
+        is_bounded: False where strengths have PRIOR ties in them because the votes alone would make some infinite.
     """
 
     strength: FloatArray
@@ -166,15 +179,14 @@ def ranking(
         prompt: any numbers, shape (C,).
         lengths: of the responses A and B in characters, shape (C, 2): preferences that go by length are taken out.
         alpha: each interval, and each range of ranks, holds with about 1 − α.
-        were_chosen: what was compared was chosen by earlier verdicts, see CHOSEN.
+        were_chosen: what was compared was chosen by earlier verdicts: strengths are drawn together by a prior.
 
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others; it says from which.
     """
     votes, unit = _votes_of(preference, system, prompt, systems, lengths)
-    fitted = _fitted(votes)
-    errors = _errors(fitted, CHOSEN if were_chosen else 1.0)
-    strength = fitted.values[:systems]
+    values, errors = _estimated(votes, were_chosen=were_chosen)
+    strength = values[:systems]
     half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
     variance = errors.variance(lambda each: of_differences(each[:systems, :systems]), errors.freedom_apart)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -188,7 +200,7 @@ def ranking(
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     np.fill_diagonal(p, np.nan)
     differs = holm_by_row(p) < alpha
-    of_length, reach = math.nan if votes.covariate is None else float(fitted.values[-1]), float(half[-1])
+    of_length, reach = math.nan if votes.covariate is None else float(values[-1]), float(half[-1])
     return Ranking(
         strength,
         low,
@@ -206,7 +218,7 @@ def ranking(
         n_comparisons=len(votes.y),
         n_without=int(np.isnan(preference).sum()),
         n_prompts=votes.prompts,
-        is_bounded=fitted.is_bounded,
+        is_bounded=errors.is_bounded,
     )
 
 
@@ -266,12 +278,21 @@ class _Votes:
                 found += np.bincount(place, weight * left * right, len(found))
         return found.reshape(groups, self.size, self.size)
 
-    def information(self, values: FloatArray) -> FloatArray:
-        """Σ weight · p (1 − p) d dᵀ, and some where there is none, of the sum of all strengths; shape (size, size)."""
+    def curvature(self, values: FloatArray) -> FloatArray:
+        """Σ weight · p (1 − p) d dᵀ, shape (size, size)."""
         p = chance(self.log_odds(values))
-        found = self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0]
+        return np.asarray(self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0])
+
+    def likelihood(self, values: FloatArray) -> float:
+        """Its logarithm."""
+        odds = self.log_odds(values)
+        return float(self.weight @ (self.y * odds - np.logaddexp(0.0, odds)))
+
+    def information(self, values: FloatArray) -> FloatArray:
+        """The curvature, and some where there is none, of the sum of all strengths."""
+        found = self.curvature(values)
         found[: self.systems, : self.systems] += np.trace(found) / self.systems**2
-        return np.asarray(found)
+        return found
 
     def at(self, rows: IntArray | slice) -> _Votes:
         """Some of them."""
@@ -350,27 +371,38 @@ def _with_prior(votes: _Votes) -> _Votes:
     )
 
 
-def _climbed(votes: _Votes, values: FloatArray) -> FloatArray | None:
+def _climbed(votes: _Votes, values: FloatArray, prior: _Prior | None = None) -> FloatArray | None:
     """Newton's method from ``values``; None where the coefficients grow without end."""
     nobody = np.zeros(len(votes.y), dtype=np.int64)
 
-    def likelihood(at: FloatArray) -> float:
-        odds = votes.log_odds(at)
-        return float(votes.weight @ (votes.y * odds - np.logaddexp(0.0, odds)))
+    def height(at: FloatArray) -> float:
+        return votes.likelihood(at) + (0.0 if prior is None else prior.log_density(at))
 
     for _ in range(_STEPS):
         slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[0]
-        step = np.linalg.solve(votes.information(values), slope)
-        reached = likelihood(values)
-        while likelihood(values + step) < reached - 1e-14 * abs(reached):
+        if prior is None:
+            step = np.linalg.solve(votes.information(values), slope)
+        else:
+            known = votes.curvature(values) + np.diag(prior.curvature(values))
+            step = np.linalg.solve(known, slope - prior.precision(values) * values)
+        reached = height(values)
+        while height(values + step) < reached - 1e-14 * abs(reached):
             step = 0.5 * step
         values = values + step
-        if np.abs(step).max() < _PRECISION:
-            values[: votes.systems] -= values[: votes.systems].mean()
+        if np.abs(step).max() < (_PRECISION if prior is None else _CLOSE):
+            if prior is None:
+                values[: votes.systems] -= values[: votes.systems].mean()
             return values
         if np.abs(values).max() > _ENDLESS:
             break
     return None
+
+
+def _estimated(votes: _Votes, *, were_chosen: bool) -> tuple[FloatArray, _Errors]:
+    """The coefficients and their errors; the prior needs what several prompts say of the dispersion."""
+    fitted = _fitted(votes)
+    errors = _errors(fitted)
+    return _posterior(fitted, errors) if were_chosen and votes.prompts > 1 else (fitted.values, errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,8 +435,70 @@ class _Errors:
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
 
 
-def _errors(fitted: _Fitted, stretch: float) -> _Errors:
-    """See the top of this file; standard errors are multiplied by ``stretch``.
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """Cauchy's distribution of each coefficient, about 0, with a scale each; all told times ``dispersion``."""
+
+    scale: FloatArray
+    dispersion: float
+
+    def log_density(self, values: FloatArray) -> float:
+        """Its logarithm, less a constant."""
+        return -self.dispersion * float(np.log(self.scale + values**2 / self.scale).sum())
+
+    def precision(self, values: FloatArray) -> FloatArray:
+        """Of the normal distributions that have its slopes at ``values``."""
+        return 2.0 * self.dispersion / (self.scale**2 + values**2)
+
+    def curvature(self, values: FloatArray) -> FloatArray:
+        """That of the density's logarithm, downwards."""
+        squares = self.scale**2
+        bends = (squares - values**2) / (squares + values**2)
+        return np.asarray(self.precision(values) * np.maximum(bends, _LEAST_CURVATURE))
+
+
+def _posterior(fitted: _Fitted, errors: _Errors) -> tuple[FloatArray, _Errors]:
+    """The mean of the coefficients and their errors where strengths have a prior, see the top of this file."""
+    votes, m = _by_couple(fitted.votes), fitted.votes.systems
+    dispersion = float(np.trace(fitted.information @ errors.clustered)) / (votes.size - 1)
+    of_others = np.full(votes.size - m, _WIDE)
+    mode, modes, evidence = np.zeros(votes.size), [], []
+    priors = [_Prior(np.append(np.full(m, spread), of_others), dispersion) for spread in _SPREADS]
+    for prior in priors:
+        found = _climbed(votes, mode, prior)
+        mode = mode if found is None else found
+        known = (votes.curvature(mode) + np.diag(prior.precision(mode))) / dispersion
+        height = (votes.likelihood(mode) + prior.log_density(mode)) / dispersion
+        evidence.append(height - 0.5 * np.linalg.slogdet(known)[1])
+        modes.append(mode)
+    odds = np.array(evidence) + np.log(_SPREADS)  # on steps of ln τ an even τ weighs as τ
+    weight = np.exp(odds - odds.max())
+    weight = np.where(weight < _LEAST_WEIGHT, 0.0, weight)
+    weight /= weight.sum()
+    centre = np.eye(votes.size)
+    centre[:m, :m] -= 1.0 / m
+    mean, covariance = weight @ np.array(modes), np.zeros((votes.size, votes.size))
+    for share, mode, prior in zip(weight, modes, priors, strict=True):
+        if share:
+            inverse = np.linalg.inv((votes.curvature(mode) + np.diag(prior.curvature(mode))) / dispersion)
+            covariance += share * (inverse + np.outer(mode - mean, mode - mean))
+    covariance = centre @ covariance @ centre
+    return centre @ mean, replace(errors, clustered=covariance, modelled=covariance, is_bounded=True)
+
+
+def _by_couple(votes: _Votes) -> _Votes:
+    """The same votes, a row a couple of systems where nothing else tells them apart."""
+    if votes.covariate is not None:
+        return votes
+    low, high = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
+    couples, which, n = np.unique(low * votes.systems + high, return_inverse=True, return_counts=True)
+    y = np.bincount(which, np.where(votes.a == low, votes.y, 1.0 - votes.y)) / n
+    a, b = np.divmod(couples, votes.systems)
+    return replace(votes, y=y, a=a, b=b, weight=n.astype(np.float64))
+
+
+def _errors(fitted: _Fitted) -> _Errors:
+    """See the top of this file.
 
     A prompt tells of those systems alone that were compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ,
     s_g = E a, equations are as many as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
@@ -413,7 +507,7 @@ def _errors(fitted: _Fitted, stretch: float) -> _Errors:
     votes, m, size = fitted.votes, fitted.votes.systems, fitted.votes.size
     p = chance(votes.log_odds(fitted.values))
     known = p * (1.0 - p)
-    parts = inverse @ votes.squares(known, np.zeros(len(known), dtype=np.int64), 1)[0] @ inverse
+    parts = inverse @ votes.curvature(fitted.values) @ inverse
     clustered, own, apart = np.zeros((size, size)), np.zeros(size), np.zeros((m, m))
     for rows, some, members in _by_prompt(votes):
         groups = len(members)
@@ -437,7 +531,7 @@ def _errors(fitted: _Fitted, stretch: float) -> _Errors:
     clustered += inverse / max(count, 1)
     freedom = _freedom(np.diag(parts), own)
     freedom_apart = _freedom(of_differences(parts[:m, :m]), np.triu(apart) + np.triu(apart, 1).T)
-    return _Errors(stretch**2 * clustered, stretch**2 * inverse, freedom, freedom_apart, fitted.is_bounded)
+    return _Errors(clustered, inverse, freedom, freedom_apart, fitted.is_bounded)
 
 
 def _by_prompt(votes: _Votes) -> Iterator[tuple[IntArray, _Votes, IntArray]]:

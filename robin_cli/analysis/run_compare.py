@@ -204,13 +204,14 @@ def _corrected(
     probability = np.concatenate([each.probability for each in given])[is_there]
     if np.isnan(labels).all():
         return [None] * len(found)
+    ends = (responses.low, responses.high)
     told: list[Corrected | None] = []
     for one in found:
         weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
         weights[1] *= -1.0
         is_known = not np.isnan(labels[weights.any(axis=0)]).all()
         told.append(
-            corrected(responses.score, labels, probability, responses.prompt, weights)
+            corrected(responses.score, labels, probability, responses.prompt, weights, ends=ends)
             if is_known and not math.isnan(one.p)
             else None
         )

@@ -182,6 +182,8 @@ def _notes_on(found: Ranked) -> list[str]:
             "some systems won, or lost, against all others: half a tie is added for every two that were compared, or their "
             "strengths would have no end"
         )
+    if told := found.circle_text:
+        notes.append(told)
     if (covariate := ranking.covariate) is not None:
         notes.append(
             f"length control: strengths at equal length; {covariate.name} is no cause of preferences that could be told from "

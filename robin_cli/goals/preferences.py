@@ -117,6 +117,7 @@ class Preferences(Found):
             "ranking_comparisons": 0 if ranking is None else ranking.n_comparisons,
             "ranking_prompts": 0 if ranking is None else ranking.n_prompts,
             "ranking_is_bounded": None if ranking is None else ranking.is_bounded,
+            "circle": self._circle,
             "not_ranked_because": self._not_ranked,
             "not_connected": [list(part) for part in ranked.parts],
             "decide": run.manifest.own_settings["decide"],
@@ -162,7 +163,8 @@ class Preferences(Found):
         if self.bests is not None:
             return [*lines, f"best response {best_text(self.bests, self.error_rate)}"]
         if self.ranked.ranking is not None:
-            return [*lines, self._leader(self.ranked.ranking.n_comparisons)]
+            circle = [told] if (told := self.ranked.circle_text) else []
+            return [*lines, self._leader(self.ranked.ranking.n_comparisons), *circle]
         if self.ranked.names:
             lines.append(f"no ranking of systems: {self._not_ranked}")
         if sure := self._sum("certified"):
@@ -181,6 +183,13 @@ class Preferences(Found):
     @property
     def _without(self) -> int:
         return int(np.isnan(self.scores.numbers("preference")).sum())
+
+    @property
+    def _circle(self) -> dict[str, Any] | None:
+        found, names = self.ranked.circle, self.ranked.names
+        if found is None:
+            return None
+        return {**found._asdict(), "systems": [names[system] for system in found.systems]}
 
     @property
     def _not_ranked(self) -> str | None:
@@ -209,6 +218,8 @@ class Preferences(Found):
         prior = "" if ranking.is_bounded else "; with half a tie for every two, as some won or lost all"
         rows = ranking_of(self.ranked).records()
         lines = {"ranking": f"{number_of(len(rows), 'system')} by {by} (95 % intervals){prior}"}
+        if told := self.ranked.circle_text:
+            lines["circle"] = told
         lines |= {f"system {place}": _system_text(each) for place, each in enumerate(rows[:_MOST_SHOWN], 1)}
         if (more := len(rows) - _MOST_SHOWN) > 0:
             lines["further systems"] = f"{more:,}; all: robin export {typed(self.run.path)} --what ranking"

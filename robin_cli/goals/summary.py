@@ -158,12 +158,13 @@ def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLab
     few = [_name(each) for each in found if each.prompts < FEWEST_PROMPTS]
     if few:
         notify(f"no interval, for want of {FEWEST_PROMPTS} prompts: {_some(few)}")
-    whys: dict[str, list[str]] = {}
+    said: dict[tuple[str, str], list[str]] = {}
     for each in found:
-        if each.corrected is not None and each.corrected.why:
-            whys.setdefault(each.corrected.why, []).append(_name(each))
-    for why, names in whys.items():
-        notify(f"not corrected by labels: {_some(names)}: {why}")
+        if (people := each.corrected) is not None and (people.why or people.caution):
+            about = ("not corrected by labels: ", people.why) if people.why else ("", people.caution)
+            said.setdefault(about, []).append(_name(each))
+    for (what, why), names in said.items():
+        notify(f"{what}{_some(names)}: {why}")
     if given is not None and not given:
         notify(f"{given.source}: holds no label yet, so no mean is corrected")
 

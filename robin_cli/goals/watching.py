@@ -17,7 +17,7 @@ from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.stopping import StoppingRule, Verdicts, reached
-from robin_cli.results.words import WORST, compared_text, error_text, target_text
+from robin_cli.results.words import AT_TARGET, WORST, compared_text, error_text, target_text
 
 Fact = tuple[str, str]
 """A name and a value, as a display shows them."""
@@ -116,7 +116,8 @@ class Aimed:
         if aim.reached:
             smaller = {"target_error": "SMALLER"} | ({at.more: "MORE"} if at.is_spent else {})
             reached_by = f"{wanted} is reached{already} ({_now(aim)}){unsent}: {at.spent}, {at.left}"
-            return [f"{reached_by}; for a smaller error: {at.again(**smaller)}"]
+            way_on = f"{reached_by}; for a smaller error: {at.again(**smaller)}"
+            return [way_on, *[f"this is an estimate: {AT_TARGET}"] * (at.worked and not aim.guaranteed)]
         ended = f"the budget of {at.budget} is spent{already}" if at.is_spent else "no pair is left to ask"
         plan = f" (robin plan DATA … --variances {typed(at.run)} --for-error {aim.error:g} says about how much)"
         says = "" if aim.guaranteed or not at.is_spent else plan

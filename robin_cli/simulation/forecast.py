@@ -40,6 +40,14 @@ _STEPS_TO_THE_END, _ARMS_EVENLY = (40_000, 6_000), (300, 60)
 _CALLS_TO_THE_END = 1_000
 """An arm, up to which the end of a run is looked for."""
 
+_DOUBT, _DOUBT_FROM = 0.4, 3
+"""How far the end of thresholds is off, as the standard deviation of its logarithm, times the root of the ratings of an arm,
+and the ratings from which on it falls (python -m benchmarks.decisions). The best of groups is drawn from so few arms that
+these leave enough open."""
+
+SHARE_WITHIN = 0.9
+"""Of runs, that end within the calls which are forecast to the end."""
+
 _POINTS = 12
 _FIT_ROWS = 20_000
 _LEAST = 1e-6
@@ -93,6 +101,14 @@ class RatingsBelief:
 
     known: Sequence[Known]
     goal: Goal
+
+    @property
+    def doubt(self) -> float:
+        """The standard deviation of the logarithm of the calls to the end, beyond what the judges drawn differ by."""
+        if not self.known or _several(self.goal):
+            return 0.0
+        each = min(known.counts.sum() / len(known.counts) for known in self.known)
+        return _DOUBT / math.sqrt(max(_DOUBT_FROM, each))
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
         """Draw pairs without replacement for each run, and how their ratings vary, from the posterior of each."""
@@ -273,7 +289,8 @@ class Outlook:
 
     Attributes:
         expected: by budget, rising: those asked for, and for a run that ends by itself more in between.
-        end: calls until it ends, with those that 95 % of the runs lie between; None where it does not end by itself.
+        end: calls within which SHARE_WITHIN of the runs end, with those that 95 % lie between; None where it does not end by
+            itself.
     """
 
     expected: Mapping[int, Expected]
@@ -289,6 +306,7 @@ def foresee(
     least: int | None = None,
     evenly: bool = False,
     rounds: int | None = None,
+    doubt: float = 0.0,
 ) -> Outlook:
     """Simulate runs of every budget, and to their end where they have one.
 
@@ -297,11 +315,12 @@ def foresee(
         least: the smallest of those in between; the smallest of ``budgets`` if not given.
         evenly: the policy asks on where all is clear, so that there is the more to look at.
         rounds: see :func:`forecast`. Then nothing in between is simulated, and the end is that of one call at a time.
+        doubt: how far the end may be off beyond what is simulated, see :attr:`RatingsBelief.doubt`.
     """
     if not belief.goal.ends:
         return Outlook(forecast(belief, policy_at, budgets, rng, rounds=rounds))
     arms, first, last = len(belief.goal.space), least or budgets[0], budgets[-1]
-    several = belief.goal.groups is not None or len(belief.goal.space.judges) > 1
+    several = _several(belief.goal)
     most = max(last, calls_to_the_end(arms))
 
     def run(size: float, further: Sequence[int]) -> dict[int, Expected]:
@@ -313,7 +332,7 @@ def foresee(
 
     if evenly:
         found = run(_ARMS_EVENLY[several], [*grid(last), *[most] * (not several)])
-        return Outlook(found, _end(found[max(found)], arms, evenly=True))
+        return Outlook(found, _end(found[max(found)], arms, doubt, evenly=True))
     # A few pairs first, which say how far it is to the end, and so how many there is time for.
     few = simulated(belief, _ARMS_FIRST, policy_at, [most], rng).get(most)
     if few is None:  # the policy refuses this, and so any smaller budget
@@ -322,7 +341,7 @@ def foresee(
     is_near = to_end <= last and rounds is None
     size = _STEPS_TO_THE_END[several] * arms / min(to_end, last)
     found = run(size, [*grid(min(last, 1.2 * to_end)), *[most] * is_near])
-    return Outlook(found, _end(found[most] if is_near else few, arms))
+    return Outlook(found, _end(found[most] if is_near else few, arms, doubt))
 
 
 def calls_to_the_end(arms: int) -> int:
@@ -330,17 +349,26 @@ def calls_to_the_end(arms: int) -> int:
     return _CALLS_TO_THE_END * arms
 
 
-def _end(found: Expected, arms: int, *, evenly: bool = False) -> Needed:
-    """The calls of a run of all ``arms``, whose sums vary less than those of some.
+def _several(goal: Goal) -> bool:
+    """Whether arms are decided together."""
+    return goal.groups is not None or len(goal.space.judges) > 1
 
-    An even spread goes on until the last is decided, which takes the longer, the more there are.
+
+def _end(found: Expected, arms: int, doubt: float, *, evenly: bool = False) -> Needed:
+    """The calls within which SHARE_WITHIN of runs of all ``arms`` end, whose sums vary less than those of some.
+
+    Quantiles of a lognormal variable, which has the mean and the variance of these runs, and ``doubt`` besides. An even
+    spread goes on until the last is decided, which takes the longer, the more there are.
     """
     calls, grown = found.figure("calls_mean"), arms / found.arms
     if not found.is_over or (evenly and grown > 1):
         return Needed.beyond(_rounded(calls))
-    noise = _NOISE * float(found.measured["calls"].std(ddof=1)) * math.sqrt(1 / grown + 1 / RUNS)
-    low, high = (_rounded(max(grown, calls + each)) for each in (-noise, noise))
-    return Needed(_rounded(calls), "about", low, high)
+    variance = math.log1p(float(found.measured["calls"].var(ddof=1)) * (1 / grown + 1 / RUNS) / calls**2)
+    spread = math.hypot(math.sqrt(variance), doubt)
+    within, low, high = (
+        _rounded(calls * math.exp(each * spread - variance / 2)) for each in (ndtri(SHARE_WITHIN), -_NOISE, _NOISE)
+    )
+    return Needed(within, "about", low, high)
 
 
 def _rounded(calls: float) -> int:

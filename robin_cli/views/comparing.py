@@ -267,7 +267,7 @@ def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> st
     return (
         f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
         f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge is {abs(one.difference - people.estimate):.2f} too "
-        f"kind to {sides[one.difference < people.estimate]}"
+        f"kind to {sides[one.difference < people.estimate]}{people.caution and '; '}{people.caution}"
     )
 
 

@@ -216,7 +216,7 @@ def _right(rows: Sequence[Row], subject: Subject) -> Panel:
         for each in _curves(rows, "right", "", (None, None)).series
     ]
     known = subject.found_right(Ratings.of(subject.ratings).means[None])["right"].item()
-    label = f"right, %, {rows[0].runs} runs; dashed: by all recorded ratings"
+    label = f"right, %, {rows[0].runs} runs (dashed: all recorded)"
     return Panel(lines, Axis("judge calls a response", is_log=True), Axis(label, (None, None), rule=100 * known))
 
 

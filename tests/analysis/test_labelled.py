@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.clustered import clusters_of
+from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.labelled import FEWEST_LABELLED, Corrected, corrected
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -233,3 +233,29 @@ def test_covers_the_truth_where_the_judges_own_interval_misses_it() -> None:
         own += abs(scores.mean() - truth) <= 1.966 * scores.std(ddof=1) / 20
     assert 0.92 * 300 <= held <= 0.98 * 300
     assert own <= 3
+
+
+def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
+    scores, given, prompt = drawn(300, 25, seed=3)
+    scores, given = np.minimum(scores + 1, 4.0), np.minimum(given + 1, 4.0)
+    by_t = corrected(scores, given, 1.0, prompt, evenly(300))
+    found = corrected(scores, given, 1.0, prompt, evenly(300), ends=(0.0, 4.0))
+    lam = found.lam / (1 - 25 / 300)
+    rest = given - lam * (scores - scores.mean())
+    known = ~np.isnan(given)
+    ends = (0.0 - lam * (scores.max() - scores.mean()), 4.0 + lam * (scores.mean() - scores.min()))
+    low, high = mean_bounds(clusters_of(rest[known], prompt[known]), *ends, alpha=0.2)
+    assert found.estimate == pytest.approx(rest[known].mean())
+    assert low < by_t.low
+    assert (found.low, found.high) == pytest.approx((min(low, by_t.low), max(high, by_t.high)))
+    assert "fewer than 50 labelled prompts" in found.caution
+    assert corrected(*drawn(300, 60)[:2], 1.0, prompt, evenly(300)).caution == ""
+    # the same of a difference: the second system always 1, with labels at the same prompts
+    ones = np.where(known, 1.0, NAN) + np.where(prompt % 2, 0.0, 0.5)
+    weights = np.asarray(np.kron(np.diag([1.0, -1.0]), evenly(300)), dtype=np.float64)
+    two = [
+        corrected(np.append(scores, np.ones(300)), np.append(given, ones), 1.0, np.tile(prompt, 2), weights, ends=each)
+        for each in ((0.0, 4.0), None)
+    ]
+    assert two[0].low < two[1].low
+    assert two[0].estimate == two[1].estimate

@@ -29,6 +29,7 @@ from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair, Scal
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
+from robin_cli.views.report.standings import warnings_on
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
 Given = Sequence[float | None]
@@ -252,3 +253,26 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
         assert found.ci_low == pytest.approx(expected.ci_low)
         assert found.rank_high.tolist() == expected.rank_high.tolist()
     assert lengths_of(run)[:2].tolist() == [[7.0, 7.0], [7.0, 8.0]]
+
+
+def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked_evenly(tmp_path: Path) -> None:
+    points: dict[tuple[str, str, str], Given] = {}
+    beats = [("one", "two"), ("two", "three"), ("three", "one")]
+    systems = {f"c{number}": beats[number % 3] for number in range(60)}
+    for number, name in enumerate(systems):
+        points[name, "a-first", "x"] = points[name, "b-first", "x"] = [0 if number % 15 > 11 else 2]
+    run = run_of(tmp_path, points, systems)
+    found = found_in(run)
+    assert (told := found.facts()["circle"]) is not None
+    assert (told["systems"], told["rates"]) == (["one", "two", "three"], pytest.approx([0.8] * 3))
+    line = found.lines()["circle"]
+    assert line == found.headlines()[-1]
+    assert (
+        "in a circle: one is preferred to two in 80 %, two is preferred to three in 80 %, three is preferred to" in line
+    )
+    assert "evenly" not in line
+    assert "asked equally often" not in line
+    by_tournament = replace(found.ranked, were_chosen=True)
+    assert "every two systems are asked equally often" in by_tournament.circle_text
+    assert warnings_on(by_tournament)[0].startswith("In a circle: ")
+    assert "circle" not in found_in(run_of(tmp_path / "other", POINTS)).lines()

@@ -89,10 +89,61 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
     parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
     half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(contrast @ covariance @ contrast)
     assert (found.ci_low[1], found.ci_high[1]) == pytest.approx((found.strength[1] - half, found.strength[1] + half))
-    chosen = ranking(y, system, prompt, 4, were_chosen=True)
-    assert chosen.strength == pytest.approx(found.strength)
-    assert chosen.difference_error == pytest.approx(1.5 * found.difference_error)
-    assert chosen.ci_high - chosen.strength == pytest.approx(1.5 * (found.ci_high - found.strength))
+
+
+def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optimisation_and_integration_say() -> None:
+    rng = np.random.default_rng(12)
+    y, system, prompt = tournament(np.array([0.9, 0.1, -1.0]), 40, rng, per_prompt=2)
+    plain, found = ranking(y, system, prompt, 3), ranking(y, system, prompt, 3, were_chosen=True)
+    rows = np.eye(3)[system[:, 0]] - np.eye(3)[system[:, 1]]
+    p = expit(rows @ plain.strength)
+    known = (rows * (p * (1 - p))[:, None]).T @ rows
+    apart = plain.difference_error**2
+    centre = np.eye(3) - 1 / 3
+    phi = -0.5 * np.trace(known @ centre @ apart @ centre) / 2  # from variances of differences to covariances
+
+    def log_posterior(at: FloatArray, tau: FloatArray) -> FloatArray:
+        odds = at @ rows.T
+        prior = -(np.log1p((at / tau[:, None]) ** 2) + np.log(tau[:, None])).sum(axis=1)
+        return np.asarray((odds @ y - np.logaddexp(0.0, odds).sum(axis=1)) / phi + prior)
+
+    evidence, modes, covariances = [], [], []
+    taus = 0.05 * np.sqrt(2.0) ** np.arange(15)
+    for tau in taus:
+
+        def loss(at: FloatArray, tau: float = tau) -> float:
+            return -float(log_posterior(at[None], np.array([tau]))[0])
+
+        mode = optimize.minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-6}).x
+        p = expit(rows @ mode)
+        curved = (rows * (p * (1 - p))[:, None]).T @ rows / phi
+        slope = 2 / (tau**2 + mode**2)
+        bends = np.maximum((tau**2 - mode**2) / (tau**2 + mode**2), 0.01)
+        evidence.append(-loss(mode) - 0.5 * np.linalg.slogdet(curved + np.diag(slope))[1] + np.log(tau))
+        modes.append(centre @ mode)
+        covariances.append(centre @ np.linalg.inv(curved + np.diag(slope * bends)) @ centre)
+    weight = np.exp(np.array(evidence) - max(evidence))
+    weight /= weight.sum()
+    mean = weight @ np.array(modes)
+    spread = [c + np.outer(b - mean, b - mean) for b, c in zip(modes, covariances, strict=True)]
+    error = np.sqrt(np.diag(np.einsum("t,tij->ij", weight, spread)))
+    assert found.strength == pytest.approx(mean, abs=2e-3)
+    variance = np.einsum("t,tij->ij", weight, spread)
+    of_difference = np.diag(variance)[:, None] + np.diag(variance) - 2 * variance
+    assert found.difference_error == pytest.approx(np.sqrt(of_difference), rel=0.01)
+    assert found.is_bounded
+
+    draws = 40_000
+    tau = rng.uniform(taus[0], taus[-1], draws)
+    shape = 2.0 * np.einsum("t,tij->ij", weight, spread) + 0.3 * np.ones((3, 3)) + 0.02 * np.eye(3)
+    chosen = stats.multivariate_t(mean, shape, df=4)
+    at = chosen.rvs(draws, random_state=rng)
+    odds = log_posterior(at, tau) - chosen.logpdf(at)
+    share = np.exp(odds - odds.max())
+    at = at - at.mean(axis=1, keepdims=True)
+    middle = share @ at / share.sum()
+    assert found.strength == pytest.approx(middle, abs=0.25 * error.max())
+    assert error == pytest.approx(np.sqrt(share @ (at - middle) ** 2 / share.sum()), rel=0.2)
 
 
 @pytest.mark.parametrize("is_controlled", [False, True])

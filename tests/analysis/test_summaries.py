@@ -138,7 +138,7 @@ def test_corrects_means_by_the_human_ratings_of_the_data(tmp_path: Path) -> None
     means = pair_means(run, score(run), "style").scores
     human = np.array([HUMAN.get(f"p{k}", {}).get("style", math.nan) for k in range(PAIRS)])
     style, stars = found_in(run)
-    assert style.corrected == corrected(means, human, 1.0, run.prompts, np.full((1, PAIRS), 1 / PAIRS))
+    assert style.corrected == corrected(means, human, 1.0, run.prompts, np.full((1, PAIRS), 1 / PAIRS), ends=(1.0, 5.0))
     assert style.labels is not None
     assert style.labels.of_data
     assert (style.corrected.n_labels, stars.corrected, stars.labels) == (90, None, None)
@@ -146,7 +146,7 @@ def test_corrects_means_by_the_human_ratings_of_the_data(tmp_path: Path) -> None
     assert of_group is not None
     assert 0 < of_group.n_labels < 90
     mine = np.array([system == "ours" for system in SYSTEMS])
-    assert of_group == corrected(means, human, 1.0, run.prompts, mine[None] / mine.sum())
+    assert of_group == corrected(means, human, 1.0, run.prompts, mine[None] / mine.sum(), ends=(1.0, 5.0))
 
 
 def test_lets_given_labels_take_the_place_of_the_datas_ratings_of_an_attribute(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, information, of_differences, win_chances, wins_of
+from robin_cli.model.circles import circle
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
@@ -33,9 +34,11 @@ class Tournament(Policy):
 
     That h falls with |Δ|/s as a power, where the chance that the two are in the wrong order falls as the normal distribution's
     tail: what looks decided is not left alone for ever. The higher the power, the more often who is unlucky at first is left
-    behind: :data:`robin_cli.analysis.ranking.CHOSEN` is what that does to intervals. It is largest where Δ is 0, while the
-    slope of that chance in s² is 0 there: looking one call ahead, equal systems would never be asked again.
-    benchmarks/tournaments.py has what was tried.
+    behind. It is largest where Δ is 0, while the slope of that chance in s² is 0 there: looking one call ahead, equal systems
+    would never be asked again. benchmarks/tournaments.py has what was tried.
+
+    Where no strengths explain who beats whom (:mod:`robin_cli.model.circles`), they depend on which couples were asked most.
+    Then the couple with the fewest comparisons is asked next, as long as that is so.
 
     Between two fits the t-th further comparison of k and l counts 1 / (1 + t p (1 − p) s²/φ)², which is what the t before it
     leave of the gain; so these are filled up evenly, in a random order of the prompts. Repeats come where the prompts are used
@@ -131,12 +134,15 @@ def _of_couples(
     m = len(matches.names)
     wins = wins_of(preference, system, m) + 0.5 * PRIOR
     np.fill_diagonal(wins, 0.0)
+    votes = wins + wins.T
     strength = fit(wins).values
     chance = win_chances(strength)
     expected = chance[system[:, 0], system[:, 1]]
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
-    inverse: FloatArray = np.asarray(np.linalg.inv(information(wins + wins.T, chance) + 1.0 / m) - 1.0 / m, np.float64)
+    if circle(preference, system, m) is not None:
+        return 1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion  # with one more it is that of the next
+    inverse: FloatArray = np.asarray(np.linalg.inv(information(votes, chance) + 1.0 / m) - 1.0 / m, np.float64)
     variance = dispersion * of_differences(inverse) + np.eye(m)
     z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
     counted = 1.0 / (variance * (1.0 + z) ** 3)

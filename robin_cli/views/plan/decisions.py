@@ -10,7 +10,7 @@ from robin_cli.goals.own.decide import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import policy_named
-from robin_cli.simulation.forecast import Needed, Outlook, calls_for, calls_to_the_end
+from robin_cli.simulation.forecast import SHARE_WITHIN, Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
 from robin_cli.views.plan.page import Part, figure, whole
@@ -73,7 +73,8 @@ class Decisions(Plan):
         decided = self.decided
         what = f"{decided['decide']}, for {number_of(decided['decisions'], decided['of'][:-1])}"
         later = decided["even_calls_to_end_are"] == "about" or decided["even_calls_to_end"] > decided["calls_to_end"]
-        calls = self.calls_text("calls_to_end", decided, says_even=later)
+        often = f" or fewer in {10 * SHARE_WITHIN:.0f} of 10 cases"
+        calls = self.calls_text("calls_to_end", decided, says_even=later, within=often)
         return f"To decide everything ({what}) takes {calls}."
 
     def details(self) -> Sequence[Part]:

@@ -150,15 +150,19 @@ class Plan:
         mine, evenly = (read(each, value) if each.expected else None for each in self.outlooks)
         return {name: value, **_facts_of("calls", mine), **_facts_of("even_calls", evenly)}
 
-    def calls_text(self, name: str, facts: Mapping[str, Any], *, says_even: bool = True) -> str:
-        """Return calls and what noise leaves open in words; of an even spread, unless that is what the run is."""
+    def calls_text(self, name: str, facts: Mapping[str, Any], *, says_even: bool = True, within: str = "") -> str:
+        """Return calls and what noise leaves open in words; of an even spread, unless that is what the run is.
+
+        Args:
+            within: of a quantile, how often no more are taken.
+        """
         about = []
         if f"{name}_low" in facts and facts[f"{name}_are"] == "about":
             high = "more" if facts[f"{name}_high"] is None else f"{facts[f'{name}_high']:,}"
             about.append(f"95 %: {facts[f'{name}_low']:,} to {high}")
         if says_even and not self.is_even and facts[f"even_{name}"] is not None:
             about.append(f"spread evenly: {facts[f'even_{name}_are']} {facts[f'even_{name}']:,}")
-        calls = f"{facts[f'{name}_are']} {number_of(facts[name], 'call')}"
+        calls = f"{facts[f'{name}_are']} {number_of(facts[name], 'call')}{within * (facts[f'{name}_are'] == 'about')}"
         return f"{calls} ({'; '.join(about)})" if about else calls
 
     def details(self) -> Sequence[Part]:
@@ -331,6 +335,7 @@ def foreseen(asked: Asked, name: str, budgets: Sequence[int], belief: Belief | N
         least=asked.least,
         evenly=policy_named(name).evenly,
         rounds=asked.rounds,
+        doubt=asked.belief.doubt,
     )
 
 

@@ -13,6 +13,7 @@ from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE, policy_named
+from robin_cli.results.words import AT_TARGET
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import budget_for, calls_for, calls_of_a_search
 from robin_cli.simulation.rating_model import draw_distributions
@@ -105,10 +106,11 @@ class Scores(Plan):
         if beyond := [each for each in needed if each["calls_are"] == "more than"]:
             lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
         if config.target_error is not None:
-            bound = "; these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
+            bound = "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
+            further = bound if config.guaranteed else AT_TARGET
             lines.append(
                 f"--target-error {config.target_error:g}: robin judge stops there, and what is left of the budget is not spent"
-                f"{bound * config.guaranteed}."
+                f"; {further}."
             )
         lines += [
             "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",

@@ -63,6 +63,8 @@ def warnings_on(ranked: Ranked) -> list[str]:
     told = []
     if ranked.parts:
         told.append(f"There is no ranking: {ranked.why}.")
+    if circle := ranked.circle_text:
+        told.append(f"{circle[0].upper()}{circle[1:]}.")
     if ranked.ranking is not None and not ranked.ranking.is_bounded:
         told.append(
             "Some systems won, or lost, every comparison with some others, so that no strength is large enough: strengths have "
