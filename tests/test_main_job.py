@@ -357,7 +357,7 @@ def test_imports_nothing_heavy_for_help() -> None:
 def test_judges_with_a_real_server(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
         command: list[str | Path] = [
-            *("judge", DEMO / "pairs.jsonl", "--limit", "12", "--budget", "36", "-a", "correctness"),
+            *("judge", DEMO / "pairs.jsonl", "--limit", "12", "--budget", "24", "-a", "correctness"),
             *("--base-url", url),
         ]
         command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]
@@ -367,7 +367,7 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     assert (refused.returncode, "key was refused" in refused.stderr) == (3, True)
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     answered = judgments[judgments["status"] != "failed"]
-    assert len(answered) == 36
+    assert len(answered) == 24
     assert (answered["status"] == "ok").mean() > 0.9
     # two of these pairs are too long for the model's 2,048 tokens: tried once each, and reported
     assert list(judgments[judgments["status"] == "failed"]["reason"]) == ["context_length"] * 2

@@ -262,13 +262,13 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ((POOL, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
-        ((POOL, *SMALL, "--budget", "20"), "reaches 20 of 60 pairs once"),
+        ((RATINGS, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
+        ((RATINGS, *SMALL, "--budget", "20"), "reaches 20 of 60 pairs once"),
         ((POOL, *SMALL, "--budget", "x"), "must be a whole number"),
-        ((POOL, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
+        ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
         ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
-        ((POOL, *SMALL, "--delta", "2"), "at most at 1"),
+        ((RATINGS, *SMALL, "--delta", "2"), "at most at 1"),
         ((VOTES, "--budget", "100"), "add --pairwise"),
         ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
         ((VOTES, "--pairwise", "--budget", "1"), "does not pay for a comparison for each of 6 systems"),

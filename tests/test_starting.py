@@ -39,7 +39,9 @@ def ending(*args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str) 
         pytest.param(*(["render", "p.jsonl", "--pair", "p1", "--attribute", "verbosity"], 0), marks=pytest.mark.whole),
         pytest.param(*(["judge", "p.jsonl", "--budget", "9", "-a", "helpfulness"], 2), marks=pytest.mark.whole),
         (["judge", "p.jsonl", "-b", "9", "-a", "helpfulness", "--model", "m", "--base-url", "http://[::1]:9/v1", *ONCE], 3),
-        (["simulate", "pool.parquet", "--budget", "600", "--limit", "5", "--runs", "2"], 0),
+        pytest.param(
+            ["simulate", "pool.parquet", "--budget", "600", "--limit", "5", "--runs", "2"], 0, marks=pytest.mark.whole
+        ),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )  # fmt: skip

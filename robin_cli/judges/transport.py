@@ -1,8 +1,8 @@
 """Requests to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
 
 The SDK makes the client (key, headers, proxies, TLS); the request itself goes to its HTTP client as it stands. Building
-each request anew in the SDK costs more than sending it (docs/performance.md), and what the SDK would add, retries and errors
-by class, is decided by robin, which knows the budget.
+each request anew in the SDK costs more than sending it (docs/evidence/performance.md), and what the SDK would add, retries
+and errors by class, is decided by robin, which knows the budget.
 """
 
 from __future__ import annotations
