@@ -82,14 +82,14 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     rng = np.random.default_rng(1)
     arms, task = warmed_up(count, rng), task_of(name, count)
     verdicts = None if task is None else verdicts_of(task, arms)
-    began = time.process_time()
-    if verdicts is not None:
-        verdicts.look(arms)
-    looked = time.process_time() - began
     setup = Setup(count, 100 * count, SCALE, task=task)
     if name == COMPARING:
         setup = replace(setup, objective=COMPARE, systems=systems_for(count))
     policy = make_policy(name, setup)
+    began = time.process_time()
+    if verdicts is not None:
+        verdicts.look(arms, policy)
+    looked = time.process_time() - began
     planner = Planner(arms, policy, verdicts=verdicts)
     ratings = rng.choice([0.0, 4.0], CHOICES).tolist()
     longest, started, before = 0.0, time.process_time(), time.perf_counter()

@@ -29,7 +29,7 @@ from robin_cli.simulation.forecast import SHARE_WITHIN, Known, Needed, RatingsBe
 from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings, simulate
 
-PAIRS, RUNS, CALLS = 1_000, 20, (3, 5, 10, 20, 40)
+PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
 ENDED, PILOTS, ENDS = {"threshold": 200, "best": 80}, 3, 8
 OWN = [

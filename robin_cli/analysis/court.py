@@ -12,7 +12,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
-from robin_cli.planning.urgency import contest_of
+from robin_cli.policies.base import Policy, Seen
 
 _ROUNDING = 1e-9
 
@@ -72,19 +72,24 @@ class Court:
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
         self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
-        self._contest_of = contest_of(task.contests, len(task.space))
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
         """Take a rating of each arm of each run, no arm of a run twice."""
         self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
-        self._changed[run, self._contest_of[arm]] = True
+        self._changed[run, self._task.contest[arm]] = True
 
-    def look(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> bool:
-        """Decide anew by all ratings so far; whether another arm is settled than before."""
+    @property
+    def seen(self) -> Seen | None:
+        """What the last look is to the policy, where it asks for what is nearest to certain."""
+        return self._evidence.seen
+
+    def look(self, sums: tuple[FloatArray, FloatArray, FloatArray], policy: Policy) -> bool:
+        """Decide anew by all ratings so far; whether urgencies may be others now."""
         self._update(sums)
         self.done |= all_decided(self._evidence)
+        self._evidence.look(policy, sums)
         before, self.settled = self.settled, settled_arms(self._evidence, self.settled)
-        return bool((before != self.settled).any())
+        return self.seen is not None or bool((before != self.settled).any())
 
     def verdict(self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray) -> Verdict:
         """What is decided, and how much of it is wrong; ``truth``: the true means of all arms, shape (runs, K)."""

@@ -19,7 +19,6 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.worst_error import bound_of
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.task import Task
-from robin_cli.planning.urgency import contest_of
 from robin_cli.storage.fold import counts_by_scale, values_of
 from robin_cli.storage.reader import RunData
 
@@ -54,7 +53,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     is_kept = arms.counts > 0
     kept = np.flatnonzero(is_kept)
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
-    calls = _looks(len(rated), len(kept), points)
+    calls = _looks(len(rated), 2 * len(kept), points)
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
     final = [
         (scale, space.units[mine[0]], distinct_rows(each[is_kept[mine]])[0])
@@ -81,11 +80,11 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     return Curve(calls, bound, even_bound, error, even_error, len(kept))
 
 
-def _looks(ratings: int, arms: int, points: int) -> IntArray:
-    """After how many ratings to look: from two an arm on, evenly in their logarithms; never without a rating."""
+def _looks(ratings: int, first: int, points: int) -> IntArray:
+    """After how many ratings to look: from ``first`` on, evenly in their logarithms; never without a rating."""
     if not ratings:
         return np.empty(0, dtype=np.int64)
-    return np.unique(np.geomspace(min(ratings, 2 * arms), ratings, points).round().astype(np.int64))
+    return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))
 
 
 def _largest(values: FloatArray) -> float:
@@ -134,7 +133,7 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
     final = list(counts_by_scale(space, arm, judgments))
     n, total, total_sq = sums_until(len(arm))
     there = n > 0
-    so_far, contest, measured = Evidence(task), contest_of(task.contests, len(task.space)), []
+    so_far, contest, measured = Evidence(task), task.contest, []
     chosen = _sample(task)
     is_looked_at = _contests_of(task, chosen)
     before = 0

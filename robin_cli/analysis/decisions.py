@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.space import Coordinates
 from robin_cli.model.task import Task
-from robin_cli.planning.urgency import contest_of
+from robin_cli.policies.base import Policy, Seen
 
 SETTLED = 1.25
 """A decision is settled, and its arms are asked no more, when its evidence is this many times 1/δ.
@@ -59,6 +59,7 @@ class Certainty(ABC, Generic[Outcome]):
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
         free: arms on which no decision hangs.
+        seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
     """
 
     free: IntArray = np.empty(0, dtype=np.int64)
@@ -67,12 +68,25 @@ class Certainty(ABC, Generic[Outcome]):
         self.error_rate = error_rate
         self.contest, self.members = contest, members
         self.log = np.full((runs, len(members)), -np.inf)
+        self.seen: Seen | None = None
         self.stuck = np.zeros((runs, len(members)), dtype=np.bool_)
 
     @property
     def needed(self) -> float:
         """ln 1/δ, without which nothing is certified."""
         return -math.log(self.error_rate)
+
+    @property
+    def of_contests(self) -> FloatArray:
+        """ln of the evidence for what each contest leans to, shape (runs, contests); inf where no call can help."""
+        return np.where(self.stuck, np.inf, self.log)
+
+    def look(self, policy: Policy, sums: Sums) -> None:
+        """Have the policy see how the decisions stand; ``sums``: of all ratings."""
+        columns = [np.array(each, dtype=np.float64) for each in sums]  # copies: calls go on meanwhile
+        self.seen = policy.sight(
+            self.of_contests, self.needed_by_all + math.log(SETTLED), (columns[0], columns[1], columns[2]), self.seen
+        )
 
     @property
     def needed_by_all(self) -> FloatArray:
@@ -124,7 +138,7 @@ class Evidence(Certainty["Decided"]):
             members = task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
             alone = task.contests[task.decisions :]  # of one response: there is nothing to choose
             self.free = alone[alone >= 0]
-        super().__init__(task.decision.error_rate, contest_of(task.contests, len(task.space)), members, runs)
+        super().__init__(task.decision.error_rate, task.contest, members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
@@ -140,6 +154,16 @@ class Evidence(Certainty["Decided"]):
             error = moderated(self.task.space, *sums).error_variance
             for part in parts:
                 self._update_best(run[part], contest[part], counts_at, sums, error, given_up)
+
+    @property
+    def of_contests(self) -> FloatArray:
+        """That of each threshold of a pair, at least that of the pair; or of each group, inf of groups of one."""
+        found = super().of_contests
+        if self.task.group is None:
+            return np.maximum(
+                np.maximum(self._good, self._bad), found[:, self.task.space.pair[self.task.contests[:, 0, 0]]]
+            )
+        return np.pad(found, ((0, 0), (0, self._good.shape[1] - found.shape[1])), constant_values=np.inf)
 
     def outcome(self, arms: Arms, counts: LevelCounts) -> Decided:
         """Return what all ratings of one run come to."""
@@ -293,12 +317,14 @@ class RunVerdicts(Generic[Outcome]):
         evidence: of one run.
         settled: arms on which no open decision hangs, shape (K,).
         all_decided: every decision holds, all of them at once.
+        seen: what the last look is to the policy.
     """
 
     def __init__(self, evidence: Certainty[Outcome], counts: LevelCounts) -> None:
         self.evidence = evidence
         self.settled = settled_arms(evidence, np.zeros((1, len(evidence.contest)), dtype=np.bool_))[0]
         self.all_decided = False
+        self.seen: Seen | None = None
         self._counts = counts
         self._changed = np.ones(int(evidence.contest.max(initial=-1)) + 1, dtype=np.bool_)
 
@@ -307,9 +333,9 @@ class RunVerdicts(Generic[Outcome]):
         self._counts.add(arm, ratings)
         self._changed[self.evidence.contest.item(arm)] = True
 
-    def look(self, arms: Arms) -> IntArray:
-        """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
-        changed = np.flatnonzero(self._changed)
+    def look(self, arms: Arms, policy: Policy) -> IntArray:
+        """Decide anew by all ratings so far; see :meth:`~robin_cli.planning.stopping.Verdicts.look`."""
+        changed, is_changed = np.flatnonzero(self._changed), self._changed[self.evidence.contest]
         self._changed[changed] = False
         sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
         given_up = arms.retired_mask[None, :]
@@ -317,9 +343,15 @@ class RunVerdicts(Generic[Outcome]):
             np.zeros_like(changed), changed, lambda _run, arm: self._counts.of_arms(arm), sums, given_up
         )
         self.all_decided = bool(all_decided(self.evidence)[0])
-        before = self.settled
+        last = self.evidence.seen
+        self.evidence.look(policy, sums)
+        before, seen = self.settled, self.evidence.seen
         self.settled = settled_arms(self.evidence, before[None, :])[0]
-        return np.flatnonzero(self.settled != before)
+        if seen is None:
+            return np.flatnonzero(self.settled != before)
+        self.seen = replace(seen, log=seen.log[0], n=seen.n[0], level=seen.level[0], share=seen.share[0])
+        is_new = last is None or last.share is not seen.share
+        return np.flatnonzero((self.settled != before) | is_changed | is_new)
 
     def decided(self, arms: Arms) -> Outcome:
         """What the ratings so far come to."""

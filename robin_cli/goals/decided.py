@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.decisions import SETTLED, Decided, Evidence, RunVerdicts
+from robin_cli.analysis.decisions import (
+    Decided,
+    Evidence,
+    RunVerdicts,
+    doubts,
+    first_rows,
+    leanings,
+    share_of,
+)
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.watching import Conclusion, ErrorWatch, Fact, Watch
@@ -18,6 +26,7 @@ from robin_cli.model.decision import DROP, KEEP, UNDECIDED
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
 from robin_cli.model.task import Task
+from robin_cli.results.words import Course
 
 OPEN = "?"
 """Behind a leaning that is not certified; alone where there is none."""
@@ -26,6 +35,9 @@ _LEAST_SHARE = 0.00095
 """What is below has no digit left that is told."""
 _FEW = 0.0995
 """Of shares below it tenths of a percent are told."""
+
+_MANY_ARMS = 2**15
+"""Of more, the share that is likely wrong would take a display a tenth of a second each time."""
 
 
 def decision_facts(decided: Decided) -> dict[str, Any]:
@@ -77,8 +89,8 @@ def decided_text(decided: Decided) -> str:
     if unknown := leaning[UNDECIDED]:
         by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
     together = (
-        f"{settled:,} {'has' if settled == 1 else 'have'} the evidence that one alone needs; once about "
-        f"{math.ceil(decided.decisions / SETTLED):,} have, they are certified together"
+        f"{settled:,} {'has' if settled == 1 else 'have'} the evidence that one alone needs; the fewer of {of} have it, the "
+        "more each needs to be certified"
     )
     if certain:
         parts = [
@@ -87,8 +99,7 @@ def decided_text(decided: Decided) -> str:
             together if settled > certain else "",
         ]
     else:
-        soon = together if settled else "most are certified at about the same time, near the end"
-        parts = [by_means, f"none of {of} is certified yet: {soon}"]
+        parts = [by_means, f"none of {of} is certified yet", together if settled else ""]
     if given_up := int((is_open & decided.stuck).sum()):
         parts.append(f"{given_up:,} of those open cannot be decided: given up, asked no more")
     return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
@@ -168,21 +179,38 @@ class DecisionsWatch(Watch):
         self._evidence = Evidence(task)
         self.verdicts = RunVerdicts(self._evidence, counts)
         self._errors = ErrorWatch(task.space, None, None)
+        self._certified, self._wrong = Course(), Course()
 
     def ending(self, arms: Arms) -> DecisionsEnding:
         """Return what the ratings so far come to."""
         return DecisionsEnding(self.verdicts.decided(arms))
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error, and how many decisions are certified and open, by the last look."""
+        """Return the likely worst error, and how many decisions are certified, open and likely wrong, by the last look."""
         evidence = self._evidence
         log = evidence.log[0].copy()
         is_sure = certified(log, evidence.task.decision.error_rate)
         waiting = int((~is_sure & (log >= evidence.needed)).sum())
         said = f" ({waiting:,} clear, asked no more)" if waiting else ""
         noun = "group" if evidence.task.group is not None else "pair"
+        course = self._certified.with_next(float(is_sure.mean()), 1.0)
         return [
             *self._errors.standing(arms),
-            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}"),
+            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}{course}"),
             ("open", f"{int((~is_sure).sum()):,}{said}"),
+            *self._likely_wrong(arms),
         ]
+
+    def _likely_wrong(self, arms: Arms) -> list[Fact]:
+        """Return which share of the leanings is likely wrong; nothing of so many that it would take long."""
+        task = self._evidence.task
+        if len(task.space) > _MANY_ARMS:
+            return []
+        sums = arms.copied_sums()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = task.space.by_rater(sums[1] / sums[0]).mean(axis=1)
+        leaning = leanings(task, means)
+        share = share_of(doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)])
+        if math.isnan(share):
+            return []
+        return [("likely wrong", f"{wrong_text(share)} of the leanings{self._wrong.with_next(share)}")]

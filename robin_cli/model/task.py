@@ -67,6 +67,11 @@ class Task:
         return of_groups.reshape(-1, *of_groups.shape[2:])
 
     @cached_property
+    def contest(self) -> IntArray:
+        """Which of :attr:`contests` each arm is in, shape (K,)."""
+        return contest_of(self.contests, len(self.space))
+
+    @cached_property
     def decisions(self) -> int:
         """How many decisions there are: pairs, or groups of two responses or more for each attribute."""
         if self.group is None:
@@ -83,3 +88,11 @@ class Task:
     def margin(self) -> FloatArray:
         """ε of each arm, in points, shape (K,)."""
         return np.array(self.decision.margins)[self.space.attribute]
+
+
+def contest_of(members: IntArray, arms: int) -> IntArray:
+    """Return which row of ``members``, such as :attr:`Task.contests`, each of ``arms`` is in, shape (arms,)."""
+    there = members >= 0
+    found = np.empty(arms, dtype=np.int64)
+    found[members[there]] = np.nonzero(there)[0]
+    return found

@@ -28,7 +28,17 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.costs import Costs
 from robin_cli.planning.stopping import StoppingRule, Verdicts, next_look
-from robin_cli.planning.urgency import FIRST, IN_WARM_UP, NEVER, WARM_UP, block_of, most_urgent, sets_of, urgency_by
+from robin_cli.planning.urgency import (
+    FIRST,
+    IN_WARM_UP,
+    NEVER,
+    WARM_UP,
+    block_of,
+    halves,
+    most_urgent,
+    sets_of,
+    urgency_by,
+)
 from robin_cli.policies.base import Policy, exited
 
 Found = TypeVar("Found")
@@ -142,6 +152,7 @@ class Planner:
             self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
         self._urgency = np.full(len(arms), NEVER)
+        self._nearness: FloatArray | None = None  # after the first look, of policies that ask for it
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
         self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
         self._ahead: deque[int] = deque()  # the rest of the block
@@ -314,24 +325,43 @@ class Planner:
         """Choose up to ``count`` arms. Calls may be told meanwhile; nothing is written but what this alone reads."""
         if not self._is_warmed_up and self._share_out():
             stale = None
+        seen = None if self._verdicts is None else self._verdicts.seen
+        if seen is not None and self._nearness is None:
+            self._nearness = np.full(len(self._arms), NEVER)
         for members in self._parts(stale):
             self._look_at(policy, members, deferred)
-        chosen = most_urgent(self._urgency, count)
-        urgency = self._urgency[chosen]
-        # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
-        chosen = chosen[urgency > (IN_WARM_UP if urgency[0] > IN_WARM_UP else NEVER)]
+        chosen, is_near = self._most_urgent(count)
         if not len(chosen):
             return deque()
         under_way = self.budget.reserved > 0
         if self._judge is not None:
-            chosen = self._without_overtaking(chosen, self._judge, under_way=under_way)
+            chosen = self._without_overtaking(chosen, self._judge, is_near, under_way=under_way)
         if self._windows is not None and under_way:
             chosen = self._in_their_turn(chosen, self._windows)
         if self._together > 1 and count > 1:  # what was asked of one says nothing without the others
             sets = np.array(list(dict.fromkeys((chosen // self._together).tolist())), dtype=np.int64)
             chosen = (sets[:, None] * self._together + np.arange(self._together)).ravel()
-            chosen = chosen[self._urgency[chosen] > NEVER][:count]
+            chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
+
+    def _most_urgent(self, count: int) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
+        chosen = most_urgent(self._urgency, count)
+        urgency, is_near = self._urgency[chosen], np.zeros(count, np.bool_)
+        if urgency[0] > IN_WARM_UP:
+            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
+            may_be_asked = urgency > IN_WARM_UP
+        else:
+            if self._nearness is not None:
+                made = self.budget.spent + self.budget.reserved
+                chosen, is_near = halves(self._urgency, self._nearness, count, made)
+            may_be_asked = self._may_be_asked(chosen)
+        return chosen[may_be_asked], is_near[may_be_asked]
+
+    def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
+        """Which of ``some`` arms there is a reason to ask."""
+        found = self._urgency[some] > NEVER
+        return found if self._nearness is None else found | (self._nearness[some] > NEVER)
 
     def _share_out(self) -> bool:
         """Divide the calls that there are among the warm-ups; return whether their share is another one than before.
@@ -375,8 +405,9 @@ class Planner:
         made = n + pending
         is_known = n >= self._warm_up
         known = np.count_nonzero(is_known)
+        nearness = None
         if known:
-            urgency = self._by_policy(policy, some if members.ndim < 3 else members, there)
+            urgency, nearness = self._by_policy(policy, some if members.ndim < 3 else members, there)
             if known < len(some):
                 urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
             if not math.isfinite(urgency.sum()):
@@ -387,9 +418,8 @@ class Planner:
             most = most_in_a_round(n, streak, self._warm_up, self._share, decides=self._verdicts is not None)
         else:
             most = most_under_way(n, streak, self._warm_up, self._share)
-        may_be_asked, is_needed = pending < most, streak < RETIRE_AFTER
-        if self._verdicts is not None:
-            is_needed &= ~(self._verdicts.settled[some] & is_known)
+        may_be_asked, is_kept = pending < most, streak < RETIRE_AFTER
+        is_needed = is_kept if self._verdicts is None else is_kept & ~(self._verdicts.settled[some] & is_known)
         if self._together > 1:
             of_set = made.reshape(-1, self._together)
             completes = (of_set == 0) & (of_set > 0).any(axis=1, keepdims=True) & is_known.reshape(of_set.shape)
@@ -398,9 +428,13 @@ class Planner:
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_given_up = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_be_asked &= ~(is_ahead | is_given_up).ravel()
-        may_be_asked &= is_needed
         is_deferred = np.isin(some, deferred) if deferred else np.zeros(some.shape, np.bool_)
-        self._urgency[some] = np.where(may_be_asked & ~is_deferred, urgency, NEVER)
+        is_free = may_be_asked & ~is_deferred
+        self._urgency[some] = np.where(is_free & is_needed, urgency, NEVER)
+        if self._nearness is not None:
+            self._nearness[some] = (
+                NEVER if nearness is None else np.where(is_free & is_kept & is_known, nearness, NEVER)
+            )
         if self._judge is not None:
             waits = is_needed & (is_deferred | (~may_be_asked & (pending > 0)))
             self._waiting[some] = np.where(waits, urgency, NEVER)
@@ -424,24 +458,31 @@ class Planner:
             return self._windows.place(some, calls, self.arms.unparsed[some])
         return calls if self._turn is None else calls * len(self._turn) + self._turn[some]
 
-    def _by_policy(self, policy: Policy, members: IntArray, there: NDArray[np.bool_]) -> FloatArray:
-        """The urgency of ``members`` that are ``there``, past their warm-up; of others, any number."""
+    def _by_policy(
+        self, policy: Policy, members: IntArray, there: NDArray[np.bool_]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """The urgency and nearness of ``members`` that are ``there``, past their warm-up; of others, any number."""
         n, pending, total, total_sq = (each[members].astype(np.float64) for each in self._columns)
-        some = members
+        seen = None if self._verdicts is None else self._verdicts.seen
         if members.ndim == 1:
             np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
-            found = urgency_by(policy, n, pending, total, total_sq, members)
+            urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, members)
         else:
             n, pending, total, total_sq = (each * there for each in (n, pending, total, total_sq))
-            found = urgency_by(policy, n, pending, total, total_sq, np.maximum(members, 0))[there]
-            some = members[there]
-        return found if self._costs is None else found / self._costs.divisors[some]
+            urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, np.maximum(members, 0))
+            urgency, nearness, members = urgency[there], None if nearness is None else nearness[there], members[there]
+        if self._costs is None:
+            return urgency, nearness
+        divisors = self._costs.divisors[members]
+        return urgency / divisors, None if nearness is None else nearness / divisors
 
-    def _without_overtaking(self, chosen: IntArray, judge: Coordinates, *, under_way: bool) -> IntArray:
+    def _without_overtaking(
+        self, chosen: IntArray, judge: Coordinates, is_near: NDArray[np.bool_], *, under_way: bool
+    ) -> IntArray:
         """Those of ``chosen`` before the first that would take calls from arms which wait for another judge."""
         urgency = self._urgency
         made = self._n[chosen] + self._under_way[chosen]
-        is_ahead = overtaking(urgency[chosen], made, judge[chosen], self._waiting, judge)
+        is_ahead = overtaking(urgency[chosen], made, judge[chosen], self._waiting, judge) & ~is_near
         if not is_ahead.any():
             return chosen
         if under_way or not is_ahead[0]:
@@ -482,7 +523,9 @@ class Planner:
 
     def _is_settled(self, arm: int) -> bool:
         """Whether nothing open hangs on ``arm``; within its warm-up, every arm is asked."""
-        return self._verdicts is not None and self._arms.n[arm] >= self._warm_up and self._verdicts.settled.item(arm)
+        if self._verdicts is None or self._arms.n[arm] < self._warm_up or not self._verdicts.settled.item(arm):
+            return False
+        return self._nearness is None or self._nearness.item(arm) == NEVER
 
     def _decide(self, arm: int, outcome: Outcome) -> None:
         """Tell the decisions of these ratings, and look at them if it is time; once all are decided, at every answer."""
@@ -502,7 +545,7 @@ class Planner:
         self._has_news, self._is_looking = False, True
         self._looks_at = next_look(self.budget.spent, len(self._arms))
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
-        where(lambda: verdicts.look(self.arms), self._take_look)
+        where(lambda: verdicts.look(self.arms, self._policy), self._take_look)
 
     def _take_look(self, changed: IntArray) -> None:
         self._is_looking = self._is_unseen = False

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, IntArray
 from robin_cli.planning.budget import CallBudget
+from robin_cli.policies.base import Policy, Seen
 
 _LOOKS_AGAIN_AFTER = 1.01
 
@@ -68,8 +69,12 @@ class Verdicts(Protocol):
     def add(self, arm: int, ratings: Iterable[float]) -> None:
         """Take further ratings of ``arm``; none where it was asked in vain."""
 
-    def look(self, arms: Arms) -> IntArray:
-        """Decide anew by all ratings so far; the arms that became settled, or are not settled any more."""
+    @property
+    def seen(self) -> Seen | None:
+        """What the last look is to the policy, where it asks for what is nearest to certain."""
+
+    def look(self, arms: Arms, policy: Policy) -> IntArray:
+        """Decide anew by all ratings so far; the arms whose urgency may be another now."""
 
 
 def next_look(spent: int, arms: int) -> int:

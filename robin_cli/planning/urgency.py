@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import Policy, exited
+from robin_cli.model.task import contest_of
+from robin_cli.policies.base import Policy, Seen, exited
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
@@ -34,19 +36,51 @@ def block_of(arms: int) -> int:
 
 
 def urgency_by(
-    policy: Policy, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-) -> FloatArray:
-    """Compute the urgency of arms past their warm-up; all arguments, and the result, have one shape.
+    policy: Policy,
+    seen: Seen | None,
+    n: FloatArray,
+    pending: FloatArray,
+    total: FloatArray,
+    total_sq: FloatArray,
+    arm: IntArray,
+) -> tuple[FloatArray, FloatArray | None]:
+    """Compute the urgency of arms past their warm-up, and after a look how near they are to certain; all of one shape.
 
     Raises:
         InputError: the policy ends the program, which it would do in the loop of a run without a word.
     """
+    nearness = None
     try:
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = policy.priority(n, pending, total, total_sq, arm)
+            if seen is None:
+                found = policy.priority(n, pending, total, total_sq, arm)
+            else:
+                found, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
     except SystemExit as error:
         raise exited(policy, error) from error
-    return found + SPREAD / np.maximum(n + pending, 0.5)  # without a warm-up, an arm without a call has half a one
+    # Without a warm-up, an arm without a call has half a one.
+    return found + SPREAD / np.maximum(n + pending, 0.5), nearness
+
+
+def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return ``count`` arms of the last axis, by turns the most urgent left and the nearest to certain, and which are these.
+
+    The first of them are those of a smaller ``count``. Where neither finds any more, the lowest indices follow.
+
+    Args:
+        urgency, nearness: shape (…, arms); NEVER where an arm may not be asked.
+        count: at least 1, and no more than arms.
+        made: calls made before: after an even number of them an urgent one comes first.
+    """
+    turn = np.full(urgency.shape, np.inf)
+    for first, column in ((made % 2, urgency), ((made + 1) % 2, nearness)):
+        order = most_urgent(column, count)
+        there = np.take_along_axis(column, order, axis=-1) > NEVER
+        places = np.where(there, 2.0 * np.arange(count) + first, np.inf)
+        np.put_along_axis(turn, order, np.minimum(np.take_along_axis(turn, order, axis=-1), places), axis=-1)
+    chosen = most_urgent(-turn, count)
+    with np.errstate(invalid="ignore"):  # of those that neither found
+        return chosen, np.take_along_axis(turn, chosen, axis=-1) % 2 != made % 2
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:
@@ -68,14 +102,6 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     order = np.lexsort((rows[row, found], row))
     starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
     return np.asarray(found[order[starts + np.arange(count)]].reshape(*urgency.shape[:-1], count))
-
-
-def contest_of(members: IntArray, arms: int) -> IntArray:
-    """Return which row of ``members``, such as :attr:`Policy.contests`, each of ``arms`` is in, shape (arms,)."""
-    there = members >= 0
-    found = np.empty(arms, dtype=np.int64)
-    found[members[there]] = np.nonzero(there)[0]
-    return found
 
 
 def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int]]:

@@ -72,6 +72,25 @@ class Setup:
     margin: float = DEFAULT_MARGIN
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at the decisions found, for policies that ask what is nearest to certain.
+
+    Attributes:
+        log: ln of the evidence for what each contest leans to, shape (…, contests); −inf or too large where it is not known.
+        n: ratings of each arm at that time, shape (…, K).
+        level: ln of the evidence at which a decision is settled, shape (…, 1).
+        share: which part of all decisions is to be certified, shape (…, 1); see :class:`~robin_cli.policies.deciding.Deciding`.
+        rated: ratings that ``share`` was found by.
+    """
+
+    log: FloatArray
+    n: FloatArray
+    level: FloatArray
+    share: FloatArray
+    rated: float
+
+
 class Choice(NamedTuple):
     """The policy that a run gets in place of one that only chooses: its name, and why it is that one."""
 
@@ -97,6 +116,7 @@ class Policy:
         chooses: of many systems it chooses which are compared, by the verdicts so far. Then errors of their ranking are larger
             than they look.
         compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
+        by_budget: it spends the first part of a budget otherwise than a smaller budget.
         pairwise: it is for runs that compare two responses at a time (``setup.matches``); no other but the even spread is.
         turn: the order of the arms in each round of the warm-up.
     """
@@ -112,6 +132,7 @@ class Policy:
     compares: ClassVar[bool] = False
     chooses: ClassVar[bool] = False
     pairwise: ClassVar[bool] = False
+    by_budget: ClassVar[bool] = False
 
     warm_up: int
     """Ratings that every arm gets, in whole rounds, before ``priority`` is asked; at least 1, of a pairwise policy 0.
@@ -152,6 +173,40 @@ class Policy:
                 where there is no arm.
         """
         raise NotImplementedError
+
+    def priorities(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
+        seen: Seen,  # noqa: ARG002
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the priority of each arm, and how near a decision is that hangs on it: half of the calls go by either.
+
+        Asked only of policies with :meth:`sight`. The arguments are those of :meth:`priority`; nearness is −inf where there is
+        none to ask for.
+        """
+        found = self.priority(n, pending, total, total_sq, arm)
+        return found, np.full(found.shape, -np.inf)
+
+    def sight(
+        self,
+        log: FloatArray,  # noqa: ARG002
+        level: FloatArray,  # noqa: ARG002
+        sums: tuple[FloatArray, FloatArray, FloatArray],  # noqa: ARG002
+        before: Seen | None,  # noqa: ARG002
+    ) -> Seen | None:
+        """What a look at the decisions is to the policy; None where it does not ask for what is nearest to certain.
+
+        Args:
+            log: see :class:`Seen`.
+            level: ln of the evidence at which a decision is settled if all can be certified, shape (…, 1).
+            sums: n, Σx and Σx² of all arms, shape (…, K).
+            before: what the look before this came to.
+        """
+        return None
 
     @property
     def contests(self) -> IntArray | None:

@@ -11,13 +11,22 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Policy, Setup, flat_variance, of_arms, per_arm, root, squares_within
+from robin_cli.policies.base import Policy, Seen, Setup, flat_variance, of_arms, per_arm, root, squares_within
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
 _ENOUGH_FOR_TWO = 3
 """Calls an arm, below which one comes first: after two there would be little left to choose by them."""
+
+PRIOR_CALLS = 4.0
+"""Calls by which the evidence that a decision gains with each is held back: a few lucky ones say little of the next."""
+
+_LEAST_SHARE = 0.2
+_TIMES = 3
+_NEAREST = 0.05
+_LEARNS_AGAIN_AFTER = 1.1
+_FEW = 256
 
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
@@ -37,19 +46,30 @@ class Deciding(Policy):
     n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
     ninth of the scale's width until 50 arms have been asked twice.
 
+    Half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near the
+    end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
+    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
+    calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
+    less than .2, no call is spent on certainty. It is found
+    anew whenever the ratings have grown by a tenth; at every look at up to 256 contests, so that these go on after a stop as if
+    there had been none.
+
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (4, kinds), in simulation (4, runs, kinds): the coefficients of 1, u and u²,
             and the least that it is; u is the mean on a scale from −1 to 1.
+        horizon: the budget, in calls, which f goes by.
     """
 
     whole: ClassVar[bool] = True
+    by_budget: ClassVar[bool] = True
 
     task: Task
     low: FloatArray
     high: FloatArray
     pooled: FloatArray
+    horizon: int
     warm_up: int = 2
 
     @classmethod
@@ -58,7 +78,7 @@ class Deciding(Policy):
         if setup.task is None or not cls.decides(setup.task):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
-        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), warm_up)
+        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), setup.budget, warm_up)
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -69,6 +89,71 @@ class Deciding(Policy):
     def wants(cls) -> str:
         """What is said where there is nothing for it to decide."""
         raise NotImplementedError
+
+    def course(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
+        look: Look | None = None,
+    ) -> Course:
+        """Compute the priority of arms, and after a look how the evidence of their contests grows; arguments as there."""
+        raise NotImplementedError
+
+    def priority(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
+        """That of :meth:`course`."""
+        return self.course(n, pending, total, total_sq, arm).priority
+
+    def priorities(
+        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
+    ) -> tuple[FloatArray, FloatArray]:
+        """The priority, and 1 / calls left until a decision is settled; −inf where, by its course, it is by now."""
+        own = arm % len(self.task.space)
+        contest = self.task.contest[own if self.contests is None else own[..., 0, 0]]
+        found = self.course(n, pending, total, total_sq, arm, Look(of_arms(seen.log, contest), of_arms(seen.n, own)))
+        log = found.log + found.pace * found.since
+        near = np.where(log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf)
+        if self.contests is not None:
+            near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
+        return found.priority, near
+
+    def sight(
+        self,
+        log: FloatArray,
+        level: FloatArray,
+        sums: tuple[FloatArray, FloatArray, FloatArray],
+        before: Seen | None,
+    ) -> Seen:
+        """What a look found, with f."""
+        rated = sums[0].sum(axis=-1, keepdims=True)
+        most = float(rated.max())
+        if before is None or log.shape[-1] <= _FEW or most >= _LEARNS_AGAIN_AFTER * before.rated:
+            share = self._affordable(log, level, sums, np.maximum(self.horizon - rated, 0.0) / 2.0)
+        else:
+            share, most = before.share, before.rated
+        with np.errstate(divide="ignore"):
+            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), share, most)
+
+    def _affordable(
+        self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], calls: FloatArray
+    ) -> FloatArray:
+        """f, shape (…, 1); ``calls``: what there is for it, of the same shape."""
+        arm = np.arange(len(self.task.space)) if self.contests is None else self.contests
+        there, arm = arm >= 0, np.maximum(arm, 0)
+        n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = self.course(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape), Look(log, n))
+        share = reached = np.ones(level.shape)
+        for _ in range(_TIMES):
+            missing = level - np.log(share) - found.log
+            left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
+            reached = (np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls).mean(axis=-1, keepdims=True)
+            share = np.maximum(_LEAST_SHARE, reached)
+        return np.where(reached < _LEAST_SHARE, 0.0, share)
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
@@ -123,6 +208,36 @@ class Deciding(Policy):
             error=error.sum(axis=-1) / judges**2,
             gain=gain / (judges**2)[..., None],
         )
+
+
+class Look(NamedTuple):
+    """What the last look at the decisions found.
+
+    Attributes:
+        log: ln of the evidence of each contest asked about, see :attr:`Seen.log`.
+        n: ratings of the arms at that time; 0 where there is none.
+    """
+
+    log: FloatArray
+    n: FloatArray
+
+
+class Course(NamedTuple):
+    """How arms and the contests that they are in stand.
+
+    Attributes:
+        priority: of each arm.
+        log: ln of the evidence of each contest at the last look.
+        pace: by how much it grows with a call.
+        since: calls since that look, those under way counted as made.
+        part: which part of a call's worth belongs to each arm of a contest, 0 where none does; where arms are in contests.
+    """
+
+    priority: FloatArray
+    log: FloatArray = np.empty(0)
+    pace: FloatArray = np.empty(0)
+    since: FloatArray = np.empty(0)
+    part: FloatArray = np.empty(0)
 
 
 class Responses(NamedTuple):

@@ -79,3 +79,30 @@ def about(number: float) -> int:
 def finite(value: float) -> float | None:
     """``value``; None, as JSON has it, for nan."""
     return None if math.isnan(value) else value
+
+
+class Course:
+    """How a figure went so far, as a row of bars; the older ones stand for the more time the longer it goes on."""
+
+    _BARS, _MOST = "▁▂▃▄▅▆▇█", 16
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+        self._each, self._left = 1, 0
+
+    def with_next(self, value: float, most: float | None = None) -> str:
+        """Take a further value, at least 0, and return a blank and the bars; "" before there are two.
+
+        Args:
+            most: what a whole bar stands for; None for the largest value so far.
+        """
+        if self._left == 0:
+            self._values.append(value)
+            self._left = self._each
+        self._left -= 1
+        if len(self._values) == self._MOST:
+            self._values, self._each = self._values[::2], 2 * self._each
+        if len(self._values) < 2:
+            return ""
+        whole = most or max(self._values) or 1.0
+        return " " + "".join(self._BARS[min(7, int(8 * each / whole))] for each in self._values)

@@ -66,10 +66,11 @@ def spend(
         share: of each budget that the world gets, as it has this share of the arms.
         most: calls that are simulated, but of the smallest budget and of policies that take whole rounds at once.
     """
-    groups: dict[tuple[str, int], tuple[Policy, list[int]]] = {}
+    groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
         if (policy := policy_at(budget)) is not None:
-            groups.setdefault((policy.said, policy.warm_up), (policy, []))[1].append(budget)
+            key = (policy.said, policy.warm_up, budget if policy.by_budget else None)
+            groups.setdefault(key, (policy, []))[1].append(budget)
     for policy, group in groups.values():
         parts = {budget: round(budget * share) for budget in group}
         if not policy.evenly:

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
+from robin_cli.model.task import contest_of
 from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
 from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
-from robin_cli.planning.urgency import NEVER, block_of, contest_of, most_urgent, urgency_by
+from robin_cli.planning.urgency import NEVER, block_of, halves, most_urgent, urgency_by
 from robin_cli.policies.base import Policy
 
 _DRAWS_AT_A_TIME = 4096
@@ -140,6 +141,7 @@ class _State:
         self.n, self.total, self.total_sq, self.pending = (np.zeros((runs, self._pairs)) for _ in range(4))
         self._budget = 0
         self._urgency: FloatArray | None = None
+        self._nearness = np.empty(0)
         self._luck = np.empty((0, runs))
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
@@ -174,7 +176,7 @@ class _State:
                 self._luck = self._rng.random((min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs)))
             until = min(self._refit_at, self._looks_at, self._budget + len(self._luck))
             count = int(max(1, min(self._block, until - self._budget)))
-            pair = most_urgent(self._urgencies(), count)
+            pair = self._chosen(count, self._budget)
             row = self._first_row + pair
             luck, self._luck = self._luck[:count].T, self._luck[count:]
             self._add(self._runs, pair, self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)])
@@ -206,7 +208,8 @@ class _State:
         self._urgency = None
         while room.any():
             urgency = self._urgencies()
-            pair = most_urgent(urgency, max(1, min(self._block, int(room.max()))))
+            made = int(self.pending[0].sum()) + self._budget
+            pair = self._chosen(max(1, min(self._block, int(room.max()))), made)
             is_asked = (np.arange(pair.shape[1]) < room) & (urgency[self._runs, pair] > NEVER)
             self.pending[self._runs, pair] += is_asked
             self._look_at(pair)
@@ -219,7 +222,7 @@ class _State:
 
     def _begin_round(self) -> None:
         if self._court is not None and self._budget:
-            self._court.look(self._sums())
+            self._court.look(self._sums(), self._policy)
         if self._policy.refits and self._budget >= self._first_fit:
             self._policy = self._policy.fitted(*self._sums())
 
@@ -256,17 +259,24 @@ class _State:
         """Decide anew and fit the policy anew, if it is time."""
         if self._court is not None and self._budget >= self._looks_at:
             self._looks_at = next_look(self._budget, self._pairs)
-            if self._court.look(self._sums()):
+            if self._court.look(self._sums(), self._policy):
                 self._urgency = None
         if self._budget >= self._refit_at:
             self._policy = self._policy.fitted(*self._sums())
             self._refit_at = next_refit(self._budget, self._first_fit)
             self._urgency = None
 
+    def _chosen(self, count: int, made: int) -> IntArray:
+        """The pairs of each run that are asked next, shape (runs, count), after so many calls were ``made``."""
+        urgency = self._urgencies()
+        if self._court is None or self._court.seen is None:
+            return most_urgent(urgency, count)
+        return halves(urgency, self._nearness, count, made)[0]
+
     def _urgencies(self) -> FloatArray:
         """How urgent each pair of each run is, shape (runs, pairs)."""
         if self._urgency is None:
-            self._urgency = np.empty(self.n.shape)
+            self._urgency, self._nearness = np.empty(self.n.shape), np.full(self.n.shape, NEVER)
             self._look_at(np.broadcast_to(np.arange(self._pairs), self.n.shape))
         return self._urgency
 
@@ -284,14 +294,18 @@ class _State:
             there, pair = members >= 0, np.maximum(members, 0)
             run, first_row = (np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row))
             n, pending, total, total_sq = (np.where(there, each[run, pair], 0.0) for each in columns)
-        urgency = urgency_by(self._policy, n, pending, total, total_sq, first_row + pair)
+        seen = None if self._court is None else self._court.seen
+        found = urgency_by(self._policy, seen, n, pending, total, total_sq, first_row + pair)
+        if there is not None:
+            run, pair = np.broadcast_to(run, pair.shape)[there], pair[there]
+        for column, each in zip((self._urgency, self._nearness), found, strict=True):
+            if each is not None:
+                column[run, pair] = each if there is None else each[there]
         if self._court is not None:
-            may_be_asked = pending < ASKED_FOR_EACH_KNOWN * np.maximum(n, 0.5)
-            urgency = np.where(may_be_asked & ~self._court.settled[run, pair], urgency, NEVER)
-        if there is None:
-            self._urgency[run, pair] = urgency
-        else:
-            self._urgency[run[there], pair[there]] = urgency[there]
+            may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(self.n[run, pair], 0.5)
+            may_be_urgent = may_be_asked & ~self._court.settled[run, pair]
+            for column, may_be in ((self._urgency, may_be_urgent), (self._nearness, may_be_asked)):
+                column[run, pair] = np.where(may_be, column[run, pair], NEVER)
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """n, Σx and Σx², shape (runs, K)."""

@@ -23,7 +23,7 @@ from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Setup
+from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.simulation.runs import Ratings, simulate
 
@@ -76,7 +76,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
 ) -> None:
     _, verdicts, arms = made("a>=3,b<=2", ratings, scales=(SHORT, LONG))
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
 
     for pair in range(2):
         above, below = (each[0] for each in log_evidence(counted(ratings[2 * pair]), 0, 4, 3, MARGIN))
@@ -92,7 +92,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
 def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
     _, verdicts, arms = made("a<3", ratings, judges=2)
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
 
     for pair in range(2):
         first, second = counted(ratings[2 * pair]), counted(ratings[2 * pair + 1])
@@ -113,7 +113,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
     clear, close = [4] * 12, [4, 3] * 6
     task, verdicts, arms = made("best", [clear, [0] * 12, close, [1] * 12, [1] * 9, close], group=[0, 0, 1, 1, 1, 1])
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
 
     (one,) = log_sum_evidence([Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN)
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
@@ -128,7 +128,7 @@ def test_tells_of_three_rivals_the_hardest_to_beat() -> None:
     leader = [4] * 16
     _, verdicts, arms = made("best", [rivals[0], leader, *rivals[1:]], group=[0, 0, 0, 0])
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
 
     each = [
         log_sum_evidence([Part(counted(leader), 0, 4, 1.0), Part(counted(rival), 0, 4, -1.0)], -MARGIN)[0]
@@ -143,7 +143,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
     text: str, group: list[int] | None
 ) -> None:
     _, verdicts, arms = made(text, [[4], [0], [4], [0]], group=group)
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     assert not verdicts.settled.any()
     needed, mine = math.log(1 / 0.05), [0] if group is None else [0, 1]
     changed = np.empty(0, dtype=np.int64)
@@ -152,7 +152,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
         assert not verdicts.settled[0]
         for arm, rating in ((0, 4), (1, 0))[: len(mine)]:
             tell(verdicts, arms, arm, [rating])
-        changed = verdicts.look(arms)
+        changed = verdicts.look(arms, Policy())
     assert changed.tolist() == mine
     assert np.flatnonzero(verdicts.settled).tolist() == mine
     assert not verdicts.all_decided
@@ -160,7 +160,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
     while verdicts.evidence.log[0, 0] >= needed:
         assert verdicts.settled[0], "a little less is enough to stay"
         tell(verdicts, arms, 0, [0])
-        changed = verdicts.look(arms)
+        changed = verdicts.look(arms, Policy())
     assert changed.tolist() == mine
     assert not verdicts.settled.any()
 
@@ -168,7 +168,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
 def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
     _, verdicts, arms = made("a>=2", [[4] * 6, [0] * 3])
     told = 0
-    while verdicts.look(arms).size >= 0 and not verdicts.all_decided:
+    while verdicts.look(arms, Policy()).size >= 0 and not verdicts.all_decided:
         tell(verdicts, arms, 1, [0])
         told += 1
 
@@ -256,7 +256,7 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
     ratings = [rng.integers(0, 5, rng.integers(2, 9)).tolist() for _ in range(12)]
     for text, group in (("a>=2,b<=5", None), ("best", [0, 0, 1])):
         task, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
-        verdicts.look(arms)
+        verdicts.look(arms, Policy())
         court = Court(task, 2)
         for arm, each in enumerate(ratings):
             for rating in each:
@@ -264,7 +264,7 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         sums = tuple(
             np.stack([np.zeros(12), each.astype(float)]) for each in (arms.counts, arms.totals, arms.totals_sq)
         )
-        court.look(sums)  # type: ignore[arg-type]
+        court.look(sums, Policy())  # type: ignore[arg-type]
 
         assert court.settled[1].tolist() == verdicts.settled.tolist()
         evidence = court._evidence
@@ -285,7 +285,7 @@ def test_decides_part_by_part_as_of_all_at_once(
         monkeypatch.setattr(decisions, "_AT_ONCE", at_once)
         _, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
         arms.add_failure(7, permanent=True)
-        verdicts.look(arms)
+        verdicts.look(arms, Policy())
         decided = verdicts.decided(arms)
         columns = (decided.decision, decided.leaning, decided.certified, decided.settled, decided.stuck, decided.doubt)
         found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
@@ -301,10 +301,10 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
     arms.add_failure(3, permanent=True)
     verdicts.add(3, ())
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     while not verdicts.all_decided:
         tell(verdicts, arms, 2, [4])
-        verdicts.look(arms)
+        verdicts.look(arms, Policy())
 
     decided = verdicts.decided(arms)
     assert decided.stuck.tolist() == [False, False, False, True]
@@ -322,7 +322,7 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
 
     decided = verdicts.decided(arms)
     assert decided.decision.tolist() == ["best", "rejected", "undecided", "undecided", "undecided", "undecided"]
@@ -343,7 +343,7 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
     arms.add_failure(0, permanent=True)
     verdicts.add(0, ())
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
     while not verdicts.decided(arms).held[0]:
         tell(verdicts, arms, 1, [9])
@@ -353,7 +353,7 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
     assert decided.leaning[:2].tolist() == ["drop", "drop"]
     arms.add_failure(2, permanent=True)
     verdicts.add(2, ())
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     assert verdicts.evidence.stuck[0, 1], "what cannot be shown to be good, and is not bad by the other, is left"
 
 
@@ -363,11 +363,11 @@ def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_tha
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
 
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     assert verdicts.evidence.stuck[0].tolist() == [False, True]
     while not verdicts.all_decided:
         tell(verdicts, arms, 0, [4])
-        verdicts.look(arms)
+        verdicts.look(arms, Policy())
 
     assert verdicts.decided(arms).decision.tolist() == ["best", "rejected", "undecided", "undecided"]
 

@@ -12,7 +12,7 @@ from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from tests.planning.comparing import VOTES, by_strength, comparisons, planner_of, play, policy_for, system_numbers
 from tests.planning.played import work
 
@@ -79,7 +79,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
             rating = 2.0 if arm < 2 else 1.0
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     best = verdicts.decided(arms)
     assert best.leader.tolist() == [0]
     assert not best.certified.any()
@@ -95,6 +95,6 @@ def test_takes_the_orders_effect_out_of_who_is_best() -> None:
             rating = 2.0 if arm == 0 else 0.0  # A in first place, B in first place
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
-    verdicts.look(arms)
+    verdicts.look(arms, Policy())
     assert not verdicts.decided(arms).decided
     assert not verdicts.all_decided

@@ -22,6 +22,7 @@ from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from robin_cli.policies.base import Policy
 from robin_cli.render.files import export
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
@@ -107,7 +108,9 @@ def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, 
 
 def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
     _, short, _ = decided
-    assert re.search(r"by their means \d+ keep, \d+ drop; none of 60 pairs is certified yet: .*; about", short)
+    assert re.search(
+        r"(none of 60 pairs is certified yet|of 60 pairs are decided: ).*; about .* are likely wrong", short
+    )
     assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
 
 
@@ -198,7 +201,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 def session_of(run: RunData) -> Any:
     watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False)
     assert watch.verdicts is not None
-    watch.verdicts.look(run.fold.arms)
+    watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
         space=run.space,
         arms=run.fold.arms,
@@ -213,6 +216,22 @@ def session_of(run: RunData) -> Any:
     )
 
 
+def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely_wrong(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [[4], [3], [0], [2, 1]])
+    session = session_of(run)
+    first = dict(session.watch.standing(run.fold.arms))
+    assert first["decided"] == "0 of 4 pairs"
+    assert first["likely wrong"].startswith("about ")
+    for arm, rating in ((0, 4), (1, 4), (2, 0), (3, 0)):
+        for _ in range(20):
+            run.fold.writable.add_rating(arm, rating)
+        session.watch.verdicts.add(arm, [rating] * 20)
+    session.watch.verdicts.look(run.fold.arms, Policy())
+    then = dict(session.watch.standing(run.fold.arms))
+    assert then["decided"] == "4 of 4 pairs ▁█"
+    assert then["likely wrong"].endswith(" of the leanings █▁")
+
+
 @pytest.mark.parametrize("width", [30, 60, 100])
 def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path: Path, width: int) -> None:
     session = session_of(run_of(tmp_path / "r", MIXED))
@@ -221,8 +240,9 @@ def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path:
     shown = " ".join(" ".join(line.strip("│ ") for line in out.getvalue().splitlines()).split())
     assert re.search(r"decided:? 3 of 5 pairs", shown)
     assert re.search(r"open:? 2", shown)
+    assert re.search(r"likely wrong:? (less than 0.1 %|about \d)", shown)
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided: 3 of 5 pairs · open: 2" in progress_line(session, pace)
+    assert re.search("decided: 3 of 5 pairs ▅▅ · open: 2", progress_line(session, pace))
 
 
 def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
@@ -232,7 +252,10 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
     assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
     said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
-    assert "none of 10 pairs is certified yet: 1 has the evidence that one alone needs; once about 8 have" in said
+    assert (
+        "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it"
+        in said
+    )
 
 
 def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:

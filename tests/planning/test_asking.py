@@ -106,7 +106,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
     def urgency(*variances: float, n: list[float], pending: list[float]) -> FloatArray:
         zero = np.zeros(len(n))
         policy = Robin(np.array(variances))
-        return urgency_by(policy, np.array(n), np.array(pending), zero, zero, np.arange(len(n)))
+        return urgency_by(policy, None, np.array(n), np.array(pending), zero, zero, np.arange(len(n)))[0]
 
     found = urgency(1e15, 0.3, 0.0, 0.0, 0.0, n=[1, 5, 1, 1, 3], pending=[0, 2, 0, 1, 0])
     assert found[1] == 0.3 / 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning import planner
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Policy, Seen, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen, make_policy
 from tests.planning.played import play
@@ -132,6 +133,75 @@ def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(a
         assert top == pytest.approx(1 / z**2)
         gain = {arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1)) for arm in (lead, rival)}
         assert mine[max(gain, key=lambda arm: gain[arm])] == pytest.approx(top)
+
+
+def after_a_look(policy: Policy, log: list[float], n: FloatArray, level: float) -> Seen:
+    zero = np.zeros(len(log))
+    found = policy.sight(zero + log, np.array([level]), (n, n * 0.0, n * 0.0), None)
+    assert found is not None
+    return replace(found, level=np.array([level]))
+
+
+@given(st.lists(FEW, min_size=2, max_size=5), st.integers(0, 3), st.floats(-1.0, 4.0))
+def test_half_of_the_calls_go_to_the_threshold_that_is_certain_soonest(
+    arms: list[list[int]], under_way: int, evidence: float
+) -> None:
+    policy = policy_for(task_for("a>=3", len(arms)))
+    n, total, total_sq = sums(arms)
+    seen = after_a_look(policy, [evidence] * len(arms), n - 1, 3.5)
+
+    _, near = policy.priorities(n, n * 0 + under_way, total, total_sq, np.arange(len(arms)), seen)
+
+    for found, ratings in zip(near.tolist(), arms, strict=True):
+        square = (abs(sum(ratings) / len(ratings) - 3) + 0.2) ** 2
+        pace = (max(evidence, 0) + 1.2 + 4 * square / (variance(ratings, 2.0) + square)) / (len(ratings) - 1 + 4)
+        by_now = evidence + pace * (1 + under_way)
+        assert found == pytest.approx(-math.inf if by_now >= 3.5 else pace / max(3.5 - by_now, 0.05))
+
+
+@given(st.lists(FEW, min_size=4, max_size=4), st.sampled_from([-math.inf, -0.5, 2.0]))
+def test_half_of_the_calls_go_to_the_group_whose_best_is_certain_soonest(
+    arms: list[list[int]], evidence: float
+) -> None:
+    policy = policy_for(task_for("best", 4, group=[0, 0, 0, 0]))
+    n, total, total_sq = (each.reshape(1, 4, 1) for each in sums(arms))
+    seen = after_a_look(policy, [evidence], n.ravel(), 4.0)
+
+    _, near = policy.priorities(n, n * 0, total, total_sq, np.arange(4).reshape(1, 4, 1), seen)
+
+    z, lead, rival = nearest_rival(arms, [0, 1, 2, 3])
+    log = evidence if evidence > -math.inf else 0.35 * z * z - 2.5
+    pace = (0.35 * z * z + max(log + 2.5, 0)) / (2 * (len(arms[lead]) + len(arms[rival]) + 4))
+    if log >= 4.0:
+        assert near.max() == -math.inf
+        return
+    assert near.max() == pytest.approx(pace / max(4.0 - log, 0.05))
+    gain = {arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1)) for arm in (lead, rival)}
+    assert near.ravel()[max(gain, key=lambda arm: gain[arm])] == near.max()
+
+
+def test_aims_at_the_share_of_decisions_that_half_of_the_calls_left_can_settle() -> None:
+    arms = [[4] * 3, [0] * 3, [4, 3, 4], [3, 2, 3], [2, 3], [3, 3]] * 20
+    n, total, total_sq = sums(arms)
+    log = np.tile([1.0, 2.0, 0.5, 0.0, -0.2, 0.0], 20)
+    level = math.log(1.25 / 0.05)
+    for calls in (3, 6, 12, 100):
+        policy = policy_for(task_for("a>=3", len(arms)), calls)
+        found = policy.sight(log, np.array([level]), (n, total, total_sq), None)
+        assert found is not None
+
+        share, reached, half = 1.0, 0, (calls * len(arms) - n.sum()) / 2
+        square = (np.abs(total / n - 3) + 0.2) ** 2
+        spread = np.array([variance(each, 2.0) for each in arms])
+        pace = (np.maximum(log, 0) + 1.2 + 4 * square / (spread + square)) / (n + 4)
+        for _ in range(3):
+            left = sorted((level - math.log(share) - log) / pace)
+            reached = sum(sum(left[: count + 1]) <= half for count in range(len(left)))
+            share = max(0.2, reached / len(arms))
+        if reached < 0.2 * len(arms):
+            assert found.level.item() == -math.inf, "so few are not worth half of the calls"
+        else:
+            assert found.level.item() == pytest.approx(level - math.log(share))
 
 
 def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under_way() -> None:

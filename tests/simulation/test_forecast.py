@@ -297,11 +297,12 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     task = to_decide(text, pairs, group=np.arange(pairs) // 4 if text == "best" else None, margin=margin)
     budgets = [each * pairs for each in (3, 6, 100)]
     told = decided(scheduler, rated(truth, 10, np.random.default_rng(5)), task, budgets)
-    policy = by(scheduler)(budgets[-1], truth.variances, goal_of(task.space, task))
-    assert policy is not None
     verdict = None
-    for snapshot in simulate(truth, policy, budgets, runs, np.random.default_rng(4), court=partial(Court, task)):
-        verdict, foreseen = snapshot.verdict, told.expected[snapshot.budget]
+    for budget in budgets:
+        policy = by(scheduler)(budget, truth.variances, goal_of(task.space, task))
+        assert policy is not None
+        (snapshot,) = simulate(truth, policy, [budget], runs, np.random.default_rng(4), court=partial(Court, task))
+        verdict, foreseen = snapshot.verdict, told.expected[budget]
         assert verdict is not None
         wrong = verdict.wrong.mean()
         slack = 4 * np.hypot(foreseen.figure("wrong_sem"), verdict.wrong.std() / np.sqrt(runs))

@@ -8,7 +8,9 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import Task
-from robin_cli.policies.deciding import Deciding
+from robin_cli.policies.deciding import PRIOR_CALLS, Course, Deciding, Look
+
+_AT_FIRST = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +38,46 @@ class Apt(Deciding):
         """The arms of each pair, where several judges rate it."""
         return self.task.contests if self.task.space.raters > 1 else None
 
-    def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> FloatArray:
-        """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round.
+    def course(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
+        look: Look | None = None,
+    ) -> Course:
+        """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round, and r = (ℓ + 1.2 + 4 o) / (n + 4).
 
+        o = D² / (V + D²), D being |x̄ − τ| + ε: about the evidence that a call brings, which r goes by as long as n is small.
         Of several judges it is that of their mean, and of each judge in the share of what its call would do.
         """
         own = arm % len(self.task.threshold)
+        made = n + pending
         if self.contests is None:
             distance = np.abs(total / n - self.task.threshold[own]) + self.task.margin[own]
-            return self.variance(n, total, total_sq, arm) / ((n + pending) * (distance * distance))
+            square = distance * distance
+            variance = self.variance(n, total, total_sq, arm)
+            priority = variance / (made * square)
+            return (
+                Course(priority) if look is None else Course(priority, *_growth(look, look.n, made, variance, square))
+            )
         found = self.responses(n, pending, total, total_sq, arm)
         distance = np.abs(found.mean - self.task.threshold[own][..., 0]) + self.task.margin[own][..., 0]
         most = np.maximum(found.gain.max(axis=-1, keepdims=True), np.finfo(float).tiny)
-        return np.asarray((found.error / distance**2)[..., None] * (found.gain / most))
+        part = found.gain / most
+        priority = np.asarray((found.error / distance**2)[..., None] * part)
+        if look is None:
+            return Course(priority)
+        calls, then = (each.sum(axis=(-2, -1)) for each in (made, look.n))
+        return Course(
+            priority, *_growth(look, then, calls, found.error[..., 0] * calls, distance[..., 0] ** 2), part=part
+        )
+
+
+def _growth(
+    look: Look, then: FloatArray, calls: FloatArray, variance: FloatArray, square: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ℓ, r, and the calls since the look at which ``then`` had been made."""
+    odds = square / (variance + square)
+    return look.log, (np.maximum(look.log, 0.0) + _AT_FIRST + PRIOR_CALLS * odds) / (then + PRIOR_CALLS), calls - then

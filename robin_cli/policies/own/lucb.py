@@ -8,8 +8,9 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import Task
-from robin_cli.policies.deciding import Deciding
+from robin_cli.policies.deciding import PRIOR_CALLS, Course, Deciding, Look
 
+_OF_SQUARE, _AT_FIRST = 0.35, 2.5
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -38,12 +39,19 @@ class Lucb(Deciding):
         """The arms of each group and attribute."""
         return self.task.contests
 
-    def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> FloatArray:
-        """1/z² of each rival and the leader, for each arm in the share of what its call would do beside the other's.
+    def course(
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
+        look: Look | None = None,
+    ) -> Course:
+        """1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
 
-        The leader has the largest of those with its rivals.
+        Where no evidence was looked for, .35 z² − 2.5 stands for ℓ. 1/z² counts for each arm in the share of what its call
+        would do beside the other's; the leader has the largest of those with its rivals.
         """
         own = arm % len(self.task.margin)
         found = self.responses(n, pending, total, total_sq, arm)
@@ -56,4 +64,16 @@ class Lucb(Deciding):
         urgency = found.there * (error_of_lead + found.error) / (ahead * ahead)
         each = np.where(is_lead, 0.0, urgency / np.maximum(np.maximum(most_of_lead, most), _TINY))
         share = np.where(is_lead, each.max(axis=-1, keepdims=True), each)
-        return np.asarray(share[..., None] * found.gain)
+        priority = np.asarray(share[..., None] * found.gain)
+        if look is None:
+            return Course(priority)
+        against = np.where(is_lead, 0.0, urgency)
+        least = against.max(axis=-1, keepdims=True)
+        both = is_lead | (np.arange(mean.shape[-1]) == against.argmax(axis=-1, keepdims=True))
+        made, then = ((each.sum(axis=-1) * both).sum(axis=-1) for each in (n + pending, look.n))
+        by_z = _OF_SQUARE / np.maximum(least[..., 0], _TINY)
+        log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
+        pace = 0.5 * (by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS))
+        part = both[..., None] * found.gain
+        part = part / np.maximum(part.max(axis=(-2, -1), keepdims=True), _TINY)
+        return Course(priority, log, pace, made - then, part)

@@ -9,7 +9,7 @@ import numpy as np
 from robin_cli.analysis.agreement import Agreement
 from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
-from robin_cli.analysis.decisions import SETTLED, Decided
+from robin_cli.analysis.decisions import Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.goals.decided import things, wrong_text
 from robin_cli.goals.found import Found
@@ -169,9 +169,8 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
     yield Chart(
         "Decided over calls",
         f"Above, which share of {things(decided)} is certified; below, which share of the leanings, what the means alone "
-        f"say, is likely wrong, by an estimate. {_EVEN} Dotted: decisions with the evidence that one alone needs. They are "
-        f"asked no more, and certified together once about {100 / SETTLED:.0f} % have it; so before its end a run may have "
-        "fewer certified than an even spread, which goes on asking what is clear. At the end "
+        f"say, is likely wrong, by an estimate. {_EVEN} Dotted: decisions with the evidence that one alone needs; "
+        f"the fewer have it, the more each needs to be certified. At the end "
         f"{100 * at_end:.0f} % are certified, against {100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings "
         f"likely wrong, against {even}.",
         {
