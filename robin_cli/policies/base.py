@@ -270,7 +270,7 @@ class Estimating(Policy):
         return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
 
     def prior_weight(self) -> float:
-        """Ratings of an arm that a prior variance counts as; docs/schedulers.md has what other weights do."""
+        """Ratings of an arm that a prior variance counts as; docs/evidence/schedulers.md has what other weights do."""
         return 8.0
 
 

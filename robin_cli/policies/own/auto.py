@@ -10,7 +10,7 @@ from robin_cli.policies.own.robin_hood import RobinHood
 class Auto(Policy):
     """The default. It chooses among policies by what is wanted, once: a run keeps what it became.
 
-    That is two-priors for scores, at every budget: no policy did better where variances are not known (docs/schedulers.md).
+    That is two-priors for scores, at every budget: no policy did better if variances are unknown (docs/evidence/schedulers.md).
     Only ROBIN-HOOD has a theory mode. Runs that became robin-hood in an earlier version keep it.
     """
 

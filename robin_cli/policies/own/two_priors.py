@@ -32,7 +32,7 @@ class TwoPriors(Estimating):
     (n_i − 1)(s_i²/g − 1)², whose expectation for Gaussian ratings is 2 (1 + CV²) + mean(n_i − 1) CV².
 
     One rating an arm to begin with, no δ, any integer scale; no arm starves, since no estimate is 0 and every call lowers
-    the arm's priority. docs/schedulers.md has what was tried and how it compares. The χ² quantile is Wilson and Hilferty's,
+    the arm's priority. docs/evidence/schedulers.md compares it and others. The χ² quantile is Wilson and Hilferty's,
     ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
 
     ``pooled``, ``alike``, ``first`` and ``second`` are g, h, m₁ and m₂: numbers in a run, shape (runs,) in simulation; before
