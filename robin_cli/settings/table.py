@@ -219,8 +219,7 @@ class Settings:
     error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     prefer: Literal["certain", "right"] = _spend(
-        "With --decide: certain gives half of the calls to what is nearest to certain; right gives all to what is least clear.",
-        "certain", note="Right: fewer wrong leanings, and certainty only near the end.")
+        "With --decide: right gives no call to certainty, all to what is least clear.", "certain")
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
