@@ -28,6 +28,7 @@ from tests.starting import Robin
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 MODELS = [REPLAY_MODEL, "replay:llama-3-1-8b/helpfulness"]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+EVIDENCE = [str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "evidence").glob("*.md")]
 
 # Stands in for the commands that a reader would give to a judge that costs money, or that take long: robin with the replay
 # for every judge and smaller budgets, make without the tests that this is one of, pip without a second installation.
@@ -288,7 +289,7 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
     assert not re.search(r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *EVIDENCE])
 def test_links_lead_somewhere(name: str) -> None:
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):

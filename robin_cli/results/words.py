@@ -35,7 +35,7 @@ def error_text(error: float, *, as_share: bool) -> str:
 
 
 AT_TARGET = "the true worst error was then 0.6 to 1.8 times the target in 9 of 10 simulated runs"
-"""What stopping at an estimated error comes to: docs/budget.md, "Stop at an error"."""
+"""What stopping at an estimated error comes to: docs/evidence/budget.md, "Stopping at an error"."""
 
 
 def target_text(error: float, *, as_share: bool) -> str:

@@ -290,7 +290,7 @@ def decided(scheduler: str, counts: IntArray, task: Task, budgets: list[int]) ->
 def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     scheduler: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Pilots of 3 calls over pools of the paper: 0.7 to 2.5 times the wrong ones, see docs/budget.md.
+    # Pilots of 3 calls over pools of the paper: 0.7 to 2.5 times the wrong ones, see docs/evidence/budget.md.
     pairs, margin, runs = (200, 0.2, 30) if text == "a>=3" else (40, 0.6, 12)  # the best of groups takes longer
     monkeypatch.setattr(module, "RUNS", runs)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[::5][:pairs])
