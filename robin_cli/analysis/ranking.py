@@ -19,9 +19,9 @@ benchmarks/rankings.py measures how often this holds.
 Where earlier verdicts chose what was compared, a system that is unlucky at first is left with its bad luck, and the likeliest
 strengths are too far apart. A posterior does not mind who chose (Rubin, "Inference and missing data", Biometrika 63, 1976). So
 strengths are then drawn from Cauchy's distribution with the scale τ (by a normal one, a system that is far off moves all
-others), and the log likelihood ℓ is divided by φ, the mean of V over the variance of single votes. τ is even
-between the ends of _SPREADS. Each weighs as its evidence by Laplace's method (Tierney and Kadane, "Accurate approximations for
-posterior moments and marginal densities", JASA 81, 1986), β being the mode:
+others), and the log likelihood ℓ is divided by φ, the mean of V over the variance of single votes, at least 1 where the votes
+alone would make a strength infinite. τ is even between the ends of _SPREADS. Each weighs as its evidence by Laplace's method
+(Tierney and Kadane, "Accurate approximations for posterior moments and marginal densities", JASA 81, 1986), β being the mode:
     ln e = ℓ(β)/φ − Σ ln(τ + β²/τ) − ½ ln |H/φ + diag(2/(τ² + β²))|.
 The covariance is Σ w (P⁻¹ + (β − β̄)(β − β̄)ᵀ), P having the curvature of the prior in place of that of the normal one that has
 its slope, of strengths whose sum is 0.
@@ -461,6 +461,8 @@ def _posterior(fitted: _Fitted, errors: _Errors) -> tuple[FloatArray, _Errors]:
     """The mean of the coefficients and their errors where strengths have a prior, see the top of this file."""
     votes, m = _by_couple(fitted.votes), fitted.votes.systems
     dispersion = float(np.trace(fitted.information @ errors.clustered)) / (votes.size - 1)
+    if not fitted.is_bounded:  # votes that are all alike are no more than single ones
+        dispersion = max(1.0, dispersion)
     of_others = np.full(votes.size - m, _WIDE)
     mode, modes, evidence = np.zeros(votes.size), [], []
     priors = [_Prior(np.append(np.full(m, spread), of_others), dispersion) for spread in _SPREADS]

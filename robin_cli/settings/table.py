@@ -218,6 +218,8 @@ class Settings:
         check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
+    prefer: Literal["certain", "right"] = _spend(
+        "With --decide: right gives no call to certainty, all to what is least clear.", "certain")
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
@@ -411,6 +413,7 @@ class SimulationSettings:
         metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _simulated("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
+    prefer: Literal["certain", "right"] = _simulated("With --decide: what half of the calls go to.", "certain")
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
