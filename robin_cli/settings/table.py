@@ -170,7 +170,7 @@ class Settings:
         of_question=True, tidy=checked_urls)
     model: tuple[str, ...] = _data("The judge's model name, or NAME@https://address/v1; {again}, a panel of judges.",
         (), scope=SESSION, metavar="NAME", example='"gpt-4.1-nano"', of_question=True)
-    judge: str = _data("Who is asked: openai, at an address, or a judge that an installed package adds.",
+    judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
     api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
         (DEFAULT_KEY_ENV,), scope=SESSION, metavar="VARIABLE", of_question=True, secret=True, check=_VARIABLES)
