@@ -346,16 +346,16 @@ class Planner:
 
     def _most_urgent(self, count: int) -> tuple[IntArray, NDArray[np.bool_]]:
         """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
-        chosen = most_urgent(self._urgency, count)
-        urgency, is_near = self._urgency[chosen], np.zeros(count, np.bool_)
-        if urgency[0] > IN_WARM_UP:
-            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
-            may_be_asked = urgency > IN_WARM_UP
-        else:
-            if self._nearness is not None:
-                made = self.budget.spent + self.budget.reserved
-                chosen, is_near = halves(self._urgency, self._nearness, count, made)
+        is_near = np.zeros(count, np.bool_)
+        if self._nearness is not None and self._urgency.max() <= IN_WARM_UP:
+            made = self.budget.spent + self.budget.reserved
+            chosen, is_near = halves(self._urgency, self._nearness, count, made)
             may_be_asked = self._may_be_asked(chosen)
+        else:
+            chosen = most_urgent(self._urgency, count)
+            urgency = self._urgency[chosen]
+            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
+            may_be_asked = urgency > (IN_WARM_UP if urgency[0] > IN_WARM_UP else NEVER)
         return chosen[may_be_asked], is_near[may_be_asked]
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
