@@ -153,7 +153,7 @@ def test_groups_the_flags_of_judge(tmp_path: Path) -> None:
 
     groups = [line.strip("╭─╮ ") for line in shown.splitlines() if line.startswith("╭─")]
     assert groups[2:] == ["Data and judge", "How the budget is spent", "How the judge is asked", "Run and output"]
-    assert len(shown.splitlines()) < 173
+    assert len(shown.splitlines()) < 172
 
 
 def test_colours_a_terminal_unless_told_not_to(tmp_path: Path) -> None:
