@@ -50,7 +50,7 @@ def office(file: Path, to: str, *options: str) -> Path:
     """``file`` as LibreOffice sees it, saved in the format ``to``."""
     program = shutil.which("soffice")
     if program is None:
-        missing("LibreOffice (soffice)", "install_office.sh")
+        missing("LibreOffice (soffice)", "install_programs.sh")
     out = file.parent / "office"
     profile = f"-env:UserInstallation=file://{file.parent / 'profile'}"
     command = [str(program), profile, "--headless", *options, "--convert-to", to, "--outdir", str(out), str(file)]

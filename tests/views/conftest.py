@@ -65,7 +65,7 @@ def browser() -> Iterator[Browser]:
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        missing("Chromium", "install_browser.sh")
+        missing("Chromium", "install_programs.sh")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield started
