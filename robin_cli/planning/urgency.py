@@ -70,7 +70,7 @@ def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> 
     Args:
         urgency, nearness: shape (…, arms); NEVER where an arm may not be asked.
         count: at least 1, and no more than arms.
-        made: calls made before: after an even number of them an urgent one comes first.
+        made: requests made before: after an even number of them an urgent one comes first.
     """
     turn = np.full(urgency.shape, np.inf)
     for first, column in ((made % 2, urgency), ((made + 1) % 2, nearness)):
