@@ -70,7 +70,7 @@ def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> 
     Args:
         urgency, nearness: shape (…, arms); NEVER where an arm may not be asked.
         count: at least 1, and no more than arms.
-        made: calls made before: after an even number of them an urgent one comes first.
+        made: requests made before: after an even number of them an urgent one comes first.
     """
     rows, near = (each.reshape(-1, each.shape[-1]) for each in (urgency, nearness))
     run, place = np.arange(len(rows))[:, None], np.arange(2.0 * count)
