@@ -17,8 +17,9 @@ from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
-from robin_cli.model.space import Coordinates
+from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.task import Task
+from robin_cli.planning.stopping import Counted
 from robin_cli.policies.base import Policy, Seen
 
 SETTLED = 1.25
@@ -332,6 +333,11 @@ class RunVerdicts(Generic[Outcome]):
         """Take further ratings of ``arm``."""
         self._counts.add(arm, ratings)
         self._changed[self.evidence.contest.item(arm)] = True
+
+    def begin(self, space: ArmSpace, counted: Counted, arms: Arms, policy: Policy) -> None:
+        """Begin as after a look at ``arms``, of which so many ratings of each level were ``counted``."""
+        self._counts = LevelCounts.by(space, counted)
+        self.look(arms, policy)
 
     def look(self, arms: Arms, policy: Policy) -> IntArray:
         """Decide anew by all ratings so far; see :meth:`~robin_cli.planning.stopping.Verdicts.look`."""

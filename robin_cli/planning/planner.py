@@ -97,6 +97,7 @@ class Planner:
         together: so many arms, one behind the other, are asked equally often: none gets a further call while another of them
             has fewer, made or under way, nor once another was given up; and where one was asked, those without a call come
             next.
+        looked: calls that were spent at the look at the decisions that ``verdicts`` begin with; 0: they begin with none.
         first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None: as many as arms.
 
     Attributes:
@@ -121,6 +122,7 @@ class Planner:
         costs: Costs | None = None,
         first_fit: int | None = None,
         together: int = 1,
+        looked: int = 0,
     ) -> None:
         self._arms = arms
         self.arms = arms.read_only()
@@ -163,8 +165,8 @@ class Planner:
         self._first_fit = len(arms) if first_fit is None else first_fit
         self._refit_at = next_refit(self._rated, self._first_fit) if self._learns and not self._in_rounds else np.inf
         self._rated_before = -1  # ratings there were when the last round was begun
-        self._looks_at = np.inf if verdicts is None else next_look(0, len(arms))
-        self._has_news = False  # whether there are answers that the decisions were not looked at with
+        self._looks_at = np.inf if verdicts is None else next_look(looked, len(arms))
+        self._has_news = 0 < looked < self.budget.spent  # whether decisions were not looked at with some of the answers
         self._is_unseen = self.budget.spent >= self._looks_at  # whether nothing was decided by answers from before
 
     # ── leave is given ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -548,7 +550,8 @@ class Planner:
         if self._is_looking or verdicts is None:
             return
         self._has_news, self._is_looking = False, True
-        self._looks_at = next_look(self.budget.spent, len(self._arms))
+        while self._looks_at <= self.budget.spent:
+            self._looks_at = next_look(int(self._looks_at), len(self._arms))
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
         where(lambda: verdicts.look(self.arms, self._policy), self._take_look)
 

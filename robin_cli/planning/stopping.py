@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import CallBudget
 from robin_cli.policies.base import Policy, Seen
 
@@ -55,6 +57,10 @@ _MOST = 4_000
 _LOOKS_FROM = 2
 
 
+Counted = Iterable[tuple[Scale, IntArray, FloatArray]]
+"""Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
+
+
 class Verdicts(Protocol):
     """The decisions of a run as they stand."""
 
@@ -73,8 +79,19 @@ class Verdicts(Protocol):
     def seen(self) -> Seen | None:
         """What the last look is to the policy, where it asks for what is nearest to certain."""
 
+    def begin(self, space: ArmSpace, counted: Counted, arms: Arms, policy: Policy) -> None:
+        """Begin as after a look at ``arms``, of which so many ratings of each level were ``counted``."""
+
     def look(self, arms: Arms, policy: Policy) -> IntArray:
         """Decide anew by all ratings so far; the arms whose urgency may be another now."""
+
+
+def last_look(spent: int, arms: int) -> int:
+    """How many calls were spent when decisions were looked at last, after ``spent`` of them; 0 if they never were."""
+    last, at = 0, next_look(0, arms)
+    while at <= spent:
+        last, at = at, next_look(at, arms)
+    return last
 
 
 def next_look(spent: int, arms: int) -> int:

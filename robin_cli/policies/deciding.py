@@ -50,9 +50,8 @@ class Deciding(Policy):
     end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
     calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
     calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
-    less than .2, no call is spent on certainty. It is found
-    anew whenever the ratings have grown by a tenth; at every look at up to 256 contests, so that these go on after a stop as if
-    there had been none.
+    less than .2, no call is spent on certainty. It is found anew whenever the ratings have grown by a tenth, and at every look
+    at up to 256 contests, so that these go on after a stop as if there had been none.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.

@@ -14,6 +14,7 @@ from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.runner.looking_again import look_again
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold
@@ -61,6 +62,7 @@ def planner_of(
     policy = goal.policy(manifest, store.variances)
     if policy.refits and fold.fitted:  # as it was fitted last: on the ratings that there were then, not on those since
         policy = policy.fitted(*fold.fitted)
+    looked = 0 if watch.verdicts is None or rounds is not None else look_again(store, fold, goal, watch.verdicts)
     first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # which goes out at once
     planner = Planner(
         fold.writable,
@@ -73,6 +75,7 @@ def planner_of(
         costs=costs,
         first_fit=space.first_fit,
         together=space.together,
+        looked=looked,
         closely=rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
     )
     return planner, first
