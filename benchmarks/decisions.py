@@ -116,7 +116,7 @@ def _to_the_end(
     )
     settings = SimulationSettings(decide=_decide(pool, what))
     goal, truth, arms = subject_of(part, settings, scale).goal, Ratings.of(part.ratings), len(kept)
-    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin")}
+    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")}
     drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
     counts = np.stack([(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1)
     belief = RatingsBelief([Known.of(counts, rng)], goal)

@@ -43,7 +43,7 @@ def check_pairwise(settings: Settings) -> None:
     for name, why in _NOT_WITH.items():
         if getattr(settings, name) is not None:
             raise InputError(f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out")
-    check_verdicts(settings.decide, settings.objective, settings.margin)
+    check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
@@ -55,7 +55,7 @@ def check_pairwise(settings: Settings) -> None:
     check_view(sort=settings.sort, wide=settings.wide)
 
 
-def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
+def check_verdicts(decide: str | None, objective: str | None, margin: float | None, prefer: str) -> None:
     """InputError for what no comparisons have: a threshold, differences of ratings, a margin that is no probability."""
     if decide is not None and decide.strip() != BEST:
         raise InputError(
@@ -66,6 +66,8 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
         raise InputError(
             f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
         )
+    if prefer == "right":
+        raise InputError("--prefer right: not with --pairwise, where all calls go to what is least clear; leave it out")
     if margin is not None and margin >= _MOST_MARGIN:
         raise InputError(
             f"--margin {margin:g}: with --pairwise a probability by which a response may fall short of ½ and still be "

@@ -307,9 +307,10 @@ class Planner:
         stale, self._stale, self._is_choosing = self._stale, set(), True
         policy, deferred = self._policy, sorted(self._deferred)
         count = min(self.block, len(self._arms), -(-self.budget.available // samples))
+        made = (self.budget.spent + self.budget.reserved) // min(samples, self._most_samples)
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
         try:
-            where(lambda: self._block(policy, stale, deferred, count), self._take_block)
+            where(lambda: self._block(policy, stale, deferred, count, made), self._take_block)
         finally:
             if where is _here:
                 self._is_choosing = False
@@ -321,8 +322,13 @@ class Planner:
             self._readmit()
             self._choose(1)
 
-    def _block(self, policy: Policy, stale: set[int] | None, deferred: Sequence[int], count: int) -> deque[int]:
-        """Choose up to ``count`` arms. Calls may be told meanwhile; nothing is written but what this alone reads."""
+    def _block(
+        self, policy: Policy, stale: set[int] | None, deferred: Sequence[int], count: int, made: int
+    ) -> deque[int]:
+        """Choose up to ``count`` arms, after ``made`` requests.
+
+        Calls may be told meanwhile; nothing is written but what this alone reads.
+        """
         if not self._is_warmed_up and self._share_out():
             stale = None
         seen = None if self._verdicts is None else self._verdicts.seen
@@ -330,7 +336,7 @@ class Planner:
             self._nearness = np.full(len(self._arms), NEVER)
         for members in self._parts(stale):
             self._look_at(policy, members, deferred)
-        chosen, is_near = self._most_urgent(count)
+        chosen, is_near = self._most_urgent(count, made)
         if not len(chosen):
             return deque()
         under_way = self.budget.reserved > 0
@@ -344,18 +350,17 @@ class Planner:
             chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
 
-    def _most_urgent(self, count: int) -> tuple[IntArray, NDArray[np.bool_]]:
+    def _most_urgent(self, count: int, made: int) -> tuple[IntArray, NDArray[np.bool_]]:
         """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
-        chosen = most_urgent(self._urgency, count)
-        urgency, is_near = self._urgency[chosen], np.zeros(count, np.bool_)
-        if urgency[0] > IN_WARM_UP:
-            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
-            may_be_asked = urgency > IN_WARM_UP
-        else:
-            if self._nearness is not None:
-                made = self.budget.spent + self.budget.reserved
-                chosen, is_near = halves(self._urgency, self._nearness, count, made)
+        is_near = np.zeros(count, np.bool_)
+        if self._nearness is not None and self._urgency.max() <= IN_WARM_UP:
+            chosen, is_near = halves(self._urgency, self._nearness, count, made)
             may_be_asked = self._may_be_asked(chosen)
+        else:
+            chosen = most_urgent(self._urgency, count)
+            urgency = self._urgency[chosen]
+            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
+            may_be_asked = urgency > (IN_WARM_UP if urgency[0] > IN_WARM_UP else NEVER)
         return chosen[may_be_asked], is_near[may_be_asked]
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:

@@ -1,8 +1,7 @@
 """How a budget goes out in rounds: how far each goes before its answers are looked at.
 
 A first round is even, for nothing is known; it has two parts of the budget, and each round after it one. Nothing else is
-tuned: sizes that grow from round to round, as theory would have them, were no better
-(docs/evidence/batches.md, benchmarks/rounds.py).
+tuned: sizes that grow from round to round, as theory would have them, were no better (docs/evidence/batches.md).
 """
 
 from __future__ import annotations

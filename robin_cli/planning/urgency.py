@@ -70,17 +70,26 @@ def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> 
     Args:
         urgency, nearness: shape (…, arms); NEVER where an arm may not be asked.
         count: at least 1, and no more than arms.
-        made: calls made before: after an even number of them an urgent one comes first.
+        made: requests made before: after an even number of them an urgent one comes first.
     """
-    turn = np.full(urgency.shape, np.inf)
-    for first, column in ((made % 2, urgency), ((made + 1) % 2, nearness)):
-        order = most_urgent(column, count)
-        there = np.take_along_axis(column, order, axis=-1) > NEVER
-        places = np.where(there, 2.0 * np.arange(count) + first, np.inf)
-        np.put_along_axis(turn, order, np.minimum(np.take_along_axis(turn, order, axis=-1), places), axis=-1)
-    chosen = most_urgent(-turn, count)
+    rows, near = (each.reshape(-1, each.shape[-1]) for each in (urgency, nearness))
+    run, place = np.arange(len(rows))[:, None], np.arange(2.0 * count)
+    by_turns = ((rows, most_urgent(rows, count)), (near, most_urgent(near, count)))[:: -1 if made % 2 else 1]
+    sequence = np.stack([order for _, order in by_turns], axis=-1).reshape(len(rows), -1)
+    there = np.stack([column[run, order] > NEVER for column, order in by_turns], axis=-1).reshape(sequence.shape)
+    turn = np.full(rows.shape, np.inf)
+    for first in (1, 0):
+        mine = sequence[:, first::2]
+        turn[run, mine] = np.minimum(turn[run, mine], np.where(there, place, np.inf)[:, first::2])
+    is_next = there & (turn[run, sequence] == place)
+    if (np.count_nonzero(is_next, axis=1) < count).any():
+        chosen = most_urgent(-turn, count)
+    else:
+        chosen = sequence[run, np.argsort(~is_next, axis=1, kind="stable")[:, :count]]
     with np.errstate(invalid="ignore"):  # of those that neither found
-        return chosen, np.take_along_axis(turn, chosen, axis=-1) % 2 != made % 2
+        is_near = turn[run, chosen] % 2 != made % 2
+    shape = (*urgency.shape[:-1], count)
+    return chosen.reshape(shape), is_near.reshape(shape)
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:

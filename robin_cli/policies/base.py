@@ -56,6 +56,7 @@ class Setup:
         matches: which responses the comparisons of a pairwise run are of; None for other runs.
         margin: of those, by how much two preferences must differ for it to matter which of two responses is taken for the best,
             as a probability.
+        prefer: of decisions, whether calls go to what is nearest to "certain" as well, or all to what is least clear: "right".
     """
 
     arms: int
@@ -70,6 +71,7 @@ class Setup:
     systems: Systems | None = None
     matches: Matches | None = None
     margin: float = DEFAULT_MARGIN
+    prefer: str = "certain"
 
 
 @dataclass(frozen=True, slots=True)

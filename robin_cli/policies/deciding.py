@@ -59,7 +59,7 @@ class Deciding(Policy):
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (4, kinds), in simulation (4, runs, kinds): the coefficients of 1, u and u²,
             and the least that it is; u is the mean on a scale from −1 to 1.
-        horizon: the budget, in calls, which f goes by.
+        horizon: the budget, in calls, which f goes by; None where all calls go to what is least clear.
     """
 
     whole: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class Deciding(Policy):
     low: FloatArray
     high: FloatArray
     pooled: FloatArray
-    horizon: int
+    horizon: int | None
     warm_up: int = 2
 
     @classmethod
@@ -78,7 +78,8 @@ class Deciding(Policy):
         if setup.task is None or not cls.decides(setup.task):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
-        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), setup.budget, warm_up)
+        horizon = setup.budget if setup.prefer == "certain" else None
+        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), horizon, warm_up)
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -127,8 +128,10 @@ class Deciding(Policy):
         level: FloatArray,
         sums: tuple[FloatArray, FloatArray, FloatArray],
         before: Seen | None,
-    ) -> Seen:
+    ) -> Seen | None:
         """What a look found, with f."""
+        if self.horizon is None:
+            return None
         rated = sums[0].sum(axis=-1, keepdims=True)
         most = float(rated.max())
         if before is None or log.shape[-1] <= _FEW or most >= _LEARNS_AGAIN_AFTER * before.rated:

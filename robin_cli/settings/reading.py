@@ -32,7 +32,11 @@ _NOT_TOGETHER = (
     ("budget", "budget_usd", "a budget is of calls, or of money"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
-_ONLY_WITH = {"margin": "decide", "error_rate": "decide"}  # --group names groups for preferences, too
+_ONLY_WITH = {
+    "margin": "decide",
+    "error_rate": "decide",
+    "prefer": "decide",
+}  # --group names groups for preferences, too
 """Settings that mean nothing without another."""
 _EXCERPT = 200
 _FEW = 3

@@ -170,7 +170,7 @@ class Settings:
         of_question=True, tidy=checked_urls)
     model: tuple[str, ...] = _data("The judge's model name, or NAME@https://address/v1; {again}, a panel of judges.",
         (), scope=SESSION, metavar="NAME", example='"gpt-4.1-nano"', of_question=True)
-    judge: str = _data("Who is asked: openai, at an address, or a judge that an installed package adds.",
+    judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
     api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
         (DEFAULT_KEY_ENV,), scope=SESSION, metavar="VARIABLE", of_question=True, secret=True, check=_VARIABLES)
@@ -201,8 +201,7 @@ class Settings:
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
     objective: Literal["worst-case", "mean-error", "compare"] | None = _spend(
-        "What is made small: worst-case (the largest error), mean-error (that of the average) or compare (doubt which system "
-        "is better).",
+        "What becomes small: worst-case (the largest error), mean-error (the average's) or compare (which system is better).",
         always=True, metavar="OBJECTIVE", default_said="worst-case; mean-error with --budget-usd", example='"mean-error"',
         note="Mean-error is for those who report averages; compare asks whole "
         "prompts before any is asked again, and may leave prompts out.")
@@ -218,6 +217,8 @@ class Settings:
         check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
+    prefer: Literal["certain", "right"] = _spend(
+        "With --decide: right asks only what is least clear.", "certain")
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
@@ -411,6 +412,7 @@ class SimulationSettings:
         metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _simulated("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
+    prefer: Literal["certain", "right"] = _simulated("With --decide: what half of the calls go to.", "certain")
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",

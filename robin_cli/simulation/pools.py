@@ -80,7 +80,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
     for name, why in _NOT_OF_VERDICTS.items():
         if getattr(settings, name) is not None:
             raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
-    check_verdicts(settings.decide, settings.objective, settings.margin)
+    check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
     pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
     subjects = []
     for pool in pools:

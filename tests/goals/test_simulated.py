@@ -97,7 +97,7 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     assert few.columns == ("share_mean", "share_sem")
     assert few.figure("share_mean") > 1.5 * many.figure("share_mean")
     belief = RatingsBelief([Known.nothing(40, Scale(0, 4), "helpfulness")], goal)
-    own = {"delta": 0.01, "mode": "practice", "objective": "worst-case", "margin": None}
+    own = {"delta": 0.01, "mode": "practice", "objective": "worst-case", "margin": None, "prefer": "certain"}
     policy = make_policy("uniform", goal.setup(own, 4000))
     rows = forecast(belief, lambda *_: policy, [40, 4000], rng)
     figures = [{name: each.figure(column) for name, column in goal.figures.items()} for each in rows.values()]

@@ -23,7 +23,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, most_urgent, urgency_by
+from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, halves, most_urgent, urgency_by
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 
@@ -219,3 +219,26 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
         assert arms.add(0, outcome) == len(outcome)
     assert arms.spent == 4
     assert Planner(arms, Robin(np.ones(2)), budget=9).budget.available == 5
+
+
+@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=12), st.data())
+def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
+    columns: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """With −1 for an arm that may not be asked, and no arm twice."""
+    count, made = data.draw(st.integers(1, len(columns))), data.draw(st.integers(0, 3))
+    urgency, nearness = (
+        np.array([NEVER if each < 0 else each for each in column], float) for column in zip(*columns, strict=True)
+    )
+    orders = [
+        [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
+        for column in (urgency, nearness)
+    ]
+    by_turns = itertools.zip_longest(*orders[:: -1 if made % 2 else 1])
+    expected = list(dict.fromkeys(arm for pair in by_turns for arm in pair if arm is not None))[:count]
+
+    chosen, is_near = halves(urgency, nearness, count, made)
+
+    assert chosen[: len(expected)].tolist() == expected
+    assert len(set(chosen.tolist())) == count
+    assert is_near[0].item() == (made % 2 == 1) or len(orders[made % 2]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from robin_cli.planning.stopping import next_look
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
-from tests.planning.played import work
+from tests.planning.played import by_turns, work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -117,6 +118,14 @@ def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
     rng = np.random.default_rng(1)
     list(work(planner, lambda _: (float(rng.integers(1, 4)),), at_once=9))
     assert set(planner.arms.counts[alone]) == {2}  # its score
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 4])
+def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever_a_request_makes(samples: int) -> None:
+    _, planner = planner_for(task_over([1, 1], best=False, error_rate=1e-9), 4_000)
+    answer = by_turns([[1, 3], [3]])  # of a threshold at 2
+    asked = [ticket.arm for ticket in islice(work(planner, answer, samples=samples), 12)]
+    assert asked[4:].count(1) == 4
 
 
 def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:

@@ -91,10 +91,8 @@ class Asked:
     def setup(self, budget: int) -> Setup:
         """What a policy is told of a run with ``budget``."""
         config = self.config
-        return self.goal.setup(
-            {"delta": config.delta, "mode": config.mode, "objective": config.wanted_objective, "margin": config.margin},
-            budget,
-        )
+        own = {name: getattr(config, name) for name in ("delta", "mode", "margin", "prefer")}
+        return self.goal.setup({**own, "objective": config.wanted_objective}, budget)
 
     def choice(self, budget: int) -> Choice | None:
         """The scheduler that a run with ``budget`` would get, where the one asked for only chooses; InputError if it cannot."""
