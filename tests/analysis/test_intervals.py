@@ -158,13 +158,13 @@ def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
     assert (low.tolist(), high.tolist()) == ([1.0, 1.0], [5.0, 5.0])
 
 
-def test_a_sum_over_many_arms_is_that_of_each() -> None:
+def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit() -> None:
     rng = np.random.default_rng(2)
     a, b = (rng.multinomial(rng.integers(0, 12, 300), np.full(5, 0.2)) for _ in range(2))
     low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
     for row in (0, 1, 150, 299):
         alone = sum_intervals([Part(a[row : row + 1], 0, 4, -1.0), Part(b[row : row + 1], 0, 4, 1.0)])
-        assert (low[row], high[row]) == pytest.approx((alone[0][0], alone[1][0]))
+        assert (low[row], high[row]) == (alone[0][0], alone[1][0])
 
 
 def test_products_are_much_narrower_than_sums_of_intervals() -> None:
