@@ -10,22 +10,27 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import openpyxl
 import pytest
 from rich.console import Console
 
 import robin_cli
 from robin_cli.analysis.decisions import Decided
+from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score
 from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
+from robin_cli.planning.stopping import last_look
 from robin_cli.policies.base import Policy
 from robin_cli.render.files import export
+from robin_cli.runner.looking_again import look_again
 from robin_cli.storage.fold import Spending
 from robin_cli.storage.reader import RunData, read_run
+from robin_cli.storage.store import RunStore
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
@@ -307,3 +312,26 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "all 6 pairs are decided: 3 keep, 3 drop" in capsys.readouterr().err
     run.resume(judge=judge)
     assert "so nothing was sent" in capsys.readouterr().err
+
+
+def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:
+    asked: list[list[int | None]] = [[(pair + draw) % 5 for draw in range(6)] for pair in range(60)]
+    asked[7][1] = None  # an answer without a rating is spent, too
+    run_of(tmp_path / "r", asked, settings={**SETTINGS, "decide": "score>=3", "scheduler": "apt"})
+    by_time = [(pair, asked[pair][draw]) for draw in range(6) for pair in range(60)]
+
+    with RunStore.open(tmp_path / "r") as store:
+        goal, fold = goal_of_run(store), store.fold()
+        watch = goal.watch(lambda: LevelCounts(store.space), store.manifest.own_settings, None, guaranteed=False)
+        assert watch.verdicts is not None
+        looked = look_again(store, fold, goal, watch.verdicts)
+
+    assert looked == last_look(360, 60) < 360
+    counts = np.zeros((60, 5))
+    for pair, rating in by_time[:looked]:
+        if rating is not None:
+            counts[pair, rating] += 1
+    seen = watch.verdicts.seen
+    assert seen is not None
+    assert seen.n.tolist() == counts.sum(axis=1).tolist()
+    assert seen.log.tolist() == np.maximum(*log_evidence(counts, 0, 4, 3, 0.1)).tolist()

@@ -14,11 +14,12 @@ from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
+from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning import planner as planner_module
 from robin_cli.planning.planner import Planner, Ticket
-from robin_cli.planning.stopping import next_look
+from robin_cli.planning.stopping import last_look, next_look
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
@@ -132,3 +133,41 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
     assert next_look(0, 100) == 200  # two a pair
     assert next_look(1_000, 100) == 1_010
     assert next_look(10_000_000, 200_000) == 10_004_000
+
+
+@pytest.mark.parametrize("cut", [313, pytest.param(508, marks=pytest.mark.whole)])
+def test_goes_on_between_two_looks_as_if_nothing_had_stopped(cut: int) -> None:
+    task = task_over([3] * 20, best=True, error_rate=0.1)
+    space, budget = task.space, 9 * len(task.space)
+    rng = np.random.default_rng(5)
+    answers = np.clip(rng.normal(rng.uniform(0, 4, (len(space), 1)), 1.0, (len(space), budget)).round(), 0, 4)
+
+    def told(history: list[int]) -> tuple[WritableArms, LevelCounts, Policy]:
+        arms, counts, policy = WritableArms(len(space)), LevelCounts(space), policy_for(task, budget)
+        for number, arm in enumerate(history, 1):
+            rating = answers[arm, arms.next_draw[arm]].item()
+            arms.add(arm, [rating])
+            arms.next_draw[arm] += 1
+            counts.add(arm, [rating])
+            if number == last_refit(len(history), space.first_fit):
+                policy = policy.fitted(arms.counts.astype(float), arms.totals.copy(), arms.totals_sq.copy())
+        return arms, counts, policy
+
+    def gone_on(history: list[int]) -> list[int]:
+        arms, _, policy = told(history)
+        looked = last_look(len(history), len(space))
+        then, counted, fitted = told(history[:looked])
+        verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
+        if looked:
+            verdicts.begin(space, counted.by_scale(), then, fitted)
+        for place, arm in enumerate(history[looked:], looked):
+            verdicts.add(arm, [answers[arm, history[:place].count(arm)].item()])
+        planner = Planner(arms, policy, budget=budget, verdicts=verdicts, first_fit=space.first_fit, looked=looked)
+        planner.block, asked = 1, list(history)
+        while tickets := planner.plan():
+            planner.tell(tickets[0], [answers[tickets[0].arm, tickets[0].draw].item()])
+            asked.append(tickets[0].arm)
+        return asked
+
+    whole = gone_on([])
+    assert gone_on(whole[:cut]) == whole
