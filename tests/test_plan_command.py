@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -281,9 +282,10 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
     assert decide["calls_to_end_low"] < decide["calls_to_end"] < decide["calls_to_end_high"]
     assert decide["calls_to_end"] < decide["even_calls_to_end"]
     assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
-    assert [row["wrong"] for row in rows] == sorted((row["wrong"] for row in rows), reverse=True)
+    assert all(later["wrong"] < row["wrong"] + 0.002 for row, later in pairwise(rows))
     assert rows[0]["wrong"] < rows[0]["even_wrong"]
-    assert (rows[0]["calls"], rows[0]["certified"]) == (300, pytest.approx(0, abs=0.05))
+    assert rows[0]["calls"] == 300
+    assert rows[0]["certified"] < rows[1]["certified"] < 1
     assert rows[-1]["certified"] == 1
     assert rows[-1]["calls"] < 2000  # a run ends before its budget is spent, and costs less
     a_call = rows[0]["cost_usd_at_least"] / 300

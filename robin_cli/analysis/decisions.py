@@ -57,6 +57,7 @@ class Certainty(ABC, Generic[Outcome]):
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
             certifies nothing, may be too large.
         stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
+        gone: decisions of which no arm is asked any more, because it was given up; shape as ``log``.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
         free: arms on which no decision hangs.
@@ -70,7 +71,7 @@ class Certainty(ABC, Generic[Outcome]):
         self.contest, self.members = contest, members
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck = np.zeros((runs, len(members)), dtype=np.bool_)
+        self.stuck, self.gone = (np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(2))
 
     @property
     def needed(self) -> float:
@@ -80,7 +81,7 @@ class Certainty(ABC, Generic[Outcome]):
     @property
     def of_contests(self) -> FloatArray:
         """ln of the evidence for what each contest leans to, shape (runs, contests); inf where no call can help."""
-        return np.where(self.stuck, np.inf, self.log)
+        return np.where(self.closed, np.inf, self.log)
 
     def look(self, policy: Policy, sums: Sums) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings."""
@@ -91,9 +92,20 @@ class Certainty(ABC, Generic[Outcome]):
 
     @property
     def needed_by_all(self) -> FloatArray:
-        """What e-BH certifies all decisions with that are not stuck, shape (runs, 1): ln 1/δ where none is."""
+        """What e-BH certifies all decisions with that are not closed, shape (runs, 1): ln 1/δ where none is."""
         count = max(1, self.log.shape[1])
-        return np.asarray(self.needed + np.log(count / np.maximum(count - self.stuck.sum(axis=1, keepdims=True), 1)))
+        return np.asarray(self.needed + np.log(count / np.maximum(count - self.closed.sum(axis=1, keepdims=True), 1)))
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        """Decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these."""
+        closed, count = self.stuck.copy(), max(1, self.log.shape[1])
+        while True:
+            able = np.maximum(count - closed.sum(axis=1, keepdims=True), 1)
+            more = self.gone & ~closed & (self.log < self.needed + np.log(count / able))
+            if not more.any():
+                return closed
+            closed |= more
 
     def update(
         self,
@@ -191,6 +203,9 @@ class Evidence(Certainty["Decided"]):
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
         self.other[run, pair] = np.minimum(keep, drop)
         self.stuck[run, pair] = self._is_stuck(run, pair, of_pairs[0], sums, given_up)
+        if given_up.any():
+            arms = self.members[pair]
+            self.gone[run, pair] = (given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
 
     def _is_stuck(
         self, run: IntArray, pair: IntArray, good: FloatArray, sums: Sums, given_up: NDArray[np.bool_]
@@ -366,7 +381,7 @@ class RunVerdicts(Generic[Outcome]):
 
 def all_decided(evidence: Certainty[Any]) -> NDArray[np.bool_]:
     """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
-    return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.stuck).all(axis=1))
+    return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.closed).all(axis=1))
 
 
 def settled_arms(evidence: Certainty[Any], before: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -381,7 +396,7 @@ def settled_arms(evidence: Certainty[Any], before: NDArray[np.bool_]) -> NDArray
     least = evidence.needed_by_all
     was = before[:, evidence.members[:, 0]]  # all arms of a decision are settled together
     needed = np.where(was, least, least + math.log(SETTLED))
-    is_settled = (evidence.log >= needed) | evidence.stuck
+    is_settled = (evidence.log >= needed) | evidence.closed
     found = before.copy()
     found[:, evidence.free] = True
     run, decision = np.nonzero(is_settled != was)

@@ -216,7 +216,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
     ("settings", "said"),
     [
         ({"budget": 340}, r"adaptive · worst error, likely: about \d"),
-        ({"budget": 240, "decide": "score>=3"}, r".*decided: \d+ of 60 pairs · open: \d+"),
+        ({"budget": 240, "decide": "score>=3"}, r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+"),
     ],
 )
 def test_without_a_terminal_it_says_a_line_now_and_then(
