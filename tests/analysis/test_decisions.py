@@ -400,19 +400,23 @@ def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated()
     assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (["undecided", "best", "rejected", ""], "")
 
 
-def test_asks_a_decision_for_what_one_that_was_given_up_short_of_it_leaves_to_it() -> None:
-    task, verdicts, arms = made("a>=2", [[4] * 7, [4] * 6])
-    while verdicts.evidence.log[0, 0] < math.log(1 / 0.05):
-        tell(verdicts, arms, 0, [4])
-        verdicts.look(arms, Policy())
-    arms.add_failure(0, permanent=True)  # enough for one alone, too little if it is certified by itself
-    verdicts.add(0, ())
-    needed = math.log(len(task.space) / 0.05)
-    while verdicts.evidence.log[0, 1] < needed:
-        verdicts.look(arms, Policy())
-        assert not verdicts.settled[1] or verdicts.all_decided
-        if verdicts.all_decided:
-            break
-        tell(verdicts, arms, 1, [4])
+def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_it() -> None:
+    _, verdicts, arms = made("a>=2", [[4, 4], [4] * 6, [], []])
     verdicts.look(arms, Policy())
-    assert verdicts.decided(arms).held[1]
+    while verdicts.evidence.log[0, 0] < math.log(1 / 0.05):
+        tell(verdicts, arms, 0, [3])
+        verdicts.look(arms, Policy())
+    assert verdicts.evidence.log[0, 0] < math.log(2 / 0.05)
+    for arm in (0, 2, 3):
+        arms.add_failure(arm, permanent=True)
+        verdicts.add(arm, ())
+    verdicts.look(arms, Policy())
+    assert not verdicts.evidence.stuck[0, 0], "it has the evidence that one alone needs"
+
+    while not verdicts.settled[1]:
+        tell(verdicts, arms, 1, [4])
+        verdicts.look(arms, Policy())
+
+    assert verdicts.evidence.log[0, 1] >= math.log(4 / 0.05)
+    assert verdicts.all_decided
+    assert verdicts.decided(arms).held.tolist() == [False, True, False, False]
