@@ -253,11 +253,11 @@ class Planner:
             return
         failed = isinstance(outcome, Unanswered) and outcome is not Unanswered.PERMANENT
         (self._deferred.add if failed else self._deferred.discard)(arm)
-        if not failed or arms.retired(arm):
-            self._decide(arm, outcome)
         self._rated += arms.n[arm] - rated
         if self._rated >= self._refit_at:
-            self._refit()
+            self._refit()  # before the look: a run that is resumed looks by the fit that it had then
+        if not failed or arms.retired(arm):
+            self._decide(arm, outcome)
         if self._deferred and not failed and not arms.streak[arm]:
             self._readmit()
 
@@ -516,11 +516,11 @@ class Planner:
     def _begin_round(self) -> None:
         """Decide and fit by all answers so far: what is chosen next then owes nothing to the order in which they came."""
         self._ahead.clear()
-        if self._has_news:
-            self._look()
         if self._learns and self._rated >= max(self._first_fit, self._rated_before + 1):
             self._rated_before = self._rated
             self._refit()
+        if self._has_news:
+            self._look()
 
     def _is_enough(self) -> bool:
         """Whether nothing more is to be asked as things stand, which calls under way may yet change."""

@@ -221,10 +221,10 @@ class _State:
         return was_any
 
     def _begin_round(self) -> None:
-        if self._court is not None and self._budget:
-            self._court.look(self._sums(), self._policy)
         if self._policy.refits and self._budget >= self._first_fit:
             self._policy = self._policy.fitted(*self._sums())
+        if self._court is not None and self._budget:
+            self._court.look(self._sums(), self._policy)
 
     def _answer(self) -> None:
         """Add a rating for each call under way, those of a pair one after another."""
@@ -257,14 +257,14 @@ class _State:
 
     def _now_and_then(self) -> None:
         """Decide anew and fit the policy anew, if it is time."""
-        if self._court is not None and self._budget >= self._looks_at:
-            self._looks_at = next_look(self._budget, self._pairs)
-            if self._court.look(self._sums(), self._policy):
-                self._urgency = None
         if self._budget >= self._refit_at:
             self._policy = self._policy.fitted(*self._sums())
             self._refit_at = next_refit(self._budget, self._first_fit)
             self._urgency = None
+        if self._court is not None and self._budget >= self._looks_at:
+            self._looks_at = next_look(self._budget, self._pairs)
+            if self._court.look(self._sums(), self._policy):
+                self._urgency = None
 
     def _chosen(self, count: int, made: int) -> IntArray:
         """The pairs of each run that are asked next, shape (runs, count), after so many calls were ``made``."""

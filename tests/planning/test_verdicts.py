@@ -135,7 +135,7 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
     assert next_look(10_000_000, 200_000) == 10_004_000
 
 
-@pytest.mark.parametrize("cut", [313, pytest.param(508, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("cut", [482, pytest.param(508, marks=pytest.mark.whole)])
 def test_goes_on_between_two_looks_as_if_nothing_had_stopped(cut: int) -> None:
     task = task_over([3] * 20, best=True, error_rate=0.1)
     space, budget = task.space, 9 * len(task.space)
