@@ -26,7 +26,7 @@ from robin_cli.model.decision import DROP, KEEP, UNDECIDED
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
 from robin_cli.model.task import Task
-from robin_cli.results.words import Course
+from robin_cli.results.words import Bars
 
 OPEN = "?"
 """Behind a leaning that is not certified; alone where there is none."""
@@ -179,7 +179,7 @@ class DecisionsWatch(Watch):
         self._evidence = Evidence(task)
         self.verdicts = RunVerdicts(self._evidence, counts)
         self._errors = ErrorWatch(task.space, None, None)
-        self._certified, self._wrong = Course(), Course()
+        self._certified, self._wrong = Bars(), Bars()
 
     def ending(self, arms: Arms) -> DecisionsEnding:
         """Return what the ratings so far come to."""
@@ -193,10 +193,10 @@ class DecisionsWatch(Watch):
         waiting = int((~is_sure & (log >= evidence.needed)).sum())
         said = f" ({waiting:,} clear, asked no more)" if waiting else ""
         noun = "group" if evidence.task.group is not None else "pair"
-        course = self._certified.with_next(float(is_sure.mean()), 1.0)
+        bars = self._certified.with_next(float(is_sure.mean()), 1.0)
         return [
             *self._errors.standing(arms),
-            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}{course}"),
+            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}{bars}"),
             ("open", f"{int((~is_sure).sum()):,}{said}"),
             *self._likely_wrong(arms),
         ]

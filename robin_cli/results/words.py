@@ -81,10 +81,10 @@ def finite(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-class Course:
+class Bars:
     """How a figure went so far, as a row of bars; the older ones stand for the more time the longer it goes on."""
 
-    _BARS, _MOST = "▁▂▃▄▅▆▇█", 16
+    _SIGNS, _MOST = "▁▂▃▄▅▆▇█", 16
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -105,4 +105,4 @@ class Course:
         if len(self._values) < 2:
             return ""
         whole = most or max(self._values) or 1.0
-        return " " + "".join(self._BARS[min(7, int(8 * each / whole))] for each in self._values)
+        return " " + "".join(self._SIGNS[min(7, int(8 * each / whole))] for each in self._values)
