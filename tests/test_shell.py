@@ -173,6 +173,7 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "manifest.json").write_text("{", encoding="utf-8")
     nothing = robin("runs", "elsewhere", cwd=tmp_path)
+    none = robin("status", cwd=tmp_path / "runs", exits=2)
 
     shown = robin("runs", cwd=tmp_path, COLUMNS="100").stdout
     facts = [json.loads(line) for line in robin("runs", "--json", cwd=tmp_path).stdout.splitlines()]
@@ -183,6 +184,9 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     assert "12 of 12" in shown
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "no runs in elsewhere" in nothing.stderr
+    assert "no run is named" in none.stderr
+    for command in ("status", "export", "report", "gate --require mean(helpfulness)>=0.01"):
+        assert f"run: {facts[2]['run']}, the newest one" in robin(*command.split(), cwd=tmp_path, exits=0).stderr
 
 
 def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:

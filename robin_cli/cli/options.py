@@ -54,7 +54,10 @@ Run = Annotated[
     Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
 ]
 RunOrScores = Annotated[
-    Path, typer.Argument(help="A run directory, or a file of scores.", metavar="RUN", show_default=False)
+    Path | None,
+    typer.Argument(
+        help="A run directory, or a file of scores. (default: the newest run)", metavar="[RUN]", show_default=False
+    ),
 ]
 Labels = Annotated[
     str | None,
@@ -131,13 +134,18 @@ def is_of_scores(setting: Setting) -> bool:
 def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
     """Return ``runs``, with a run in place of each file of scores while the command lasts; ``by``: the column of systems.
 
-    Variables say nothing: ``ROBIN_COLUMNS`` names those of the data to judge. InputError for a file that cannot be used.
+    Without ``runs`` it is the newest here, and a line says which. Variables say nothing: ``ROBIN_COLUMNS`` names those of the
+    data to judge. InputError for a file that cannot be used, and where there is no run.
     """
     from robin_cli.runner.recorded import as_runs
     from robin_cli.settings.reading import checked
+    from robin_cli.storage.manifest import newest_run
     from robin_cli.views.messages import messages_for
     from robin_cli.views.parsing import read_scale
 
+    if not runs:
+        runs = [newest_run()]
+        messages_for().note(f"run: {runs[0]}, the newest one")
     sources = {name: ctx.get_parameter_source(name) for name in _OF_SCORES & ctx.obj.keys()}
     given = {name: ctx.obj[name] for name, source in sources.items() if source and source.name != "ENVIRONMENT"}
     scale = read_scale(given.pop("scale")) if "scale" in given else None
