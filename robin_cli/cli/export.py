@@ -31,14 +31,18 @@ class What(StrEnum):
     PREFERENCES = "preferences"
     SUMMARY = "summary"
     LABELS_WANTED = "labels-wanted"
+    JUDGE_QUALITY = "judge-quality"
+    DISAGREEMENTS = "disagreements"
 
 
 _FOR = {
     "messages": {What.PREFERENCES},
     "by": {What.SUMMARY, What.LABELS_WANTED},
-    "labels": {What.SUMMARY, What.LABELS_WANTED, What.AGREEMENT, What.CALIBRATION},
-    "threshold": {What.SUMMARY},
-    "n": {What.LABELS_WANTED},
+    "labels": set(What) - {What.JUDGMENTS, What.RANKING, What.PREFERENCES, What.JUDGE_SCORES},
+    "agree": {What.SCORES},
+    "confidence": {What.SCORES},
+    "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
+    "n": {What.LABELS_WANTED, What.DISAGREEMENTS},
     "length-control": {What.RANKING},
 }
 """What each option of ``robin export`` is for that is not for all."""

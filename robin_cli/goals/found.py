@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, Stances, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.goals.people import People
@@ -36,6 +37,8 @@ class View:
         messages: preferences as conversations.
         by: a column of the data: means for each value of it, or whole prompts to label.
         labels: people's, in place of the human ratings of the data.
+        agree, confidence: say which decisions people agree with, at least this share of them, with this probability; None for
+            what the run's last session asked for.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
         length_control: take out what preferences go by length.
@@ -49,6 +52,8 @@ class View:
     messages: bool = False
     by: str | None = None
     labels: str | Path | BytesIO | None = None
+    agree: float | None = None
+    confidence: float | None = None
     threshold: float | None = None
     n: int | None = None
     length_control: bool = False
@@ -145,6 +150,30 @@ class Found(ABC):
     def judges(self) -> Sequence[Asked]:
         """What each judge was asked, in the order of the run's judges."""
         return [Asked.of(self.run, judge) for judge in self.run.space.judges]
+
+    @abstractmethod
+    def stances(self, given: GivenLabels | None) -> Stances:
+        """Return what people say of its decisions. InputError where it decides nothing."""
+
+    def agreed(self, given: GivenLabels | None, promise: float | None, confidence: float | None) -> Agreed | None:
+        """Return which decisions people agree with; None where nobody asked.
+
+        Args:
+            promise, confidence: see :class:`View`.
+
+        Raises:
+            InputError: as :meth:`stances`; there are too few labels.
+        """
+        last = self.run.manifest.last_session
+        if (share := promise or last.get("agree")) is None:
+            return None
+        stances = self.stances(given)
+        if (labelled := int(stances.labelled.sum())) < FEWEST:
+            raise InputError(
+                f"--agree {share:g}: {self.run.name} has {number_of(labelled, 'decision')} with people's labels, and at least "
+                f"{FEWEST} are needed; give them with --labels FILE (robin export --what labels-wanted draws what to label)"
+            )
+        return agreed(stances, share, confidence or last.get("confidence", CONFIDENCE))
 
     @property
     @abstractmethod

@@ -19,6 +19,7 @@ from robin_cli.analysis.run_agreement import (
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FIRST, Summary, summaries
+from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
@@ -219,5 +220,7 @@ OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
     "calibration": calibration_table,
     "summary": summary_table,
     "labels-wanted": labels_wanted_table,
+    "judge-quality": judge_quality_table,
+    "disagreements": disagreements_table,
 }
 """The tables that every run has of what people say, by name."""
