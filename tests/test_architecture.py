@@ -139,8 +139,9 @@ def test_finds_its_plug_ins_by_entry_points_alone(plugin: str) -> None:
     assert not [file for file in FILES if plugin in {name.split(".")[0] for name in imports(file)}]
     entries = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     assert any(target.startswith(f"{plugin}.") for group in entries.values() for target in group.values())
-    page = (PACKAGE.parent / "docs" / "plug-ins.md").read_text(encoding="utf-8")
-    may = {*re.findall(r"`(robin_cli\.[\w.]+)`", page), plugin}
+    docs = PACKAGE.parent / "docs"
+    pages = "".join((docs / name).read_text(encoding="utf-8") for name in ("plug-ins.md", "architecture.md"))
+    may = {*re.findall(r"`(robin_cli\.[\w.]+)`", pages), plugin}
     used = {
         name for file in (PLUGINS / plugin).rglob("*.py") for name in imported_names(file) if name.startswith("robin_")
     }
