@@ -3,8 +3,8 @@
 The decisions are put in order, the surest first. The labelled ones among the m surest show how often people disagree with
 these. Whether they disagree with more than 1 − P is tested by the exact binomial tail, for few decisions first, then for more.
 The first test that fails ends it. So what passed before holds with confidence C, and many tests need no correction
-(fixed-sequence testing, as in Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order, and
-on which decisions are labelled, but never on what the labels say.
+(fixed-sequence testing, as in Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order,
+and on which decisions are labelled, but never on what the labels say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.proportions import chance_of_so_few, design_effect
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.analysis.stances import Stances
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 
 CONFIDENCE = 0.9
@@ -29,28 +30,6 @@ _STEPS = 50
 """Tests at most: each takes a fiftieth of the decisions more."""
 
 _MOST_LABELS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Stances:
-    """What a run decides, and what people say of it; shape (decisions,) each.
-
-    Attributes:
-        doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
-        agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
-        weight: 1/π, π being the probability with which it was drawn to be labelled.
-        prompt: the number of its prompt.
-    """
-
-    doubt: FloatArray
-    agrees: FloatArray
-    weight: FloatArray
-    prompt: IntArray
-
-    @property
-    def labelled(self) -> NDArray[np.bool_]:
-        """Which of the decisions people labelled, of those that lean to something."""
-        return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
 @dataclass(frozen=True, slots=True)

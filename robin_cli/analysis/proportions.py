@@ -43,7 +43,7 @@ def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray
     by_prompt = np.bincount(of, weight * (is_so - share)) if 0 < share < 1 else np.bincount(of, weight)
     of_sum = float((by_prompt**2).sum()) * len(prompts) / (len(prompts) - 1)
     variance = of_sum / weight.sum() ** 2 / (share * (1 - share) if 0 < share < 1 else 1.0)
-    return max(1.0, variance * len(is_so))
+    return max(1.0, float(variance) * len(is_so))
 
 
 def share_bounds(share: float, n: float, *, alpha: float) -> Share:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robin_cli.analysis.agreed import Stances
 from robin_cli.analysis.decisions import Decided, leanings, rows_of_groups
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.analysis.pairwise_decisions import Best
@@ -19,6 +20,28 @@ from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.storage.reader import RunData
 
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Stances:
+    """What a run decides, and what people say of it; shape (decisions,) each.
+
+    Attributes:
+        doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
+        agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
+        weight: 1/π, π being the probability with which it was drawn to be labelled.
+        prompt: the number of its prompt.
+    """
+
+    doubt: FloatArray
+    agrees: FloatArray
+    weight: FloatArray
+    prompt: IntArray
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which of the decisions people labelled, of those that lean to something."""
+        return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
 def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:

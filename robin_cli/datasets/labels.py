@@ -22,7 +22,7 @@ from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import GivenLabels, Label, NamedBest, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
-_RATING, _LABELLER, _GROUP, _BEST = "rating", "labeller", "group", "best"
+_RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = "rating", "labeller", "labelled_at", "group", "best"
 _HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 _SAVED_AS_TEXT = "'"
 """What robin puts before an id that a spreadsheet would run."""
@@ -49,7 +49,7 @@ def load_labels(
             and at most 1, or is told of some rows only; of pairs or attributes that are not there.
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
-    wanted = Wanted({_ID, _ATTRIBUTE, _LABELLER, _GROUP, _BEST, *numbers}, numbers=numbers)
+    wanted = Wanted({_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers)
     if isinstance(name, BytesIO):
         return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
     with opened(str(name), wanted) as source:
@@ -73,18 +73,12 @@ def _labels(
             raise InputError(f"{where}: {str(row).partition('. ')[0]}. Correct the row.")
         rows += 1
         names.update(dict.fromkeys(row))
-        if _BEST in row and _LABEL not in row:
+        if not _is_empty(row.get(_BEST)) and _LABEL not in row:
             _name_best(best, row, where)
-            continue
-        for attribute, value in _cells(row, scales, where):
-            said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
-            label = Label(said, _probability(row, where), where)
-            labelled += 1
-            pair_id = _pair_id(row, pair_ids, where)
-            if pair_id is None:
-                unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
-            else:
-                _add(found[attribute][pair_id], str(row.get(_LABELLER) or ""), pair_id, label)
+        elif _LABELLED_AT in row and _is_empty(row.get(_RATING)):
+            _take_back(found, row)
+        else:
+            labelled += _take(found, row, pair_ids, scales, verdicts, where, unknown)
     if table.names is None and rows:
         _check_columns(source.name, list(names), scales)
     if unknown:
@@ -92,10 +86,42 @@ def _labels(
             f"{unknown[0]} ({len(unknown):,} of {number_of(labelled, 'label')} are of unknown pairs). Name pairs as "
             "pair_id of robin export does, and give the labels of this run's data"
         )
-    by_attribute = {name: {of: _mean(each) for of, each in labels.items()} for name, labels in found.items()}
+    by_attribute = {name: {of: _mean(each) for of, each in labels.items() if each} for name, labels in found.items()}
     for labels in by_attribute.values():
         _check_told(labels.values())
     return GivenLabels(source.name, by_attribute, best)
+
+
+def _take(
+    found: Mapping[str, dict[str, dict[str, Label]]],
+    row: Row,
+    pair_ids: frozenset[str],
+    scales: Mapping[str, Scale],
+    verdicts: Collection[str],
+    where: str,
+    unknown: list[str],
+) -> int:
+    """Add the labels of a row; how many it has. ``unknown``: has what is of no pair of the run."""
+    labelled = 0
+    for attribute, value in _cells(row, scales, where):
+        said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
+        label = Label(said, _probability(row, where), where)
+        labelled += 1
+        pair_id = _pair_id(row, pair_ids, where)
+        if pair_id is None:
+            unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
+            continue
+        labeller, of_pair = str(row.get(_LABELLER) or ""), found[attribute][pair_id]
+        if row.get(_LABELLED_AT):  # they may think again
+            of_pair.pop(labeller, None)
+        _add(of_pair, labeller, pair_id, label)
+    return labelled
+
+
+def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) -> None:
+    """Take back what a labeller said before of a pair."""
+    said = found.get(str(row.get(_ATTRIBUTE)), {}).get(str(row.get(_ID)), {})
+    said.pop(str(row.get(_LABELLER) or ""), None)
 
 
 def _name_best(best: dict[str, NamedBest], row: Row, where: str) -> None:

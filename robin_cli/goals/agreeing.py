@@ -71,7 +71,7 @@ def _judged(ran: Found, view: View) -> Iterator[_Judged]:
     for name, own in labels.items():
         mine = np.flatnonzero(scores.of_attribute(run.space, name))
         score = scores.numbers("score")[mine]
-        pair = run.space.pair[scores.arm[mine]]
+        pair = run.space.pair[scores.arm[mine]].astype(np.int64)
         there = ~np.isnan(score)
         yield _Judged(name, own, pair[there], score[there])
 
@@ -114,8 +114,7 @@ def _check_sides(run: RunData, attribute: str, holds: FloatArray, criterion: Cri
     known = holds[~np.isnan(holds)]
     if len(known) < FEWEST:
         raise InputError(
-            f"{run.name}: {attribute}: {number_of(len(known), 'label')} of pairs with a score, and at least {FEWEST} are needed; "
-            f"{_HOW}"
+            f"{run.name}: {attribute}: {number_of(len(known), 'label')} of pairs with a score, {FEWEST} are needed; {_HOW}"
         )
     if len(sides := np.unique(known)) == 1:
         side = "" if sides[0] else "not "
@@ -136,7 +135,9 @@ def _cells(found: JudgeQuality) -> dict[str, Any]:
         "n_labels": found.labelled,
         **{name: getattr(found, name) for name in ("both", "judge_alone", "people_alone", "neither")},
         "share": found.said,
-        **{"corrected_share": right.value, "corrected_share_low": right.low, "corrected_share_high": right.high},
+        "corrected_share": right.value,
+        "corrected_share_low": right.low,
+        "corrected_share_high": right.high,
     }
 
 
@@ -161,4 +162,3 @@ def disagreements_table(ran: Found, view: View) -> Table:
         **texts,
     }
     return DISAGREEMENTS.of(values)
-

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from robin_cli.analysis.agreed import Agreed
-from robin_cli.goals.summary import given_labels
 from robin_cli.analysis.pairwise import Ranked, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
@@ -45,7 +44,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     check_view(sort=view.sort, wide=view.wide)
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else found.agreed(given_labels(view.labels, run), view.agree, view.confidence)
+    agreed = None if by_judge else found.agreed_in(view)
     table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
@@ -54,7 +53,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
 
 
 def comparisons_of(
-    found: Preferences, scores: Scores, *, by_judge: bool = False, agreed: Agreed | None = None
+    found: Preferences, scores: Scores, *, by_judge: bool = False, agreed: NDArray[np.bool_] | None = None
 ) -> Table:
     """The table of ``scores`` of what was found."""
     run, matches, best = found.run, found.matches, found.best
@@ -63,7 +62,7 @@ def comparisons_of(
     if best is not None:
         values |= _best_columns(matches, run.space.pair[scores.arm], best)
         if agreed is not None:
-            sure = np.isin(matches.prompt, best.prompt[agreed.agreed])
+            sure = np.isin(matches.prompt, best.prompt[agreed])
             values["agreed"] = sure[run.space.pair[scores.arm]]
     is_named = bool(matches.names)
     return COMPARISONS.of(

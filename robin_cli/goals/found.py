@@ -10,10 +10,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, Stances, agreed
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
+from robin_cli.analysis.stances import Stances
 from robin_cli.goals.people import People
+from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
 from robin_cli.results.tables import Table
@@ -155,7 +160,16 @@ class Found(ABC):
     def stances(self, given: GivenLabels | None) -> Stances:
         """Return what people say of its decisions. InputError where it decides nothing."""
 
-    def agreed(self, given: GivenLabels | None, promise: float | None, confidence: float | None) -> Agreed | None:
+    def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
+        """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
+        if (view.agree or self.run.manifest.last_session.get("agree")) is None:
+            return None
+        found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
+        return None if found is None else found.agreed
+
+    def agreed(
+        self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
+    ) -> Agreed | None:
         """Return which decisions people agree with; None where nobody asked.
 
         Args:

@@ -12,16 +12,14 @@ import numpy as np
 from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
-from robin_cli.analysis.agreed import Stances
-from robin_cli.analysis.stances import stances_of_best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.found import Builder, Found, View
-from robin_cli.goals.people import OF_PEOPLE, UNTOLD
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
-from robin_cli.model.errors import InputError, typed
+from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared, Matches
-from robin_cli.model.records import GivenLabels, counted, number_of
+from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import compared_text, finite
@@ -87,11 +85,7 @@ class Preferences(Found):
             return None
         return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
 
-    def stances(self, given: GivenLabels | None) -> Stances:
-        """Return what people say of the best responses. InputError where none is looked for."""
-        if self.best is None:
-            raise InputError(f"{self.run.name}: decides nothing; make a pairwise run with --decide best")
-        return stances_of_best(self.run, self.best, given)
+    stances = stances_of_bests
 
     @property
     def error_rate(self) -> float:
@@ -154,7 +148,7 @@ class Preferences(Found):
             **self._ranking_lines(),
             **(people.mean_lines() if labelled else {}),
             **people.human_lines(run),
-            **{name: line for name, line in people.own_lines().items() if not line.startswith(UNTOLD)},
+            **people.own_lines(known=True),
             **(
                 {f"judge {place}": each.line("verdict") for place, each in enumerate(self.judges, 1)} if several else {}
             ),

@@ -11,19 +11,17 @@ import numpy as np
 
 from robin_cli.analysis.bounds import PaperBound, paper_bound
 from robin_cli.analysis.intervals import ALPHA
-from robin_cli.analysis.agreed import Stances
-from robin_cli.analysis.stances import stances_of
 from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.people import OF_PEOPLE
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
 from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, number_of, things_rated
+from robin_cli.model.records import number_of, things_rated
 from robin_cli.results.words import WORST, error_text, finite, target_text
 from robin_cli.storage.reader import RunData
 
@@ -71,11 +69,7 @@ class Rated(Found):
         now = self.scores.error_bound if guaranteed else self.worst_error
         return Aim(error, guaranteed, now, self.run.space.has_several_scales)
 
-    def stances(self, given: GivenLabels | None) -> Stances:
-        """Return what people say of its decisions. InputError where it decides nothing."""
-        if self.scores.decided is None:
-            raise InputError(f"{self.run.name}: decides nothing, so there is nothing to agree with; make a run with --decide")
-        return stances_of(self.run, self.scores.decided, given)
+    stances = stances_of_scores
 
     @property
     def is_over(self) -> bool:

@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreed import Agreed
 from robin_cli.analysis.decisions import Decided
-from robin_cli.goals.summary import given_labels
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
@@ -37,7 +35,7 @@ def score_table(
     sort: str | None = None,
     with_text: bool = False,
     wide: bool = False,
-    agreed: Agreed | None = None,
+    agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
     """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
 
@@ -79,16 +77,18 @@ def score_table(
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """The scores as ``view`` has them, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else found.agreed(given_labels(view.labels, found.run), view.agree, view.confidence)
+    agreed = None if by_judge else found.agreed_in(view)
     return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide, agreed=agreed)
 
 
-def _of_rows(decided: Decided, agreed: Agreed) -> NDArray[np.bool_]:
+def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which rows are part of a decision that people agree with."""
-    return np.asarray((decided.number >= 0) & agreed.agreed[decided.number])
+    return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 
-def decision_table(scores: Scores, run: RunData, *, with_text: bool = False, agreed: Agreed | None = None) -> Table:
+def decision_table(
+    scores: Scores, run: RunData, *, with_text: bool = False, agreed: NDArray[np.bool_] | None = None
+) -> Table:
     """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
 
     Raises:
@@ -113,7 +113,7 @@ def decision_table(scores: Scores, run: RunData, *, with_text: bool = False, agr
 
 def decisions_as_asked(found: Found, view: View) -> Table:
     """What was decided as ``view`` has it."""
-    agreed = found.agreed(given_labels(view.labels, found.run), view.agree, view.confidence)
+    agreed = found.agreed_in(view)
     return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
 
 

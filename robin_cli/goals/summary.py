@@ -22,7 +22,8 @@ from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, nu
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.labels import kept_labels
+from robin_cli.storage.reader import RunData, StoredRun
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -41,10 +42,18 @@ _LOOKED_AT = 100
 """Ids, and systems, that are looked at for whether one is in the other."""
 
 
-def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
-    """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``runs``."""
+def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
+    """The labels in a file, or without one those that ``runs`` keep; None where there are none.
+
+    InputError where they cannot be read, or are none of the pairs of ``runs``.
+    """
     if labels is None:
-        return None
+        kept = [(path, run) for run in runs if (path := kept_labels(run.path)) is not None]
+        if len(kept) < 2:
+            return given_labels(kept[0][0], kept[0][1]) if kept else None
+        raise InputError(
+            f"{runs[0].name} and {runs[1].name} have people's labels of their own; give those that count with --labels FILE"
+        )
     _check_apart(runs)
     scales = {
         name: scale
@@ -52,13 +61,13 @@ def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
         for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
     verdicts = {name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes}
-    ids = frozenset().union(*(run.pair_ids for run in runs))
+    ids = frozenset().union(*(run.space.pair_ids for run in runs))
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
 
 
-def _check_apart(runs: Sequence[RunData]) -> None:
+def _check_apart(runs: Sequence[StoredRun]) -> None:
     """InputError where one id names different pairs of two runs: no telling whose a label is."""
-    texts: dict[str, tuple[object, RunData]] = {}
+    texts: dict[str, tuple[object, StoredRun]] = {}
     for run in runs if len(runs) > 1 else ():
         pairs = run.pairs.table
         names = [name for name in ("pair_id", "prompt", "response", OTHER_COLUMN) if name in pairs.column_names]

@@ -92,7 +92,7 @@ REFUSED = [
     ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
     ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
     ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that by {file}:2 has one"),
-    ("pair_id,stars\np1,3\n", f"{NO_LABEL}rating. Labels are rows"),
+    ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
     ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
     ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
     ("pair_id,attribute,label\np1,stile,3\n", ':2: the attribute "stile" is none of the run\'s; did you mean "style"?'),
