@@ -112,7 +112,8 @@ def pairs_of(
     if empty := dataset.pairs.empty:
         of = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
         notify(
-            f"{dataset.source}: empty responses in {empty:,} of {of}, judged as they are. If they are missing, remove these rows"
+            f"{dataset.source}: empty responses in {empty:,} of {of}, judged as they are. If they are missing, remove "
+            "these rows"
         )
     if dataset.merged:
         notify(
