@@ -110,9 +110,9 @@ def pairs_of(
     for said in dataset.columns_left_out:
         notify(f"{dataset.source}: {said}")
     if empty := dataset.pairs.empty:
-        of = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
+        among = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
         notify(
-            f"{dataset.source}: empty responses in {empty:,} of {of}, judged as they are. If they are missing, remove "
+            f"{dataset.source}: empty responses in {empty:,} of {among}, judged as they are. If they are missing, remove "
             "these rows"
         )
     if dataset.merged:

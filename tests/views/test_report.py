@@ -87,7 +87,7 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
         "histogram": charts.histogram(values, "score", (0.0, 4.0)),
         "course": charts.course(np.arange(1, 10), values, values[::-1], "error"),
         "against": charts.against(values, values, ("one", "other"), Scale(0, 4)),
-        "dense": charts.against(*[np.tile(values, 200)] * 2, ("one", "other"), Scale(0, 4)),
+        "dense": charts.against(np.tile(values, 200), np.tile(values, 200), ("one", "other"), Scale(0, 4)),
         "intervals": charts.under_one_another(["a", "<b>"], values[:2], ends, "strength"),
         "shares": charts.shares(["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")),
     }
