@@ -28,15 +28,15 @@ _MOST_SHOWN = 50
 _WINNER = Criterion("preference", ">=", 0.5)
 
 
-def agreed_text(found: Agreed, noun: str) -> str:
-    """Return in a sentence how many decisions people agree with, and what is left to them; ``noun``: what is decided."""
+def agreed_text(found: Agreed) -> str:
+    """Return in a sentence how many decisions people agree with, and what is left to them."""
     of, sure = len(found.agreed), int(found.agreed.sum())
     promise, confidence = f"at least {100 * found.promise:g} %", f"{100 * found.confidence:g} % confidence"
     by = number_of(found.labelled, "label")
     if found.why:
-        return f"agreement of {promise} with people is promised for none of {number_of(of, noun)}: {found.why}"
+        return f"agreement of {promise} with people is promised for none of {number_of(of, 'decision')}: {found.why}"
     left = f"; {of - sure:,} left to a person, or a dearer judge" if sure < of else ""
-    return f"people agree with {promise} of {sure:,} of {number_of(of, noun)} ({confidence}, by {by}){left}"
+    return f"people agree with {promise} of {sure:,} of {number_of(of, 'decision')} ({confidence}, by {by}){left}"
 
 
 def agreed_facts(found: Agreed) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
+from robin_cli.goals.agreeing import agreed_facts, agreed_text
 from robin_cli.goals.people import People
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
@@ -164,8 +165,34 @@ class Found(ABC):
         """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
         if (view.agree or self.run.manifest.last_session.get("agree")) is None:
             return None
-        found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
+        try:
+            found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
+        except InputError as error:
+            if view.agree is not None:
+                raise
+            view.notify(str(error))  # the run asked for it once, and its scores are there all the same
+            return None
         return None if found is None else found.agreed
+
+    @cached_property
+    def people_agree(self) -> Agreed | str | None:
+        """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
+        try:
+            return self.agreed(self.given)
+        except InputError as error:
+            return str(error)
+
+    def agreed_facts(self) -> dict[str, Any] | None:
+        """Return the same as JSON; None where nothing is known."""
+        found = self.people_agree
+        return agreed_facts(found) if isinstance(found, Agreed) else None
+
+    def agreed_line(self) -> dict[str, str]:
+        """Return the same in words, by name; nothing where the run did not ask."""
+        found = self.people_agree
+        if found is None:
+            return {}
+        return {"people": found if isinstance(found, str) else agreed_text(found)}
 
     def agreed(
         self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None

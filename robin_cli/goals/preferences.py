@@ -110,6 +110,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
+            "agreed": self.agreed_facts(),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
@@ -139,6 +140,7 @@ class Preferences(Found):
             "without a preference": f"{self._without:,} ({because})" if self._without else "none",
             "certified": certain if sure else "none",
             **({} if self.bests is None else {"best response": best_text(self.bests, self.error_rate)}),
+            **self.agreed_line(),
             "ties": f"{self._sum('n_ties'):,}",
             **{
                 f"order effect {number}" if several else "order effect": f"{judge}: " * several
