@@ -69,7 +69,14 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
     assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "dist", "p.jsonl", "robin.toml", "site"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "d",
+        "dist",
+        "p.jsonl",
+        "robin.schema.json",
+        "robin.toml",
+        "site",
+    ]
     (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
     refused = installed("demo --run d/first", "demo")
     again, nowhere = refused.stderr.split("\n", 1)
