@@ -240,7 +240,7 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
     expected = list(dict.fromkeys(arm for pair in turns for arm in pair if arm is not None))
 
     chosen = halves(urgency[None], nearness[None], count, made)[0].tolist()
-    found = by_turns(*(np.array(each, np.int64) for each in orders), made)
+    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made)
 
     assert chosen[: len(expected)] == expected[:count]
     assert len(set(chosen)) == count
