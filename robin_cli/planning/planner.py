@@ -138,8 +138,7 @@ class Planner:
         self._in_rounds = round_depth is not None
         self._costs = costs
         self._together = together
-        self._sets, self._set_of = sets_of(policy.contests, len(arms), together)
-        self._has_gaps = self._sets is not None and bool((self._sets < 0).any())
+        self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
@@ -155,9 +154,8 @@ class Planner:
         if closely and self.budget.is_limited and not self._in_rounds and self._turn is None and not policy.refits:
             self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
-        self._urgency = np.full(len(arms), NEVER)
+        self._urgency, self._fronts = np.full(len(arms), NEVER), (Front(), Front())
         self._nearness: FloatArray | None = None  # after the first look, of policies that ask for it
-        self._front, self._near_front = Front(), Front()
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
         self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
         self._ahead: deque[int] = deque()  # the rest of the block
@@ -358,14 +356,14 @@ class Planner:
 
     def _most_urgent(self, count: int, made: int) -> dict[int, bool]:
         """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
-        urgent = self._front.of(self._urgency, count)
+        urgent = self._fronts[0].of(self._urgency, count)
         urgency = self._urgency[urgent[:1]]
         if len(urgency) and urgency[0] > IN_WARM_UP:
             # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
         if self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
-        found = by_turns(urgent, self._near_front.of(self._nearness, count), made)
+        found = by_turns(urgent, self._fronts[1].of(self._nearness, count), made)
         return dict(islice(found.items(), count))
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:

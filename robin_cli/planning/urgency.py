@@ -147,10 +147,12 @@ class Front:
         return above, above[:0] if is_enough else (urgency == self._bound).nonzero()[0]
 
 
-def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int]]:
-    """Return which of ``arms`` are looked at together, those of a contest or a question, and in which set each is.
+def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int], bool]:
+    """Return which of ``arms`` are looked at together, those of a contest or a question, in which set each is, and if −1 is.
 
     None, and each its own, where every arm stands alone.
     """
     sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
-    return sets, range(arms) if sets is None else contest_of(sets, arms).data
+    if sets is None:
+        return None, range(arms), False
+    return sets, contest_of(sets, arms).data, bool((sets < 0).any())
