@@ -54,8 +54,8 @@ _What = Annotated[
     typer.Option(
         help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
         "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
-        "means of the scores; pairs for people to label; how good the judge is at what people decide; where both are "
-        "furthest apart."
+        "means of the scores; pairs for people to label; how good the judge is at what people decide; where the "
+        "judge and people are furthest apart."
     ),
 ]
 _By = Annotated[

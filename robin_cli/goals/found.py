@@ -182,10 +182,10 @@ class Found(ABC):
         except InputError as error:
             return str(error)
 
-    def agreed_facts(self) -> dict[str, Any] | None:
-        """Return the same as JSON; None where nothing is known."""
+    def agreed_facts(self) -> dict[str, Any]:
+        """Return the same as JSON, by name; nothing where the run did not ask."""
         found = self.people_agree
-        return agreed_facts(found) if isinstance(found, Agreed) else None
+        return {} if found is None else {"agreed": agreed_facts(found) if isinstance(found, Agreed) else None}
 
     def agreed_line(self) -> dict[str, str]:
         """Return the same in words, by name; nothing where the run did not ask."""

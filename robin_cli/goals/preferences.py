@@ -110,7 +110,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
-            "agreed": self.agreed_facts(),
+            **self.agreed_facts(),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,

@@ -113,7 +113,7 @@ class Rated(Found):
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided),
-            "agreed": self.agreed_facts(),
+            **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,
             "paper_bound": self.paper_bound._asdict(),

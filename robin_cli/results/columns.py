@@ -186,7 +186,7 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("response_b", "Of a comparison: response B.", "id"),
 ), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
-JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people decide, too", "attribute", (
+JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people decide", "attribute", (
     Column("attribute", "What was rated.", "name"),
     Column("threshold", "What the decision is by; of a pairwise run 0.5, which of two wins.", "number"),
     Column("accuracy", "Share of the labelled that the judge decides as people do.", "share"),
