@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command(cls=opt.taking(opt.is_of_scores), epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
 def status(
     ctx: typer.Context,
-    run: opt.RunOrScores,
+    run: opt.RunOrScores = None,
     labels: opt.Labels = None,
     json: opt.Json = False,
 ) -> None:
@@ -28,7 +28,7 @@ def status(
     from robin_cli.render.terminal import print_facts
     from robin_cli.views.status import status_of
 
-    found = status_of(*opt.scored(ctx, [run]), labels=labels)
+    found = status_of(*opt.scored(ctx, [run] if run else []), labels=labels)
     print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
 
 
