@@ -28,6 +28,7 @@ from tests.starting import Robin
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 MODELS = [REPLAY_MODEL, "replay:llama-3-1-8b/helpfulness"]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LABELS = ROOT / "tests" / "labels_of_demo.csv"
 EVIDENCE = [str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "evidence").glob("*.md")]
 
 # Stands in for the commands that a reader would give to a judge that costs money, or that take long: robin with the replay
@@ -59,6 +60,11 @@ if asks:
         kept += ["--model", model]
     if {{"--max-cost", "--budget-usd"}} & set(kept):
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
+if kept[:1] == ["label"]:  # a person's work, recorded
+    import shutil
+
+    shutil.copy({labels!r}, kept[1] + "/labels.csv")
+    sys.exit()
 if kept[:1] == ["simulate"]:
     kept += ["--runs", "2"]
     if "rewardbench2" in kept:
@@ -148,7 +154,9 @@ def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> t
         **ELSEWHERE,
     }.items():
         asked = MODELS if name == "robin" else " ".join(MODELS)
-        write_program(programs / name, program.format(python=sys.executable, root=ROOT, models=asked))
+        write_program(
+            programs / name, program.format(python=sys.executable, root=ROOT, models=asked, labels=str(LABELS))
+        )
     folder = tmp_path / "desk"
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
@@ -175,7 +183,7 @@ def handing_over(programs: Path) -> Iterator[None]:
         desk.bind(address)
         desk.listen()
         text = f"#!/usr/bin/env -S {sys.executable} -I -S\n{ROBIN}{HANDED_OVER}"
-        write_program(programs / "robin", text.format(models=MODELS, socket=address))
+        write_program(programs / "robin", text.format(models=MODELS, labels=str(LABELS), socket=address))
         thread = threading.Thread(target=_hand_over, args=(desk,))
         thread.start()
         try:
