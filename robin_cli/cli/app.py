@@ -88,6 +88,8 @@ class _Group(TyperGroup):
         except BrokenPipeError:
             discard_output()
             return None
+        except KeyboardInterrupt as error:  # Typer would end without a word
+            _leave(f"interrupted{error}", INTERRUPTED)
         return result
 
 
