@@ -157,8 +157,8 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
 
 def check_setting(robin: Robin, folder: Path, url: str) -> None:
     command = [*judging(url, write_pairs(folder / "p.jsonl", 2), 6), "--run", "r"]
-    assert "--patience" in robin("judge", "--help").stdout
-    assert "--patience" not in robin("resume", "--help").stdout  # it makes a run what it is
+    assert "--patience" in robin("judge", "--help-all").stdout
+    assert "--patience" not in robin("resume", "--help-all").stdout  # it makes a run what it is
     assert robin("init").returncode == 0
     written = (folder / "robin.toml").read_text(encoding="utf-8")
     assert "\npatience = 3  " in written

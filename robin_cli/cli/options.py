@@ -30,6 +30,18 @@ _KNOWN = {
 """What knows the values of an option, imported only once they are asked for."""
 
 
+_DAILY = frozenset(
+    (
+        *("data", "attribute", "rubric", "base_url", "model", "api_key_env", "columns", "pairwise", "limit"),
+        *("budget", "budget_usd", "max_cost", "decide", "objective", "target_error"),
+        *("concurrency", "temperature", "max_tokens", "run", "output"),
+    )
+)
+"""What the help of a command with many settings shows: those of an afternoon. --help-all shows all."""
+
+_MANY, _HELP_ALL = 30, "robin.help_all"
+
+
 def known_values(name: str) -> Iterable[str]:
     """The values there are of an option in ``_KNOWN``; none of another."""
     if name not in _KNOWN:
@@ -96,20 +108,26 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             own = SIMULATION.values() if simulation else filter(which, [SCALE])
             return _options([*own, *(each for each in TABLE.values() if which(each))])
 
+        @cached_property
+        def all_of_help(self) -> list[Any]:
+            """The option --help-all of a command with many settings."""
+            return [_help_all(len(self.settings))] if len(self.settings) > _MANY else []
+
         def get_params(self, ctx: Any) -> list[Any]:
             """The settings, then what the command itself declares."""
-            return [*self.settings, *super().get_params(ctx)]
+            return [*self.settings, *self.all_of_help, *super().get_params(ctx)]
 
         def get_help(self, ctx: Any) -> str:
             """The help, without each flag's --no-…: a column of its own would make it half as long again."""
-            negations = [each.secondary_opts for each in self.settings]
+            shown = [(each.secondary_opts, each.hidden) for each in self.settings]
             for each in self.settings:
                 each.secondary_opts = []
+                each.hidden = bool(self.all_of_help) and each.name not in _DAILY and not ctx.meta.get(_HELP_ALL)
             try:
                 return super().get_help(ctx)
             finally:
-                for each, negation in zip(self.settings, negations, strict=True):
-                    each.secondary_opts = negation
+                for each, (negations, is_hidden) in zip(self.settings, shown, strict=True):
+                    each.secondary_opts, each.hidden = negations, is_hidden
 
         def invoke(self, ctx: Any) -> Any:
             """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
@@ -124,6 +142,20 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             return super().invoke(ctx)
 
     return Command
+
+
+def _help_all(settings: int) -> Any:
+    """An option that prints the help with all settings."""
+
+    def shown(ctx: typer.Context, wanted: bool) -> None:  # Typer's callbacks take the value
+        if wanted:
+            ctx.meta[_HELP_ALL] = True
+            typer.echo(ctx.get_help(), nl=False)
+            raise typer.Exit
+
+    said = f"Show all {settings} settings, not those of an afternoon alone."
+    option = typer.Option("--help-all", help=said, callback=shown, is_eager=True, expose_value=False)
+    return _declared([("help_all", Annotated[bool, option], False)])[0]
 
 
 def is_of_scores(setting: Setting) -> bool:
@@ -154,14 +186,18 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
 
 def _options(settings: Sequence[Setting]) -> list[Any]:
     """The parameters of a command that declares ``settings``, as Typer makes them of what is declared."""
-    declared = make_dataclass("Declared", [(each.name, _declaration(each), None) for each in settings])
-    app = typer.Typer(add_completion=False)
-    app.command()(declared)
-    params = {param.name: param for param in typer.main.get_command(app).params}
+    params = {param.name: param for param in _declared([(each.name, _declaration(each), None) for each in settings])}
     for each in settings:
         if each.several and each.variables and not each.by_commas:
             _split_as_a_shell(params[each.name], is_file=bool(each.file))
     return list(params.values())
+
+
+def _declared(parameters: Sequence[tuple[str, Any, Any]]) -> list[Any]:
+    """Parameters as Typer makes them: each by its name, its annotation and its default."""
+    app = typer.Typer(add_completion=False)
+    app.command()(make_dataclass("Declared", parameters))
+    return list(typer.main.get_command(app).params)
 
 
 def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
