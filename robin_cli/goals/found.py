@@ -38,6 +38,7 @@ class View:
         labels: people's, in place of the human ratings of the data.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
+        show: columns of the data that people see beside each row.
         length_control: take out what preferences go by length.
         notify: is told what a reader should know.
         in_python: whether what is asked for is a method, and not a flag.
@@ -51,6 +52,7 @@ class View:
     labels: str | Path | BytesIO | None = None
     threshold: float | None = None
     n: int | None = None
+    show: Sequence[str] = ()
     length_control: bool = False
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False

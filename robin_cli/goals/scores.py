@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
+from robin_cli.goals.rows import beside, shown_by
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.results.columns import DECISIONS, SCORES
@@ -28,7 +29,13 @@ INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for 
 
 
 def score_table(
-    scores: Scores, run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False
+    scores: Scores,
+    run: RunData,
+    *,
+    sort: str | None = None,
+    with_text: bool = False,
+    wide: bool = False,
+    show: Sequence[str] = (),
 ) -> Table:
     """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
 
@@ -37,6 +44,7 @@ def score_table(
         with_text: files have prompt and response.
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
+        show: columns of the data that people see beside each row.
     """
     values: dict[str, Any] = dict(scores.columns)
     if scores.decided is not None and sort is not None:
@@ -49,12 +57,13 @@ def score_table(
         terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
         html=[name for name in SCORES.html if name not in hidden],
         ids=run.space.pair[scores.arm] + 1,
+        beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sorts=_sorts(scores, run),
         notes=[INTERVALS, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{by_judge}",
+        command=f"robin export {typed(run.name)}{by_judge}{shown_by(show)}",
     )
     pairs = None if wide else run.space.pair[scores.arm]
     if wide:
@@ -67,7 +76,7 @@ def score_table(
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """The scores as ``view`` has them, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
-    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide)
+    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide, show=view.show)
 
 
 def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> Table:
