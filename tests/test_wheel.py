@@ -54,6 +54,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert (site / "robin_cli" / "py.typed").is_file()
+    assert (site / "share" / "man" / "man1" / "robin.1").is_file()
     assert not (site / "tests").exists()
     distribution = {each.name: each for each in distributions(path=[str(site)])}
     assert distribution.keys() == {"robin-judge", *(Path(example).name for example in examples)}
