@@ -37,7 +37,7 @@ def report(
     from robin_cli.settings.reading import checked
     from robin_cli.views.report.writing import write_report
 
-    show = checked({"show": ctx.obj.pop("show", ())})["show"]
+    show = checked({"show": ctx.obj.pop("show", ())}).get("show", ())
     path = write_report(opt.scored(ctx, runs or []), output, show)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)
