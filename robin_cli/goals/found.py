@@ -10,9 +10,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
+from robin_cli.analysis.stances import Stances
+from robin_cli.goals.agreeing import agreed_facts, agreed_text
 from robin_cli.goals.people import People
+from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
 from robin_cli.results.tables import Table
@@ -36,6 +43,8 @@ class View:
         messages: preferences as conversations.
         by: a column of the data: means for each value of it, or whole prompts to label.
         labels: people's, in place of the human ratings of the data.
+        agree, confidence: say which decisions people agree with, at least this share of them, with this probability; None for
+            what the run's last session asked for.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
         show: columns of the data that people see beside each row.
@@ -50,6 +59,8 @@ class View:
     messages: bool = False
     by: str | None = None
     labels: str | Path | BytesIO | None = None
+    agree: float | None = None
+    confidence: float | None = None
     threshold: float | None = None
     n: int | None = None
     show: Sequence[str] = ()
@@ -147,6 +158,65 @@ class Found(ABC):
     def judges(self) -> Sequence[Asked]:
         """What each judge was asked, in the order of the run's judges."""
         return [Asked.of(self.run, judge) for judge in self.run.space.judges]
+
+    @abstractmethod
+    def stances(self, given: GivenLabels | None) -> Stances:
+        """Return what people say of its decisions. InputError where it decides nothing."""
+
+    def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
+        """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
+        if (view.agree or self.run.manifest.last_session.get("agree")) is None:
+            return None
+        try:
+            found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
+        except InputError as error:
+            if view.agree is not None:
+                raise
+            view.notify(str(error))  # the run asked for it once, and its scores are there all the same
+            return None
+        return None if found is None else found.agreed
+
+    @cached_property
+    def people_agree(self) -> Agreed | str | None:
+        """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
+        try:
+            return self.agreed(self.given)
+        except InputError as error:
+            return str(error)
+
+    def agreed_facts(self) -> dict[str, Any]:
+        """Return the same as JSON, by name; nothing where the run did not ask."""
+        found = self.people_agree
+        return {} if found is None else {"agreed": agreed_facts(found) if isinstance(found, Agreed) else None}
+
+    def agreed_line(self) -> dict[str, str]:
+        """Return the same in words, by name; nothing where the run did not ask."""
+        found = self.people_agree
+        if found is None:
+            return {}
+        return {"people": found if isinstance(found, str) else agreed_text(found)}
+
+    def agreed(
+        self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
+    ) -> Agreed | None:
+        """Return which decisions people agree with; None where nobody asked.
+
+        Args:
+            promise, confidence: see :class:`View`.
+
+        Raises:
+            InputError: as :meth:`stances`; there are too few labels.
+        """
+        last = self.run.manifest.last_session
+        if (share := promise or last.get("agree")) is None:
+            return None
+        stances = self.stances(given)
+        if (labelled := int(stances.labelled.sum())) < FEWEST:
+            raise InputError(
+                f"--agree {share:g}: {self.run.name} has {number_of(labelled, 'decision')} with people's labels, and at least "
+                f"{FEWEST} are needed; give them with --labels FILE (robin export --what labels-wanted draws what to label)"
+            )
+        return agreed(stances, share, confidence or last.get("confidence", CONFIDENCE))
 
     @property
     @abstractmethod

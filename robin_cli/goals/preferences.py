@@ -15,7 +15,7 @@ from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.found import Builder, Found, View
-from robin_cli.goals.people import OF_PEOPLE, UNTOLD
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared, Matches
@@ -85,6 +85,8 @@ class Preferences(Found):
             return None
         return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
 
+    stances = stances_of_bests
+
     @property
     def error_rate(self) -> float:
         """Of what is certified this share is wrong at most, on average."""
@@ -108,6 +110,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
+            **self.agreed_facts(),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
@@ -137,6 +140,7 @@ class Preferences(Found):
             "without a preference": f"{self._without:,} ({because})" if self._without else "none",
             "certified": certain if sure else "none",
             **({} if self.bests is None else {"best response": best_text(self.bests, self.error_rate)}),
+            **self.agreed_line(),
             "ties": f"{self._sum('n_ties'):,}",
             **{
                 f"order effect {number}" if several else "order effect": f"{judge}: " * several
@@ -146,7 +150,7 @@ class Preferences(Found):
             **self._ranking_lines(),
             **(people.mean_lines() if labelled else {}),
             **people.human_lines(run),
-            **{name: line for name, line in people.own_lines().items() if not line.startswith(UNTOLD)},
+            **people.own_lines(known=True),
             **(
                 {f"judge {place}": each.line("verdict") for place, each in enumerate(self.judges, 1)} if several else {}
             ),

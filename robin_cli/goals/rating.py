@@ -16,8 +16,8 @@ from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decided_text, decision_facts
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.people import OF_PEOPLE
-from robin_cli.goals.scores import decision_table, scores_as_asked
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
+from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
@@ -39,7 +39,7 @@ class Rated(Found):
     tables: ClassVar[Mapping[str, Builder]] = {
         "scores": scores_as_asked,
         "judge-scores": partial(scores_as_asked, by_judge=True),
-        "decisions": lambda found, view: decision_table(found.scores, found.run, with_text=view.with_text),
+        "decisions": decisions_as_asked,
         "preferences": preference_table,
         **OF_PEOPLE,
     }
@@ -68,6 +68,8 @@ class Rated(Found):
         guaranteed = last.get("guaranteed", False)
         now = self.scores.error_bound if guaranteed else self.worst_error
         return Aim(error, guaranteed, now, self.run.space.has_several_scales)
+
+    stances = stances_of_scores
 
     @property
     def is_over(self) -> bool:
@@ -111,6 +113,7 @@ class Rated(Found):
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided),
+            **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,
             "paper_bound": self.paper_bound._asdict(),
@@ -142,6 +145,7 @@ class Rated(Found):
             f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
             **self._target_line(),
             **self._decision_lines(),
+            **self.agreed_line(),
             **people.mean_lines(),
             **(people.human_lines(self.run) or {"human ratings": "none"}),
             **people.own_lines(),

@@ -37,6 +37,8 @@ _ONLY_WITH = {
     "margin": "decide",
     "error_rate": "decide",
     "prefer": "decide",
+    "agree": "decide",
+    "confidence": "agree",
 }  # --group names groups for preferences, too
 """Settings that mean nothing without another."""
 _EXCERPT = 200
