@@ -18,8 +18,7 @@ from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import SORTS_OF_COMPARISONS, check_view
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import View, judged_by
-from robin_cli.goals.rows import beside, shown_by
-from robin_cli.goals.scores import with_data
+from robin_cli.goals.rows import beside, shown_by, with_data
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of

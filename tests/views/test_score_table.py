@@ -25,7 +25,7 @@ from rich.cells import cell_len
 import robin_cli
 from robin_cli.analysis.scores import score
 from robin_cli.datasets.checking import pair_id_of
-from robin_cli.goals import scores as data_columns
+from robin_cli.goals import rows as data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export

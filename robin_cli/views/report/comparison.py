@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.run_compare import compared, differing_in
@@ -20,7 +21,6 @@ from robin_cli.analysis.side_by_side import (
 )
 from robin_cli.goals.found import judged_by
 from robin_cli.goals.rows import beside
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
 from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
@@ -96,7 +96,7 @@ def _table(rows: pa.Table, column: Column, ids: Sequence[str], read: Beside, *, 
     return SIDE_BY_SIDE.of({column.name: ids, **values}, column, beside=read, html=[column.name, *SIDE_BY_SIDE.html])
 
 
-def _orders(difference: FloatArray) -> dict[Order, FloatArray | None]:
+def _orders(difference: NDArray[np.float64]) -> dict[Order, NDArray[np.float64] | None]:
     return {
         Order("order of the data"): None,
         Order("largest A − B", ("A − B",), power=1): difference,
