@@ -157,15 +157,6 @@ class Goal(ABC):
         """Return what ``run`` says; ``given``: people's labels, in place of the human ratings of its data."""
         return self.says(run, self, given)
 
-    def headline(self, read: Callable[[], RunData]) -> list[str]:
-        """Return what the end of a session says of the results, beside how the run stands to its goal.
-
-        Args:
-            read: reads the run, where that takes more than the session knows.
-        """
-        del read
-        return []
-
     @abstractmethod
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
         """Say why ``run`` has nothing that ``what`` could go by, and what there is in its place."""

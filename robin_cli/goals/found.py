@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from robin_cli.analysis.run_agreement import all_scores
+from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, told_scores
+from robin_cli.analysis.summaries import Summary, summaries
 from robin_cli.goals.people import People
-from robin_cli.model.errors import InputError
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
+from robin_cli.render.fitting import told_apart
+from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import cost
 from robin_cli.storage.fold import Spending
@@ -137,9 +142,14 @@ class Found(ABC):
         return all_scores(self.run, self.scores)
 
     @cached_property
+    def means(self) -> Sequence[Summary]:
+        """The mean of each attribute, also as people's labels correct it."""
+        return summaries(self.run, self.scores, labels_of(self.run, self.given))
+
+    @cached_property
     def people(self) -> People:
         """What people say of the same pairs."""
-        return People.of(self.run, self.all_scores, self.given)
+        return People.of(self.run, self.means, self.all_scores, self.given)
 
     @cached_property
     def judges(self) -> Sequence[Asked]:
@@ -159,6 +169,48 @@ class Found(ABC):
     def lines(self) -> dict[str, str]:
         """Return what is found in words, by name."""
 
+    @property
+    @abstractmethod
+    def answer(self) -> list[str]:
+        """The answer to what was asked, in three lines at most: the end of a session, the status and the report have it."""
+
+    @property
+    def asides(self) -> list[str]:
+        """What the end of a session says before the answer."""
+        return []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a larger budget would say more of what was asked."""
+        return False
+
+    @property
+    def forecast(self) -> str:
+        """The command that says how much a larger budget would take; "" for none."""
+        return ""
+
+    def next_step(self, *, in_python: bool = False) -> str:
+        """Return the command, or the line of Python, that is useful next."""
+        run, manifest = self.run, self.run.manifest
+        is_spent = manifest.is_spent(run.fold.arms.spent)
+        if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
+            if in_python:
+                return f"open_run({run.name!r}).report()"
+            return f"robin report {typed(run.name)} -o report.html"
+        unit = "" if manifest.budget_usd is None else "_usd"
+        if in_python:
+            return f"open_run({run.name!r}).resume({f'budget{unit}=MORE' * is_spent})"
+        more = f" --budget{unit.replace('_', '-')} MORE" if is_spent else ""
+        limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
+        if not is_spent and limit and known and known > _NEAR * limit:
+            more = " --max-cost MORE"
+        says = f" ({self.forecast} says about how much)" if is_spent and self.forecast else ""
+        return f"robin resume {typed(run.name)}{more}{says}"
+
+    def ends_with(self, *, in_python: bool = False) -> list[str]:
+        """Return the last lines of a session: the answer, and what is useful next."""
+        return [*self.answer, f"next: {self.next_step(in_python=in_python)}"]
+
     def table(self, what: str, view: View) -> Table:
         """Return the table called ``what``, as in ``robin export --what``. InputError where there is none, and why."""
         if (build := self.tables.get(what)) is None:
@@ -167,5 +219,44 @@ class Found(ABC):
         return build(self, view)
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the tables that people see when a run is done; a file has the first."""
+        """Return the tables that people see when a run is done, under the first line of its answer."""
         return [self.table("scores", view)]
+
+
+MOST_LINES = 3
+"""Of an answer."""
+_NEAR = 0.9
+"""Of a limit of money: a run that stopped beyond it was stopped by it."""
+SHOWN = 3
+"""How many winners an answer names."""
+_PROMPT = 28
+"""Cells of a prompt there."""
+
+
+def at_most(lines: Sequence[str], more: str) -> list[str]:
+    """Return so many of ``lines`` as an answer has; ``more`` is the command that has the others."""
+    if len(lines) <= MOST_LINES:
+        return list(lines)
+    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
+
+
+def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: str) -> str:
+    """Return the first winners as "prompt → winner".
+
+    Args:
+        places: a pair of each prompt or group, shape (prompts,).
+        names: the winners of the first SHOWN of them.
+        column: of the pairs, what stands for the prompt.
+    """
+    wanted = places[:SHOWN].tolist()
+    texts, start = dict[int, str](), 0
+    for part in run.pairs.texts(column):
+        texts |= {
+            place: one_line(part[place - start].as_py()) for place in wanted if start <= place < start + len(part)
+        }
+        start += len(part)
+        if len(texts) == len({*wanted}):
+            break
+    shown = told_apart([texts[place] for place in wanted], range(len(wanted)), _PROMPT)
+    more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
+    return "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True)) + more

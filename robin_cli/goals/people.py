@@ -16,12 +16,12 @@ from robin_cli.analysis.run_agreement import (
     reliabilities,
     whys_of,
 )
-from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FIRST, Summary, summaries
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.render.text import one_line
 from robin_cli.results.columns import AGREEMENT, CALIBRATION
 from robin_cli.results.tables import Column, Table
 from robin_cli.results.words import finite
@@ -51,15 +51,15 @@ class People:
     first: int | None
 
     @classmethod
-    def of(cls, run: RunData, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
-        """Return it for a run with these scores, of all judges together first.
+    def of(cls, run: RunData, means: Sequence[Summary], tables: Sequence[Scores], given: GivenLabels | None) -> Self:
+        """Return it for a run with these means and scores, of all judges together first.
 
         Args:
             given: people's labels, in place of the human ratings of its data.
         """
         scores = tables[0]
         return cls(
-            summaries(run, scores, labels_of(run, given)),
+            means,
             agreements(run, *tables, given=given),
             reliabilities(run, *tables),
             calibrations(run, *tables, given=given),
@@ -77,13 +77,11 @@ class People:
             },
         }
 
-    def mean_lines(self) -> dict[str, str]:
-        """Return the means in words, by name."""
-        return {f"mean of {each.attribute}": self._mean_line(each) for each in self.means if each.pairs}
-
     def human_lines(self, run: RunData) -> dict[str, str]:
         """Return in words how the scores agree with people; nothing where nobody said anything."""
-        lines = {}
+        lines = {
+            f"labels of {each.attribute}": f"correct no mean: {why}" for each in self.means if (why := _why_not(each))
+        }
         for name, found in self.agreement.items():
             lines[f"human {name}"] = agreement_line(found)
             if not math.isnan(found[0].value):
@@ -96,17 +94,35 @@ class People:
         """Return in words how the judge agrees with itself."""
         return {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
 
-    def _mean_line(self, each: Summary) -> str:
-        over = f"{number_of(each.pairs, 'pair')} of {number_of(each.prompts, 'prompt')}"
-        first = f", the first {self.first} ratings of each" if self.first else ""
-        own = f"{each.mean.value:.2f} {range_of(each.mean.low, each.mean.high)} by the judge (95 %, over {over}{first})"
-        told = each.corrected
-        if told is not None and not math.isnan(told.estimate):
-            is_given = each.labels is not None and not each.labels.of_data
-            labels = number_of(told.n_labels, "label" if is_given else "human rating")
-            of, ends = number_of(told.n_prompts, "prompt"), f"[{told.low:.2f}, {told.high:.2f}]"
-            return f"{own}; {told.estimate:.2f} {ends} corrected by {labels} of {of}"
-        return f"{own}; not corrected by labels: {why}" if (why := _why_not(each)) else own
+
+def mean_lines(means: Sequence[Summary], most: int | None = None) -> list[str]:
+    """Return the mean of each attribute in words, and as labels correct it; of more than ``most`` all in one line."""
+    there = [each for each in means if each.pairs]
+    if not there:
+        return ["no pair has a score yet"]
+    if most is None or len(there) <= most:
+        return [f"mean {_mean_text(each)} (95 %, over {_over(each)}){_corrected_text(each)}" for each in there]
+    return [f"means {'; '.join(map(_mean_text, there))} (95 %, over {_over(there[0])})"]
+
+
+def _mean_text(each: Summary) -> str:
+    ends = range_of(each.mean.low, each.mean.high)
+    return f"{one_line(each.attribute)} {each.mean.value:z.2f} {ends}"
+
+
+def _over(each: Summary) -> str:
+    few = f"; no interval below {FEWEST_PROMPTS}" if each.prompts < FEWEST_PROMPTS else ""
+    return f"{number_of(each.prompts, 'prompt')}, {number_of(each.pairs, 'pair')}{few}"
+
+
+def _corrected_text(each: Summary) -> str:
+    told = each.corrected
+    if told is None or math.isnan(told.estimate):
+        return ""
+    is_given = each.labels is not None and not each.labels.of_data
+    labels = number_of(told.n_labels, "label" if is_given else "human rating")
+    by = f"corrected by {labels} of {number_of(told.n_prompts, 'prompt')}"
+    return f"; {told.estimate:z.2f} {range_of(told.low, told.high)} {by}"
 
 
 def _why_not(each: Summary) -> str:
