@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Three processes of tests share two cores: threads of numpy beside them only wait for each other.
 pytest test-all: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all lint types pytest golden clean
+.PHONY: demo test test-all lint types pytest dist golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
@@ -45,6 +45,17 @@ test-all: .venv/dev
 .venv/dev: .venv/robin
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --group dev
 	@touch $@
+
+# What a release is: a wheel and an sdist, which tests/test_wheel.py checks; here the wheel is tried where there is nothing else.
+dist: .venv/dev
+	rm -rf dist build/empty
+	$(BIN)/python -m hatchling build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build && empty/bin/robin demo --run empty/demo >/dev/null
+	build/empty/bin/python -m pip check
 
 golden: .venv/dev
 	@$(BIN)/python -m tests.golden $(SCENES)

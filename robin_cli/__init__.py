@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # nothing is imported here: with ``python -m`` the working fo
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "merge", "open_run"]
 

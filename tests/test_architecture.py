@@ -6,8 +6,10 @@ import ast
 import importlib
 import pkgutil
 import re
+import sys
 import tomllib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -137,8 +139,9 @@ def test_finds_its_plug_ins_by_entry_points_alone(plugin: str) -> None:
     assert not [file for file in FILES if plugin in {name.split(".")[0] for name in imports(file)}]
     entries = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     assert any(target.startswith(f"{plugin}.") for group in entries.values() for target in group.values())
-    page = (PACKAGE.parent / "docs" / "plug-ins.md").read_text(encoding="utf-8")
-    may = {*re.findall(r"`(robin_cli\.[\w.]+)`", page), plugin}
+    docs = PACKAGE.parent / "docs"
+    pages = "".join((docs / name).read_text(encoding="utf-8") for name in ("plug-ins.md", "architecture.md"))
+    may = {*re.findall(r"`(robin_cli\.[\w.]+)`", pages), plugin}
     used = {
         name for file in (PLUGINS / plugin).rglob("*.py") for name in imported_names(file) if name.startswith("robin_")
     }
@@ -161,6 +164,16 @@ def test_keeps_each_library_in_its_place(library: str) -> None:
     users = {file.relative_to(PACKAGE) for file in FILES if library in {name.split(".")[0] for name in imports(file)}}
     assert users, f"{library} is not used: take it out of here and of pyproject.toml"
     assert not {user for user in users if not any(user.match(pattern) for pattern in ONLY[library])}
+
+
+def test_uses_no_library_that_its_package_does_not_bring() -> None:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    brought = {re.split(r"[^\w-]", each)[0].lower().replace("-", "_") for each in wanted}
+    brought |= {"aiohttp", "huggingface_hub", "yaml"}  # by openai[aiohttp], datasets, pyyaml
+    brought |= {"_typeshed", "typing_extensions"}  # for types alone
+    used = {name.split(".")[0] for file in [*FILES, *PLUGINS.rglob("*.py")] for name in imports(file)}
+    assert {each for each in used - brought - sys.stdlib_module_names if not each.startswith("robin_")} == set()
 
 
 def test_leaves_no_file_to_threads_of_pyarrow() -> None:

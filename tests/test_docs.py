@@ -330,7 +330,9 @@ def test_the_notebook_runs_in_a_kernel(desk: tuple[Path, dict[str, str]], monkey
     for cell in notebook.cells:
         cell.source = re.sub(r"budget=(\d+)", lambda found: f"budget={int(found[1]) // 5}", cell.source)
 
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    (folder / "docs").mkdir()
+    where = {"metadata": {"path": folder / "docs"}}
+    NotebookClient(notebook, timeout=240, kernel_name="python3", resources=where).execute()
 
     shown = [[output.output_type for output in cell.get("outputs", [])] for cell in notebook.cells]
     assert shown == [[output["output_type"] for output in json.loads(outputs)] for outputs in stored]

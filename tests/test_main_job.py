@@ -340,7 +340,7 @@ def test_says_its_version(tmp_path: Path) -> None:
 
 
 def test_states_its_defaults_in_the_help(tmp_path: Path) -> None:
-    shown = " ".join(robin("judge", "--help", cwd=tmp_path, COLUMNS="200").stdout.split())
+    shown = " ".join(robin("judge", "--help-all", cwd=tmp_path, COLUMNS="200").stdout.split())
     for default in ("0.007", "practice", "auto", "1024", "OPENAI_API_KEY", "./robin.toml"):
         assert f"(default: {default})" in shown
 

@@ -48,14 +48,12 @@ class Greedy(Estimating):
         return empirical_variance(n, total, total_sq)
 """
 
-GOAL = """from collections.abc import Callable
-from dataclasses import dataclass
+GOAL = """from dataclasses import dataclass
 from typing import Any, Self
 import numpy as np
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
-from robin_cli.storage.reader import RunData
 
 class Shares(Rated):
     @property
@@ -65,8 +63,9 @@ class Shares(Rated):
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "share_above": self.share}
 
-    def lines(self) -> dict[str, str]:
-        return {**super().lines(), "above": f"{100 * self.share:.0f} %"}
+    @property
+    def answer(self) -> list[str]:
+        return [f"{100 * self.share:.0f} % of the scores are above {self.goal.above:g}"]
 
 @dataclass(frozen=True)
 class Share(Rating):
@@ -78,9 +77,6 @@ class Share(Rating):
     def of(cls, source: Inquiry) -> Self | None:
         above = source.own.get("above")
         return None if above is None else cls(source.space, above)
-
-    def headline(self, read: Callable[[], RunData]) -> list[str]:
-        return [f"above: {Shares(read(), self).share:.2f}"]
 
     def loss(self, found: Any, truth: Any) -> dict[str, Any]:
         own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
@@ -141,8 +137,9 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     done = robin(*asked, "--run", "r")
     assert done.returncode == 0, done.stderr
     status, facts = robin("status", "r").stdout, json.loads(robin("status", "r", "--json").stdout)
-    assert f"above: {facts['share_above']:.2f}" in done.stderr
-    assert re.search(rf"above +{100 * facts['share_above']:.0f} %", status)
+    answer = f"{100 * facts['share_above']:.0f} % of the scores are above 1.5\n"
+    assert done.stderr.endswith(f"{answer}next: robin report r -o report.html\n")
+    assert status.startswith(answer)
     scores = [float(row["score"]) for row in csv.DictReader(io.StringIO(robin("export", "r").stdout))]
     assert facts["share_above"] == sum(score > 1.5 for score in scores) / len(scores)
     summary = robin("export", "r", "--what", "summary", "--threshold", "1.5")
@@ -152,13 +149,13 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     simulated = robin("simulate", "r", "--budget", "24", "--runs", "2")
     assert simulated.returncode == 0, simulated.stderr
     resumed = robin("resume", "r", "--budget", "40")
-    assert "above: " in resumed.stderr, resumed.stderr
+    assert "of the scores are above 1.5\nnext: " in resumed.stderr, resumed.stderr
 
 
 def check_setting(robin: Robin, folder: Path, url: str) -> None:
     command = [*judging(url, write_pairs(folder / "p.jsonl", 2), 6), "--run", "r"]
-    assert "--patience" in robin("judge", "--help").stdout
-    assert "--patience" not in robin("resume", "--help").stdout  # it makes a run what it is
+    assert "--patience" in robin("judge", "--help-all").stdout
+    assert "--patience" not in robin("resume", "--help-all").stdout  # it makes a run what it is
     assert robin("init").returncode == 0
     written = (folder / "robin.toml").read_text(encoding="utf-8")
     assert "\npatience = 3  " in written

@@ -139,7 +139,7 @@ def test_shows_the_ready_rubrics_to_start_from(tmp_path: Path) -> None:
     assert rows["absolute-judge"] == "template"
     assert "{{ reference }}" in template
     assert (unknown.returncode, 'did you mean "verbosity"?' in unknown.stderr) == (2, True)
-    shown = robin("render", pairs(tmp_path), "--pair", "p1", "--rubric", "mine.toml", cwd=tmp_path)
+    shown = robin("render", pairs(tmp_path), "--rubric", "mine.toml", cwd=tmp_path)
     assert "Verbosity:\nScore 0:" in shown.stdout
 
 

@@ -346,7 +346,9 @@ def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_
 def test_takes_every_flag_of_judge(tmp_path: Path) -> None:
     def flags(command: str) -> set[str]:
         return {
-            word.strip(",.") for word in robin(command, "--help", cwd=tmp_path).stdout.split() if word.startswith("--")
+            word.strip(",.")
+            for word in robin(command, "--help-all", cwd=tmp_path).stdout.split()
+            if word.startswith("--")
         }
 
     assert flags("judge") <= flags("plan")

@@ -19,7 +19,7 @@ from tests.starting import Robin
 from tests.views.test_live import on_a_terminal
 
 COMMANDS = (
-    "judge plan status runs export render parse resume report merge simulate serve init check".split()  # noqa: SIM905
+    "judge plan status runs export render parse resume report merge simulate serve init check compare gate demo rubrics".split()  # noqa: SIM905
 )
 
 
@@ -144,16 +144,32 @@ def test_explains_every_command_within_80_columns_and_with_an_example(tmp_path: 
     assert not re.search(r"<(bool|list|path|str|int|float)", shown, re.IGNORECASE)  # what it takes, and not its type
 
 
-def test_lists_every_command(tmp_path: Path) -> None:
-    has(robin("--help", cwd=tmp_path, COLUMNS="80").stdout, *(f"│ {command} " for command in COMMANDS))
+def groups_of(shown: str) -> list[str]:
+    return [line.strip("╭─╮ ") for line in shown.splitlines() if line.startswith("╭─")]
 
 
-def test_groups_the_flags_of_judge(tmp_path: Path) -> None:
-    shown = robin("judge", "--help", cwd=tmp_path, COLUMNS="80").stdout
+def test_lists_every_command_in_a_group(tmp_path: Path) -> None:
+    shown = robin("--help", cwd=tmp_path, COLUMNS="80").stdout
 
-    groups = [line.strip("╭─╮ ") for line in shown.splitlines() if line.startswith("╭─")]
-    assert groups[2:] == ["Data and judge", "How the budget is spent", "How the judge is asked", "Run and output"]
-    assert len(shown.splitlines()) < 172
+    has(shown, "Start with robin demo", "Documentation: ", *(f"│ {command} " for command in COMMANDS))
+    assert groups_of(shown) == ["Options", "Start", "Judge", "Look", "Decide", "Tools"]
+
+
+def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
+    few, all_of_them = (robin("judge", flag, cwd=tmp_path, COLUMNS="80").stdout for flag in ("--help", "--help-all"))
+
+    for shown, lines in ((few, 80), (all_of_them, 176)):
+        assert groups_of(shown)[2:] == [
+            "Data and judge",
+            "How the budget is spent",
+            "How the judge is asked",
+            "Run and output",
+        ]
+        assert len(shown.splitlines()) < lines
+    has(all_of_them, "--top-p", "--price-in")
+    assert "--top-p" not in few
+    assert "ROBIN_MAX_COST for --max-cost" in " ".join(few.split())
+    assert "--top-p" in robin("judge", "--topp", "1", cwd=tmp_path, exits=2).stderr
 
 
 def test_colours_a_terminal_unless_told_not_to(tmp_path: Path) -> None:
@@ -173,6 +189,7 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "manifest.json").write_text("{", encoding="utf-8")
     nothing = robin("runs", "elsewhere", cwd=tmp_path)
+    none = robin("status", cwd=tmp_path / "runs", exits=2)
 
     shown = robin("runs", cwd=tmp_path, COLUMNS="100").stdout
     facts = [json.loads(line) for line in robin("runs", "--json", cwd=tmp_path).stdout.splitlines()]
@@ -183,6 +200,9 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     assert "12 of 12" in shown
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "no runs in elsewhere" in nothing.stderr
+    assert "no run is named" in none.stderr
+    for command in ("status", "export", "report", "gate --require mean(helpfulness)>=0.01"):
+        assert f"run: {facts[2]['run']}, the newest one" in robin(*command.split(), cwd=tmp_path, exits=0).stderr
 
 
 def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from robin_cli import __version__
 from tests.conftest import ROOT, environment
 
 ROBIN = """
@@ -28,9 +29,18 @@ sys.exit(status)
 @pytest.mark.slow
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
+    built = tmp_path / "dist"
+    for command in (["hatchling", "build", "-d", str(built)], ["twine", "check", "--strict", f"{built}/*"]):
+        subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=300)
+    (sdist,), (wheel_file,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    assert (sdist.name, wheel_file.name) == (
+        f"robin_judge-{__version__}.tar.gz",
+        f"robin_judge-{__version__}-py3-none-any.whl",
+    )
+    subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60)
     examples = sorted(map(str, (ROOT / "examples").iterdir()))
     command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"]
-    subprocess.run([sys.executable, *command, "--target", site, ROOT, *examples], check=True, timeout=300)
+    subprocess.run([sys.executable, *command, "--target", site, wheel_file, *examples], check=True, timeout=300)
     (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
 
     def installed(*commands: str) -> subprocess.CompletedProcess[str]:
@@ -43,6 +53,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "Score 4: The response is extremely helpful" in shown.stdout
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
+    assert (site / "robin_cli" / "py.typed").is_file()
     assert not (site / "tests").exists()
     distribution = {each.name: each for each in distributions(path=[str(site)])}
     assert distribution.keys() == {"robin-judge", *(Path(example).name for example in examples)}
@@ -58,7 +69,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
     assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "p.jsonl", "robin.toml", "site"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "dist", "p.jsonl", "robin.toml", "site"]
     (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
     refused = installed("demo --run d/first", "demo")
     again, nowhere = refused.stderr.split("\n", 1)

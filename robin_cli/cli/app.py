@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -32,21 +33,50 @@ from robin_cli.model.plugins import USED
 INTERRUPTED = 130
 _NAME_SHOWN = 120
 _show_warning = warnings.showwarning
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _TAKES = {str: "TEXT", int: "N", float: "X"}
 """What the help says that a flag takes, where the flag has no word of its own for it."""
 
 
+_GROUPS = {
+    "Start": ("demo", "init", "check", "rubrics"),
+    "Judge": ("plan", "judge", "resume"),
+    "Look": ("status", "runs", "report", "export"),
+    "Decide": ("compare", "gate"),
+    "Tools": ("render", "parse", "merge", "simulate", "serve"),
+}
+"""The commands in the help of robin itself, in their order."""
+
+
 class _Group(TyperGroup):
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """The names of the commands, in the order of their groups."""
+        for title, names in _GROUPS.items():
+            for name in names:
+                self.commands[name].rich_help_panel = title  # type: ignore[attr-defined]
+        return [name for names in _GROUPS.values() for name in names]
+
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """The command, whose help says of a flag in a word what it takes, and of an argument its name alone."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
-            _say_no_types(command, ctx)
+            _tidy_help(command, ctx)
         return name, command, rest
 
     def get_help(self, ctx: Any) -> str:
         """The help of robin itself, likewise."""
-        _say_no_types(self, ctx)
+        from importlib.metadata import PackageNotFoundError, metadata
+
+        addresses: list[str] = []
+        with suppress(PackageNotFoundError):
+            addresses = metadata("robin-judge").get_all("Project-URL", [])
+        of_docs = [
+            address for name, _, address in (each.partition(", ") for each in addresses) if name == "Documentation"
+        ]
+        self.epilog = (
+            f"Documentation: {of_docs[0]}" if of_docs else "Documentation: the folder docs/ of robin's source."
+        )
+        _tidy_help(self, ctx)
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:
@@ -61,7 +91,9 @@ class _Group(TyperGroup):
         return result
 
 
-def _say_no_types(command: Any, ctx: Any) -> None:
+def _tidy_help(command: Any, ctx: Any) -> None:
+    """Take out the names of types, and the ends of lines within a paragraph."""
+    command.help = _LINE_END.sub(" ", command.help)
     for param in command.get_params(ctx):
         if param.param_type_name == "argument":
             param.display_type_rich = lambda **_: None
@@ -73,7 +105,8 @@ def _say_no_types(command: Any, ctx: Any) -> None:
 app = typer.Typer(
     cls=_Group,
     name="robin",
-    help="Spends a fixed budget of LLM-judge calls where the ratings vary most.",
+    help="Spends a fixed budget of LLM-judge calls where the ratings vary most.\n\n"
+    "Start with robin demo: it needs no key and no network.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

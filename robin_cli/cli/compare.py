@@ -20,13 +20,14 @@ app = typer.Typer()
 def compare(
     ctx: typer.Context,
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            help="Run directories or files of scores: two or more on the same prompts, or one with --by.",
-            metavar="RUN...",
+            help="Run directories or files of scores: two or more on the same prompts, or one with --by. "
+            "(default: the newest run)",
+            metavar="[RUN...]",
             show_default=False,
         ),
-    ],
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(help="Column of the data that says which system answered.", metavar="COLUMN", show_default=False),
@@ -54,7 +55,7 @@ def compare(
     from robin_cli.views.comparing import comparison_of, facts_of, print_comparison
     from robin_cli.views.messages import messages_for
 
-    runs = opt.scored(ctx, runs, by)
+    runs = opt.scored(ctx, runs or [], by)
     reads = [name for run in runs for name in files_read_by(run)]
     given = settings_of_rows(ctx, [*reads, *filter(None, [labels])])
     notify = messages_for().note

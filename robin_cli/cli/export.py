@@ -78,7 +78,7 @@ app = typer.Typer()
 )
 def export(
     ctx: typer.Context,
-    run: opt.RunOrScores,
+    run: opt.RunOrScores = None,
     what: _What = What.SCORES,
     length_control: Annotated[
         bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
@@ -106,7 +106,7 @@ def export(
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.messages import messages_for
 
-    (run,) = opt.scored(ctx, [run], by)
+    (run,) = opt.scored(ctx, [run] if run else [], by)
     given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
     options["length-control"] = length_control

@@ -53,8 +53,8 @@ History = Annotated[
 )
 def gate(
     ctx: typer.Context,
-    run: opt.RunOrScores,
     require: Require,
+    run: opt.RunOrScores = None,
     error_rate: ErrorRate = 0.05,
     margin: Margin = None,
     by: By = None,
@@ -80,7 +80,7 @@ def gate(
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     given = settings_of_rows(ctx, by_flags_alone=True)
     rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
-    (run,) = opt.scored(ctx, [run], by)
+    (run,) = opt.scored(ctx, [run] if run else [], by)
     outputs = {"--junit": junit, "--summary": summary, "--history": history, **rows}
     if history is not None:
         check_history(history)

@@ -30,7 +30,14 @@ def render(
         list[str],
         typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
     ],
-    pair: Annotated[str, typer.Option(help="The pair's id; of a comparison the comparison's.", show_default=False)],
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            help="The pair's id; of a comparison the comparison's. (default: the first pair)",
+            metavar="ID",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
 
@@ -48,11 +55,13 @@ def render(
     prompts = prompts_of(config)
     dataset = pairs_of(replace(config, data=tuple(data), limit=None), prompts, lambda _line: None)
     pairs = dataset.pairs
-    found = next((each for each in pairs if each.pair_id == pair), None)
+    found = next((each for each in pairs if pair in {None, each.pair_id}), None)
     if found is None:
         raise InputError(
             f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
         )
+    if pair is None:
+        typer.echo(f"pair: {found.pair_id}, the first of {dataset.source}", err=True)
     prompts.check_references([found])
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):

@@ -30,6 +30,18 @@ _KNOWN = {
 """What knows the values of an option, imported only once they are asked for."""
 
 
+_DAILY = frozenset(
+    (
+        *("data", "attribute", "rubric", "base_url", "model", "api_key_env", "columns", "pairwise", "limit"),
+        *("budget", "budget_usd", "max_cost", "decide", "objective", "target_error"),
+        *("concurrency", "temperature", "max_tokens", "run", "output"),
+    )
+)
+"""What the help of a command with many settings shows: those of an afternoon. --help-all shows all."""
+
+_MANY, _HELP_ALL = 30, "robin.help_all"
+
+
 def known_values(name: str) -> Iterable[str]:
     """The values there are of an option in ``_KNOWN``; none of another."""
     if name not in _KNOWN:
@@ -54,7 +66,10 @@ Run = Annotated[
     Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
 ]
 RunOrScores = Annotated[
-    Path, typer.Argument(help="A run directory, or a file of scores.", metavar="RUN", show_default=False)
+    Path | None,
+    typer.Argument(
+        help="A run directory, or a file of scores. (default: the newest run)", metavar="[RUN]", show_default=False
+    ),
 ]
 Labels = Annotated[
     str | None,
@@ -93,20 +108,26 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             own = SIMULATION.values() if simulation else filter(which, [SCALE])
             return _options([*own, *(each for each in TABLE.values() if which(each))])
 
+        @cached_property
+        def all_of_help(self) -> list[Any]:
+            """The option --help-all of a command with many settings."""
+            return [_help_all(len(self.settings))] if len(self.settings) > _MANY else []
+
         def get_params(self, ctx: Any) -> list[Any]:
             """The settings, then what the command itself declares."""
-            return [*self.settings, *super().get_params(ctx)]
+            return [*self.settings, *self.all_of_help, *super().get_params(ctx)]
 
         def get_help(self, ctx: Any) -> str:
             """The help, without each flag's --no-…: a column of its own would make it half as long again."""
-            negations = [each.secondary_opts for each in self.settings]
+            shown = [(each.secondary_opts, each.hidden) for each in self.settings]
             for each in self.settings:
                 each.secondary_opts = []
+                each.hidden = bool(self.all_of_help) and each.name not in _DAILY and not ctx.meta.get(_HELP_ALL)
             try:
                 return super().get_help(ctx)
             finally:
-                for each, negation in zip(self.settings, negations, strict=True):
-                    each.secondary_opts = negation
+                for each, (negations, is_hidden) in zip(self.settings, shown, strict=True):
+                    each.secondary_opts, each.hidden = negations, is_hidden
 
         def invoke(self, ctx: Any) -> Any:
             """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
@@ -123,6 +144,20 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
     return Command
 
 
+def _help_all(settings: int) -> Any:
+    """An option that prints the help with all settings."""
+
+    def shown(ctx: typer.Context, wanted: bool) -> None:  # Typer's callbacks take the value
+        if wanted:
+            ctx.meta[_HELP_ALL] = True
+            typer.echo(ctx.get_help(), nl=False)
+            raise typer.Exit
+
+    said = f"Show all {settings} settings, not those of an afternoon alone."
+    option = typer.Option("--help-all", help=said, callback=shown, is_eager=True, expose_value=False)
+    return _declared([("help_all", Annotated[bool, option], False)])[0]
+
+
 def is_of_scores(setting: Setting) -> bool:
     """Whether commands have this setting that also take files of scores."""
     return setting.name in _OF_SCORES
@@ -131,13 +166,18 @@ def is_of_scores(setting: Setting) -> bool:
 def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
     """Return ``runs``, with a run in place of each file of scores while the command lasts; ``by``: the column of systems.
 
-    Variables say nothing: ``ROBIN_COLUMNS`` names those of the data to judge. InputError for a file that cannot be used.
+    Without ``runs`` it is the newest here, and a line says which. Variables say nothing: ``ROBIN_COLUMNS`` names those of the
+    data to judge. InputError for a file that cannot be used, and where there is no run.
     """
     from robin_cli.runner.recorded import as_runs
     from robin_cli.settings.reading import checked
+    from robin_cli.storage.manifest import newest_run
     from robin_cli.views.messages import messages_for
     from robin_cli.views.parsing import read_scale
 
+    if not runs:
+        runs = [newest_run()]
+        messages_for().note(f"run: {runs[0]}, the newest one")
     sources = {name: ctx.get_parameter_source(name) for name in _OF_SCORES & ctx.obj.keys()}
     given = {name: ctx.obj[name] for name, source in sources.items() if source and source.name != "ENVIRONMENT"}
     scale = read_scale(given.pop("scale")) if "scale" in given else None
@@ -146,14 +186,18 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
 
 def _options(settings: Sequence[Setting]) -> list[Any]:
     """The parameters of a command that declares ``settings``, as Typer makes them of what is declared."""
-    declared = make_dataclass("Declared", [(each.name, _declaration(each), None) for each in settings])
-    app = typer.Typer(add_completion=False)
-    app.command()(declared)
-    params = {param.name: param for param in typer.main.get_command(app).params}
+    params = {param.name: param for param in _declared([(each.name, _declaration(each), None) for each in settings])}
     for each in settings:
         if each.several and each.variables and not each.by_commas:
             _split_as_a_shell(params[each.name], is_file=bool(each.file))
     return list(params.values())
+
+
+def _declared(parameters: Sequence[tuple[str, Any, Any]]) -> list[Any]:
+    """Parameters as Typer makes them: each by its name, its annotation and its default."""
+    app = typer.Typer(add_completion=False)
+    app.command()(make_dataclass("Declared", parameters))
+    return list(typer.main.get_command(app).params)
 
 
 def _split_as_a_shell(param: Any, *, is_file: bool) -> None:

@@ -18,11 +18,13 @@ app = typer.Typer()
 def report(
     ctx: typer.Context,
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            help="A run or a file of scores, or two to compare pair by pair.", show_default=False, metavar="RUN [RUN]"
+            help="A run or a file of scores, or two to compare pair by pair. (default: the newest run)",
+            show_default=False,
+            metavar="[RUN [RUN]]",
         ),
-    ],
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -33,6 +35,6 @@ def report(
     """Write one HTML file with pictures first, then every pair with its texts; it opens offline."""
     from robin_cli.views.report.writing import write_report
 
-    path = write_report(opt.scored(ctx, runs), output)
+    path = write_report(opt.scored(ctx, runs or []), output)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)

@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command(cls=opt.taking(opt.is_of_scores), epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
 def status(
     ctx: typer.Context,
-    run: opt.RunOrScores,
+    run: opt.RunOrScores = None,
     labels: opt.Labels = None,
     json: opt.Json = False,
 ) -> None:
@@ -29,14 +29,14 @@ def status(
     from robin_cli.render.text import one_line
     from robin_cli.views.status import status_of
 
-    found = status_of(*opt.scored(ctx, [run]), labels=labels)
+    found = status_of(*opt.scored(ctx, [run] if run else []), labels=labels)
     if json:
         print_json(found.facts, indent=True)
         return
-    first, *rest = found.found.answer
-    typer.echo(f"{one_line(first)}\n")
+    first, *rest = map(one_line, found.found.answer)
+    typer.echo(f"{first}\n")
     print_facts(Console(soft_wrap=True), found.lines)
-    typer.echo("\n".join(["", *map(one_line, [first, *rest, f"next: {found.next_step}"])]))
+    typer.echo("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]))
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")

@@ -19,6 +19,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.plugins import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,7 +243,7 @@ def _reason(error: Exception, name: str) -> tuple[str, str]:
     kinds = {each.__name__ for each in type(error).__mro__}
     if isinstance(error, ImportError):
         library = LIBRARIES[scheme_of(name)]
-        return f"needs {library}, which is not installed", 'Install it: pip install "robin-judge[remote]"'
+        return f"needs {library}, which is not installed", f"Install it: {install('remote')}"
     if isinstance(error, FileNotFoundError):
         return "there is no such file", "Check the address"
     status = next((getattr(error, each) for each in ("status", "code") if hasattr(error, each)), None)

@@ -54,8 +54,8 @@ class Plugin(NamedTuple):
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra of robin's, and what comes with robin itself anew."""
-    return f"pip install '{OWN}[{extra}]'"
+    """Return the command that installs an extra of robin's. It needs the checkout: robin is in no registry yet."""
+    return f"pip install '.[{extra}]' in robin's checkout"
 
 
 @cache

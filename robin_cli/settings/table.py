@@ -234,7 +234,7 @@ class Settings:
     no_fuse: bool = _spend("Go on although the first 50 answers of a judge hold no rating.",
         default=False, scope=SESSION, example="true")
     price_in: tuple[float, ...] = _spend("US dollars for a million tokens sent; {again}, for each --model.",
-        (), scope=SESSION, metavar="USD", default_said="genai-prices'", example="0.1", of_question=True, check=_PRICES)
+        (), scope=SESSION, metavar="USD", default_said="those of genai-prices", example="0.1", of_question=True, check=_PRICES)
     price_out: tuple[float, ...] = _spend("US dollars for a million tokens answered.",
         (), scope=SESSION, metavar="USD", example="0.4", of_question=True, check=_PRICES)
     price_cached: tuple[float, ...] = _spend("US dollars for a million tokens sent that the endpoint had cached.",

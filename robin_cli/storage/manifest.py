@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -404,6 +405,17 @@ def _time(text: str) -> datetime | str:
     except (ValueError, TypeError):
         return text
     return time if time.tzinfo else text
+
+
+def newest_run(folder: Path = Path("runs")) -> Path:
+    """The run in ``folder`` that was made last; those that cannot be read are passed over. InputError where there is none."""
+    made: list[tuple[str, Path]] = []
+    for path in folder.glob(f"*/{FILE}"):
+        with suppress(RunError):
+            made.append((read_manifest(path.parent).created_at, path.parent))
+    if not made:
+        raise InputError(f"no run is named, and {folder}/ holds none; name one, or make one with robin judge")
+    return max(made)[1]
 
 
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:

@@ -119,7 +119,7 @@ def test_says_which_row_of_a_data_set_is_bad(here: Path) -> None:
 
 def test_names_the_extra_where_the_library_is_missing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert 'pip install "robin-judge[datasets]"' in said_of("hf://me/birds")
+    assert "Install it: pip install '.[datasets]' in robin's checkout" in said_of("hf://me/birds")
 
 
 class _Refusing(BaseHTTPRequestHandler):

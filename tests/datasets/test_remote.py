@@ -236,7 +236,7 @@ def test_names_the_extra_that_a_scheme_needs(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.delitem(registry._registry, scheme, raising=False)
         assert said_of(f"{scheme}://bucket/p.jsonl") == (
             f"{scheme}://bucket/p.jsonl: needs {library}, which is not installed. "
-            'Install it: pip install "robin-judge[remote]".'
+            "Install it: pip install '.[remote]' in robin's checkout."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from robin_cli import __version__
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
@@ -94,7 +96,8 @@ def test_makes_a_job_that_can_be_tried_again_and_has_no_key_in_it(tmp_path: Path
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     assert job["spec"].keys() <= JOB
     assert job["spec"]["backoffLimit"] > 0
-    assert "robin-judge[ray]" in yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"]
+    (robin,) = yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"]
+    assert re.fullmatch(rf"robin-judge\[ray\] @ https://\S+/robin_judge-{__version__}-py3-none-any\.whl", robin)
     head, *callers = pods(job["spec"]["rayClusterSpec"])
     for pod in [head, *callers]:
         ((key,),) = [container["env"] for container in pod["containers"]]

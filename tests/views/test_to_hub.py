@@ -316,4 +316,4 @@ def test_names_the_extra_where_the_library_that_writes_is_missing(tmp_path: Path
     )
     done = robin_afresh("export", run, "--to-hub", "me/scores", cwd=tmp_path, PYTHONPATH=str(tmp_path / "site"))
     assert done.returncode == 2
-    assert 'not installed. Install it: pip install "robin-judge[datasets]"' in done.stderr
+    assert "not installed. Install it: pip install '.[datasets]' in" in done.stderr

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from robin_cli.datasets.rows import Table, Wanted
 from robin_cli.model.errors import InputError, did_you_mean, shown
+from robin_cli.model.plugins import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,9 +24,9 @@ def first_line(error: Exception) -> str:
     return _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
 
 
-def no_library(place: str, fact: str, how: str = "") -> InputError:
+def no_library(place: str, fact: str) -> InputError:
     """The error where the library ``datasets`` is missing, or too old."""
-    return InputError(f'{place}: {fact}. Install it: pip install {how}"robin-judge[datasets]"')
+    return InputError(f"{place}: {fact}. Install it: {install('datasets')}")
 
 
 def hush() -> None:
@@ -99,7 +100,7 @@ def _splits(address: _Address) -> Mapping[str, Any]:
     import datasets
 
     if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
-        _raise_no_library(f"datasets {datasets.__version__} is too old", "--upgrade ")
+        _raise_no_library(f"datasets {datasets.__version__} is too old")
     hush()
     splits: Mapping[str, Any] = datasets.load_dataset(address.name, streaming=True, **address.options)
     return splits
@@ -179,8 +180,8 @@ def _reason(error: Exception, bare: str) -> str:
     return f"cannot be read: {type(error).__name__}: {said}. Check it on the hub, or download the files and name them"
 
 
-def _raise_no_library(fact: str, how: str = "") -> NoReturn:
-    raise no_library("hf://…", fact, how) from None
+def _raise_no_library(fact: str) -> NoReturn:
+    raise no_library("hf://…", fact) from None
 
 
 SCHEMES = {"hf": read_hub}

@@ -339,7 +339,7 @@ def test_says_what_to_install_where_the_readers_of_logs_are_not(monkeypatch: pyt
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     try:
         assert complaint(min(INSPECT.glob("*.eval"))).endswith(
-            ".eval: what reads .eval files is not installed. Install it: pip install 'robin-judge[logs]'"
+            ".eval: what reads .eval files is not installed. Install it: pip install '.[logs]' in robin's checkout"
         )
         assert complaint(LOGS / "helm" / "wren-small" / "scenario_state.json").startswith(
             "scenario_state.json: holds an object, not an array of rows."

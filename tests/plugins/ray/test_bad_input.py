@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_says_how_to_install_ray_where_there_is_none(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "pip install 'robin-judge[ray]'" in refused(data, "local")
+    assert "pip install '.[ray]' in robin's checkout" in refused(data, "local")
 
 
 @pytest.fixture
