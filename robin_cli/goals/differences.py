@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
-from robin_cli.analysis.run_compare import Compared
+from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import shown
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
@@ -19,12 +21,35 @@ from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about
+from robin_cli.storage.reader import read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
     "third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
 )
 _ANYTIME = "The intervals hold however often one looks while prompts come in (a betting confidence sequence)"
+
+
+def comparison_of(
+    paths: Sequence[Path],
+    notify: Callable[[str], None],
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    labels: LabelsFile = None,
+) -> Compared:
+    """Return what the runs at ``paths`` say of which system is better; see :func:`run_compare.compared`.
+
+    Args:
+        labels: a file of people's labels, in place of the human ratings of the data.
+
+    Raises:
+        InputError: options that do not go together, or runs that cannot be compared.
+    """
+    runs = [read_run(path) for path in paths]
+    given = given_labels(labels, *runs)
+    return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 
 
 Each = tuple[str, Difference, Corrected | None]

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from robin_cli.analysis.run_agreement import all_scores
-from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores, told_scores
-from robin_cli.analysis.summaries import Summary, summaries
-from robin_cli.goals.people import People
+from robin_cli.analysis.summaries import Summary
+from robin_cli.goals.people import People, means_of
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
@@ -144,7 +143,7 @@ class Found(ABC):
     @cached_property
     def means(self) -> Sequence[Summary]:
         """The mean of each attribute, also as people's labels correct it."""
-        return summaries(self.run, self.scores, labels_of(self.run, self.given))
+        return means_of(self.run, self.scores, self.given)
 
     @cached_property
     def people(self) -> People:

@@ -16,8 +16,9 @@ from robin_cli.analysis.run_agreement import (
     reliabilities,
     whys_of,
 )
+from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
@@ -79,13 +80,16 @@ class People:
 
     def human_lines(self, run: RunData) -> dict[str, str]:
         """Return in words how the scores agree with people; nothing where nobody said anything."""
-        lines = {
-            f"labels of {each.attribute}": f"correct no mean: {why}" for each in self.means if (why := _why_not(each))
-        }
+        lines, whys = {}, {each.attribute: why for each in self.means if (why := _why_not(each))}
         for name, found in self.agreement.items():
-            lines[f"human {name}"] = agreement_line(found)
-            if not math.isnan(found[0].value):
+            is_told = not math.isnan(found[0].value)
+            if is_told or name in run.manifest.attributes:  # of single judges the reason would be the same
+                lines[f"human {name}"] = agreement_line(found)
+            if is_told:
                 lines[f"levels of {name}"] = levels_line(found)
+        for name, why in whys.items():
+            if f"human {name}" not in lines or f"levels of {name}" in lines:
+                lines[f"labels of {name}"] = f"correct no mean: {why}"
         if any(each.levels for each in self.calibration.values()):
             lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines
@@ -93,6 +97,11 @@ class People:
     def own_lines(self) -> dict[str, str]:
         """Return in words how the judge agrees with itself."""
         return {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
+
+
+def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> list[Summary]:
+    """Return the mean of each attribute; ``given``: people's labels, in place of the human ratings of the data."""
+    return summaries(run, scores, labels_of(run, given))
 
 
 def mean_lines(means: Sequence[Summary], most: int | None = None) -> list[str]:

@@ -76,6 +76,12 @@ class Rated(Found):
         return (decided is not None and decided.is_over) or (self.aim is not None and self.aim.reached)
 
     @property
+    def mean_text(self) -> str:
+        """The means in a line, for runs that were asked for something else."""
+        first = f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
+        return f"{'; '.join(mean_lines(self.means))}{first}"
+
+    @property
     def answer(self) -> list[str]:
         """The mean of each attribute, and how the worst error stands to the one that was named."""
         aimed = [] if self.aim is None else [aim_text(self.aim)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,40 +9,18 @@ from rich.text import Text
 
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import Difference
-from robin_cli.analysis.run_compare import Compared, compared
-from robin_cli.goals.differences import by_people, each_of, letters_of, table_of, verdict
-from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.analysis.run_compare import Compared
+from robin_cli.goals.differences import better_lines, by_people, each_of, letters_of, table_of, verdict
+from robin_cli.goals.found import at_most
 from robin_cli.render.terminal import print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.words import finite
-from robin_cli.storage.reader import read_run
-
-
-def comparison_of(
-    paths: Sequence[Path],
-    notify: Callable[[str], None],
-    *,
-    by: str | None = None,
-    match: str | None = None,
-    anytime: bool = False,
-    labels: LabelsFile = None,
-) -> Compared:
-    """Return what the runs at ``paths`` say of which system is better; see :func:`run_compare.compared`.
-
-    Args:
-        labels: a file of people's labels, in place of the human ratings of the data.
-
-    Raises:
-        InputError: options that do not go together, or runs that cannot be compared.
-    """
-    runs = [read_run(path) for path in paths]
-    given = given_labels(labels, *runs)
-    return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
 
 
 def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
-    """Print who is compared, a table of all pairs, and what the numbers say."""
+    """Print which system is better, who is compared, a table of all pairs, and what the numbers say."""
+    console.print(Text("\n".join([*at_most(better_lines(found), "see the table"), ""])), soft_wrap=True)
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()

@@ -43,7 +43,7 @@ _OF_SYSTEMS = {
     "compare": "compare run --by system --format csv",
     "compare-json": "compare run --by system --json",
     "gate": "gate run --require 'mean(helpfulness)>=1' --require 'share(helpfulness>=1)>=0.2' "
-    "--require 'compare(alder,birch)>=-3'",
+    "--require 'compare(alder,birch)>=-3' 2>&1",
 }
 _ANSWERS = {"judgments": "export run --what judgments"}
 _MORE = {

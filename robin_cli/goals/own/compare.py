@@ -11,7 +11,6 @@ from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.base import Words
 from robin_cli.goals.differences import better_lines, each_of, letters_of, table_of
 from robin_cli.goals.found import Found, View, at_most
-from robin_cli.goals.people import mean_lines
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError, typed
@@ -54,7 +53,7 @@ class Comparison(Rated):
 
     def lines(self) -> dict[str, str]:
         """Return what is found in words, by name."""
-        return {"prompts": self.asides[0], **super().lines(), "scores on average": "; ".join(mean_lines(self.means))}
+        return {"prompts": self.asides[0], **super().lines(), "scores on average": self.mean_text}
 
     @property
     def is_open(self) -> bool:

@@ -10,11 +10,9 @@ import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decisions import Decided
-from robin_cli.analysis.summaries import FIRST
 from robin_cli.goals.base import Goal, Words, same, share_text
 from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
 from robin_cli.goals.found import SHOWN, Found, winners_text
-from robin_cli.goals.people import mean_lines
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
@@ -69,8 +67,7 @@ class Decisions(Rated):
 
     def lines(self) -> dict[str, str]:
         """Return what is found in words, by name."""
-        means = f"{'; '.join(mean_lines(self.means))}; of the first {FIRST} ratings of each pair"
-        return {**super().lines(), "scores on average": means, "decided": decided_text(self.decided)}
+        return {**super().lines(), "scores on average": self.mean_text, "decided": decided_text(self.decided)}
 
 
 @dataclass(frozen=True)
