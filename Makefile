@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Three processes of tests share two cores: threads of numpy beside them only wait for each other.
 pytest test-all: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all lint types pytest dist golden clean
+.PHONY: demo test test-all lint types pytest docs dist golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
@@ -45,6 +45,10 @@ test-all: .venv/dev
 .venv/dev: .venv/robin
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --group dev
 	@touch $@
+
+# The site, in build/docs/site: python3 -m http.server -d build/docs/site shows it.
+docs: .venv/dev
+	$(BIN)/python -m scripts.docs_site
 
 # What a release is: a wheel and an sdist, which tests/test_wheel.py checks; here the wheel is tried where there is nothing else.
 dist: .venv/dev

@@ -210,7 +210,7 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
     assert robin_cli.open_run(work / "r").status(labels=work / name)["means"]["helpfulness"] == facts
     done = robin("status", "r", "--labels", name, cwd=work, COLUMNS="300")
     ends = " ".join(f"{told[end]:.2f}" for end in ("mean", "ci_low", "ci_high", "corrected_mean"))
-    line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean of helpfulness"))
+    line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean helpfulness"))
     mean, low, high, corrected = ends.split()
     assert f"{mean} [{low}, {high}] by the judge (95 %, over 120 pairs of 60 prompts); {corrected} [" in line
     assert line.endswith("] corrected by 40 labels of 40 prompts")

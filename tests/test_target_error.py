@@ -116,7 +116,10 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
 
     spent, error = status["spent"], status["worst_error_estimate"]
     assert error <= 0.5
-    reached, took = f"the target error of 0.5 is reached (about {error:.3g}, an estimate: ", f"{spent:,} of 4,000 calls spent"
+    reached, took = (
+        f"the target error of 0.5 is reached (about {error:.3g}, an estimate: ",
+        f"{spent:,} of 4,000 calls spent",
+    )
     has(done.stderr, reached, took)
     assert "--scheduler auto: two-priors; it asks where ratings vary" in done.stderr
     has(again.stderr, reached, f"nothing was sent: the run has reached its goal already, {took}")

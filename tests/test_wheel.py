@@ -54,6 +54,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
     assert (site / "robin_cli" / "_shipped" / "configs" / "demo" / "pairs.jsonl").is_file()
     assert (site / "robin_cli" / "py.typed").is_file()
+    assert (site / "share" / "man" / "man1" / "robin.1").is_file()
     assert not (site / "tests").exists()
     distribution = {each.name: each for each in distributions(path=[str(site)])}
     assert distribution.keys() == {"robin-judge", *(Path(example).name for example in examples)}
@@ -69,7 +70,14 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
     assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "dist", "p.jsonl", "robin.toml", "site"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "d",
+        "dist",
+        "p.jsonl",
+        "robin.schema.json",
+        "robin.toml",
+        "site",
+    ]
     (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
     refused = installed("demo --run d/first", "demo")
     again, nowhere = refused.stderr.split("\n", 1)

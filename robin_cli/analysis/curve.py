@@ -1,8 +1,6 @@
 """How sure the scores were as the budget was spent, and how sure an even spread of the calls would have made them.
 
-Two measures, because they differ. The standard error is what a scheduler makes small, and an estimate: a pair whose ratings
-never varied has none. The bound is guaranteed, also for what the ratings have not shown yet (a pair rated 4 twenty times may
-still vary), so pairs with few ratings set it, and an even spread may make it smaller.
+The standard error is what a scheduler makes small, and an estimate: a pair whose ratings never varied has none.
 """
 
 from __future__ import annotations
@@ -14,9 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decisions import Evidence, doubts, first_rows, leanings, share_of
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import ALPHA, distinct_rows, largest_reach
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.worst_error import bound_of
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import counts_by_scale, values_of
@@ -27,21 +23,18 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Two measures of the worst score against ratings received; arms that were never rated are left out.
+    """The error of the worst score against ratings received; arms that were never rated are left out.
 
     For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
     each. Errors are in points; in shares of the scale where there are several scales.
 
     Attributes:
         calls: ratings received, shape (points,), rising.
-        bound, even_bound: no score is further off, at 95 % for all at once; shape (points,).
         error, even_error: the largest standard error √(V/n), by the variances V of all the run's ratings; shape (points,).
         arms: how many it is about.
     """
 
     calls: IntArray
-    bound: FloatArray
-    even_bound: FloatArray
     error: FloatArray
     even_error: FloatArray
     arms: int
@@ -55,29 +48,13 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
     calls = _looks(len(rated), 2 * len(kept), points)
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
-    final = [
-        (scale, space.units[mine[0]], distinct_rows(each[is_kept[mine]])[0])
-        for scale, mine, each in counts_by_scale(space, arm, run.judgments)
-        if is_kept[mine].any()
-    ]
     measured = []
     for count in calls:
-        until, evenly = int(rated[count - 1]) + 1, count / len(kept)
-        at_most = bound_of(space, is_kept, counts_by_scale(space, arm[:until], run.judgments.slice(0, until)))
-        evenly_most = max(
-            largest_reach(
-                _spread_evenly(rows, np.full(len(rows), evenly)),
-                *(scale.low, scale.high),
-                alpha=ALPHA * len(rows) / len(kept),
-            )
-            / unit
-            for scale, unit, rows in final
-        )
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(variance / np.bincount(arm[rated[:count]], minlength=len(space))[kept])
-        measured.append((at_most, evenly_most, _largest(error), _largest(np.sqrt(variance / evenly))))
-    bound, even_bound, error, even_error = np.array(measured).reshape(-1, 4).T
-    return Curve(calls, bound, even_bound, error, even_error, len(kept))
+        measured.append((_largest(error), _largest(np.sqrt(variance * len(kept) / count))))
+    error, even_error = np.array(measured).reshape(-1, 2).T
+    return Curve(calls, error, even_error, len(kept))
 
 
 def _looks(ratings: int, first: int, points: int) -> IntArray:
@@ -107,14 +84,12 @@ class DecisionCurve:
     Attributes:
         calls: ratings received, shape (points,), rising.
         certified, even_certified: which share of the decisions holds, shape (points,); of a sample of them where they are many.
-        settled: which share has the evidence that one decision alone needs, shape (points,).
         doubt, even_doubt: which share of the leanings is likely wrong, shape (points,); nan where that is not known.
     """
 
     calls: IntArray
     certified: FloatArray
     even_certified: FloatArray
-    settled: FloatArray
     doubt: FloatArray
     even_doubt: FloatArray
 
@@ -158,8 +133,8 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
                 ),
             )
         )
-    held, settled, doubt, even_held, _, even_doubt = np.array(measured, dtype=np.float64).reshape(-1, 6).T
-    return DecisionCurve(calls, held, even_held, settled, doubt, even_doubt)
+    held, doubt, even_held, even_doubt = np.array(measured, dtype=np.float64).reshape(-1, 4).T
+    return DecisionCurve(calls, held, even_held, doubt, even_doubt)
 
 
 def _sample(task: Task) -> IntArray:
@@ -187,8 +162,8 @@ def _reached(
     counts: LevelCounts,
     sums: tuple[FloatArray, ...],
     given_up: NDArray[np.bool_],
-) -> tuple[float, float, float]:
-    """Which share of the ``chosen`` decisions holds, which has evidence enough for one, which of the leanings is likely wrong.
+) -> tuple[float, float]:
+    """Which share of the ``chosen`` decisions holds, and which of the leanings is likely wrong.
 
     ``changed``: contests to look at anew. ``given_up``: arms that are asked no more, shape (K,).
     """
@@ -203,12 +178,11 @@ def _reached(
     )
     log = evidence.log[0][chosen]
     held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
-    settled = (log >= evidence.needed).mean() if len(log) else np.nan
     with np.errstate(invalid="ignore"):
         means = task.space.by_rater(total / n).mean(axis=1)
     leaning = leanings(task, means)
     doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
-    return float(held), float(settled), share_of(doubt[first_rows(task, leaning)])
+    return float(held), share_of(doubt[first_rows(task, leaning)])
 
 
 def _spread_evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:

@@ -29,14 +29,7 @@ def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntAr
     Args:
         counts: as of :func:`~robin_cli.storage.fold.counts_by_scale`.
     """
-    return bound_of(space, _have_scores(arms), counts)
-
-
-def bound_of(
-    space: ArmSpace, is_score: NDArray[np.bool_], counts: Iterable[tuple[Scale, IntArray, FloatArray]]
-) -> float:
-    """The same of some arms, shape (K,), by these counts."""
-    bound = 0.0
+    bound, is_score = 0.0, _have_scores(arms)
     for scale, mine, of_levels in counts:
         # Of all arms at once: each scale's share of them has that share of what may fail.
         there = is_score[mine]

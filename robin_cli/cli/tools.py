@@ -83,24 +83,32 @@ def init(
     like: Annotated[str, typer.Option(help="Which ready config to start from.")] = "openai",
     force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
 ) -> None:
-    """Write a commented robin.toml into this folder."""
+    """Write a commented robin.toml into this folder, and beside it the JSON schema by which editors complete and check it."""
+    import json
+
     from robin_cli.files.local import whole_file
     from robin_cli.model.errors import InputError
-    from robin_cli.settings.reading import DEFAULT_FILE, ready_configs, starting_file
+    from robin_cli.settings.reading import DEFAULT_FILE, SCHEMA_FILE, ready_configs, schema, starting_file
 
     names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
     if like not in names:
         raise InputError(f'--like "{like}": ready configs are {", ".join(names)}')
-    target = Path(DEFAULT_FILE)
-    if os.path.lexists(target) and not force:
-        raise InputError(f"{target}: is there already; --force writes over it")
-    try:
-        with whole_file(target, mode=0o666) as file:
-            file.write(starting_file(like, opt.known_values).encode())
-    except OSError as error:
-        raise InputError(f"{target}: could not be written ({error.strerror})") from error
+    written = {
+        DEFAULT_FILE: starting_file(like, opt.known_values),
+        SCHEMA_FILE: json.dumps(schema(opt.known_values), indent=1, ensure_ascii=False) + "\n",
+    }
+    for target in written:
+        if os.path.lexists(target) and not force:
+            raise InputError(f"{target}: is there already; --force writes over it")
+    for target, text in written.items():
+        try:
+            with whole_file(Path(target), mode=0o666) as file:
+                file.write(text.encode())
+        except OSError as error:
+            raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(
-        f"wrote {target}; next: edit data and model in it, then robin judge --budget 1000 --attribute helpfulness",
+        f"wrote {DEFAULT_FILE}, and {SCHEMA_FILE} for your editor; next: edit data and model in {DEFAULT_FILE}, then "
+        "robin judge --budget 1000 --attribute helpfulness",
         err=True,
     )
 

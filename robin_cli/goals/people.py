@@ -80,16 +80,17 @@ class People:
 
     def human_lines(self, run: RunData) -> dict[str, str]:
         """Return in words how the scores agree with people; nothing where nobody said anything."""
-        lines, whys = {}, {each.attribute: why for each in self.means if (why := _why_not(each))}
+        lines = {}
         for name, found in self.agreement.items():
             is_told = not math.isnan(found[0].value)
             if is_told or name in run.manifest.attributes:  # of single judges the reason would be the same
                 lines[f"human {name}"] = agreement_line(found)
             if is_told:
                 lines[f"levels of {name}"] = levels_line(found)
-        for name, why in whys.items():
-            if f"human {name}" not in lines or f"levels of {name}" in lines:
-                lines[f"labels of {name}"] = f"correct no mean: {why}"
+        for each in self.means:
+            is_given = each.labels is not None and not each.labels.of_data
+            if (why := _why_not(each)) and (is_given or f"levels of {each.attribute}" in lines):
+                lines[f"labels of {each.attribute}"] = f"not corrected by labels: {why}"
         if any(each.levels for each in self.calibration.values()):
             lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -33,9 +34,9 @@ from robin_cli.planning.urgency import (
     IN_WARM_UP,
     NEVER,
     WARM_UP,
+    Front,
     block_of,
-    halves,
-    most_urgent,
+    by_turns,
     sets_of,
     urgency_by,
 )
@@ -137,7 +138,7 @@ class Planner:
         self._in_rounds = round_depth is not None
         self._costs = costs
         self._together = together
-        self._sets, self._set_of = sets_of(policy.contests, len(arms), together)
+        self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
         self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
@@ -153,7 +154,7 @@ class Planner:
         if closely and self.budget.is_limited and not self._in_rounds and self._turn is None and not policy.refits:
             self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
-        self._urgency = np.full(len(arms), NEVER)
+        self._urgency, self._fronts = np.full(len(arms), NEVER), (Front(), Front())
         self._nearness: FloatArray | None = None  # after the first look, of policies that ask for it
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
         self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
@@ -338,11 +339,12 @@ class Planner:
             self._nearness = np.full(len(self._arms), NEVER)
         for members in self._parts(stale):
             self._look_at(policy, members, deferred)
-        chosen, is_near = self._most_urgent(count, made)
-        if not len(chosen):
-            return deque()
-        under_way = self.budget.reserved > 0
+        found = self._most_urgent(count, made)
+        if not found or (self._judge is None and self._windows is None and self._together == 1):
+            return deque(found)
+        chosen, under_way = np.array(list(found)), self.budget.reserved > 0
         if self._judge is not None:
+            is_near = np.array(list(found.values()))
             chosen = self._without_overtaking(chosen, self._judge, is_near, under_way=under_way)
         if self._windows is not None and under_way:
             chosen = self._in_their_turn(chosen, self._windows)
@@ -352,18 +354,17 @@ class Planner:
             chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
 
-    def _most_urgent(self, count: int, made: int) -> tuple[IntArray, NDArray[np.bool_]]:
+    def _most_urgent(self, count: int, made: int) -> dict[int, bool]:
         """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
-        is_near = np.zeros(count, np.bool_)
-        if self._nearness is not None and self._urgency.max() <= IN_WARM_UP:
-            chosen, is_near = halves(self._urgency, self._nearness, count, made)
-            may_be_asked = self._may_be_asked(chosen)
-        else:
-            chosen = most_urgent(self._urgency, count)
-            urgency = self._urgency[chosen]
+        urgent = self._fronts[0].of(self._urgency, count)
+        urgency = self._urgency[urgent[:1]]
+        if len(urgency) and urgency[0] > IN_WARM_UP:
             # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
-            may_be_asked = urgency > (IN_WARM_UP if urgency[0] > IN_WARM_UP else NEVER)
-        return chosen[may_be_asked], is_near[may_be_asked]
+            return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
+        if self._nearness is None:
+            return dict.fromkeys(urgent.tolist(), False)
+        found = by_turns(urgent, self._fronts[1].of(self._nearness, count), made)
+        return dict(islice(found.items(), count))
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
         """Which of ``some`` arms there is a reason to ask."""
@@ -402,19 +403,20 @@ class Planner:
         at_once = _ARMS_AT_ONCE if sets is None else _SETS_AT_ONCE
         for start in range(0, len(which), at_once):
             some = which[start : start + at_once]
-            yield some if sets is None else sets[some]
+            yield some if sets is None else sets[some].ravel() if sets.ndim < 3 else sets[some]
 
     def _look_at(self, policy: Policy, members: IntArray, deferred: Sequence[int]) -> None:
         """Compute the urgency of ``members``, −1 being none. InputError where the policy gives one no finite priority."""
-        there = members >= 0
-        some = members[there]
+        at = members >= 0 if self._has_gaps else ...
+        some = members[at].ravel()
         n, pending, streak = self._n[some], self._under_way[some], self._streak[some]
         made = n + pending
         is_known = n >= self._warm_up
         known = np.count_nonzero(is_known)
         nearness = None
         if known:
-            urgency, nearness = self._by_policy(policy, some if members.ndim < 3 else members, there)
+            of_members, near = self._by_policy(policy, members)
+            urgency, nearness = of_members[at].ravel(), None if near is None else near[at].ravel()
             if known < len(some):
                 urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
             if not math.isfinite(urgency.sum()):
@@ -430,20 +432,21 @@ class Planner:
         if self._together > 1:
             of_set = made.reshape(-1, self._together)
             completes = (of_set == 0) & (of_set > 0).any(axis=1, keepdims=True) & is_known.reshape(of_set.shape)
-            if members.ndim < 3:
+            if members.ndim == 1:
                 urgency[completes.ravel()] = FIRST
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_given_up = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_be_asked &= ~(is_ahead | is_given_up).ravel()
-        is_deferred = np.isin(some, deferred) if deferred else np.zeros(some.shape, np.bool_)
-        is_free = may_be_asked & ~is_deferred
-        self._urgency[some] = np.where(is_free & is_needed, urgency, NEVER)
+        waits = is_needed & ~may_be_asked & (pending > 0) if self._judge is not None else may_be_asked
+        if deferred:
+            is_deferred = np.isin(some, deferred)
+            waits, may_be_asked = waits | (is_needed & is_deferred), may_be_asked & ~is_deferred
+        self._urgency[some] = np.where(may_be_asked & is_needed, urgency, NEVER)
         if self._nearness is not None:
             self._nearness[some] = (
-                NEVER if nearness is None else np.where(is_free & is_kept & is_known, nearness, NEVER)
+                NEVER if nearness is None else np.where(may_be_asked & is_kept & is_known, nearness, NEVER)
             )
         if self._judge is not None:
-            waits = is_needed & (is_deferred | (~may_be_asked & (pending > 0)))
             self._waiting[some] = np.where(waits, urgency, NEVER)
 
     def _check(self, policy: Policy, some: IntArray, urgency: FloatArray) -> None:
@@ -465,19 +468,15 @@ class Planner:
             return self._windows.place(some, calls, self.arms.unparsed[some])
         return calls if self._turn is None else calls * len(self._turn) + self._turn[some]
 
-    def _by_policy(
-        self, policy: Policy, members: IntArray, there: NDArray[np.bool_]
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """The urgency and nearness of ``members`` that are ``there``, past their warm-up; of others, any number."""
+    def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
+        """The urgency and nearness of ``members`` past their warm-up, shape as these; of others, any number."""
         n, pending, total, total_sq = (each[members].astype(np.float64) for each in self._columns)
-        seen = None if self._verdicts is None else self._verdicts.seen
         if members.ndim == 1:
             np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
-            urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, members)
-        else:
-            n, pending, total, total_sq = (each * there for each in (n, pending, total, total_sq))
-            urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, np.maximum(members, 0))
-            urgency, nearness, members = urgency[there], None if nearness is None else nearness[there], members[there]
+        elif self._has_gaps:
+            n, pending, total, total_sq = (each * (members >= 0) for each in (n, pending, total, total_sq))
+        seen = None if self._verdicts is None else self._verdicts.seen
+        urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, np.maximum(members, 0))
         if self._costs is None:
             return urgency, nearness
         divisors = self._costs.divisors[members]

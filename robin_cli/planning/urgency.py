@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice, zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import contest_of
@@ -28,6 +28,9 @@ SPREAD = 1e-300
 their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
 
 _PARTS = 64
+
+_PLACES, _MOST_ABOVE = 4, 8
+"""Times what is chosen at once: at which place the bound of a :class:`Front` is, and how many may be above before it moves."""
 
 
 def block_of(arms: int) -> int:
@@ -62,61 +65,94 @@ def urgency_by(
     return found + SPREAD / np.maximum(n + pending, 0.5), nearness
 
 
-def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return ``count`` arms of the last axis, by turns the most urgent left and the nearest to certain, and which are these.
-
-    The first of them are those of a smaller ``count``. Where neither finds any more, the lowest indices follow.
+def by_turns(urgent: IntArray, near: IntArray, made: int) -> dict[int, bool]:
+    """Return arms by turns, one of the most ``urgent`` and one of the nearest to certain, and which were taken as ``near``.
 
     Args:
-        urgency, nearness: shape (…, arms); NEVER where an arm may not be asked.
-        count: at least 1, and no more than arms.
         made: requests made before: after an even number of them an urgent one comes first.
     """
-    rows, near = (each.reshape(-1, each.shape[-1]) for each in (urgency, nearness))
-    run, place = np.arange(len(rows))[:, None], np.arange(2.0 * count)
-    by_turns = ((rows, most_urgent(rows, count)), (near, most_urgent(near, count)))[:: -1 if made % 2 else 1]
-    sequence = np.stack([order for _, order in by_turns], axis=-1).reshape(len(rows), -1)
-    there = np.stack([column[run, order] > NEVER for column, order in by_turns], axis=-1).reshape(sequence.shape)
-    turn = np.full(rows.shape, np.inf)
-    for first in (1, 0):
-        mine = sequence[:, first::2]
-        turn[run, mine] = np.minimum(turn[run, mine], np.where(there, place, np.inf)[:, first::2])
-    is_next = there & (turn[run, sequence] == place)
-    if (np.count_nonzero(is_next, axis=1) < count).any():
-        chosen = most_urgent(-turn, count)
-    else:
-        chosen = sequence[run, np.argsort(~is_next, axis=1, kind="stable")[:, :count]]
-    with np.errstate(invalid="ignore"):  # of those that neither found
-        is_near = turn[run, chosen] % 2 != made % 2
-    shape = (*urgency.shape[:-1], count)
-    return chosen.reshape(shape), is_near.reshape(shape)
+    found: dict[int, bool] = {}
+    starts_near = made % 2 > 0
+    first, second = (near, urgent) if starts_near else (urgent, near)
+    for one, other in zip_longest(first.tolist(), second.tolist(), fillvalue=-1):
+        found.setdefault(one, starts_near)
+        found.setdefault(other, not starts_near)
+    found.pop(-1, None)
+    return found
+
+
+def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> IntArray:
+    """Return ``count`` arms of each row, :func:`by_turns`; where neither finds any more, the lowest indices follow.
+
+    Args:
+        urgency, nearness: shape (rows, arms); NEVER where an arm may not be asked.
+        count: at least 1, and no more than arms.
+        made: requests made before.
+    """
+    orders = [most_urgent(each, count) for each in (urgency, nearness)]
+    chosen = []
+    for row, (urgent, near) in enumerate(zip(*orders, strict=True)):
+        there = by_turns(urgent[urgency[row, urgent] > NEVER], near[nearness[row, near] > NEVER], made)
+        every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
+        chosen.append(list(islice(every, count)))
+    return np.array(chosen)
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:
-    """Return the ``count`` most urgent of the last axis, the most urgent first and ties to the lower index.
+    """Return the ``count`` most urgent of each row, the most urgent first and ties to the lower index.
 
     Args:
-        urgency: shape (…, arms).
+        urgency: shape (rows, arms).
         count: at least 1, and no more than arms.
     """
     if count == 1:
-        return np.asarray(urgency.argmax(axis=-1))[..., None]
-    rows = -urgency.reshape(-1, urgency.shape[-1])  # turned round: to part it is slow where many are NEVER
+        return np.asarray(urgency.argmax(axis=1))[:, None]
+    rows = -urgency  # turned round: to part it is slow where many are NEVER
     last = np.partition(rows, count - 1)[:, count - 1, None]
-    if urgency.ndim == 1:
-        before, tied = np.flatnonzero(rows < last), np.flatnonzero(rows == last)
-        before = before[rows[0, before].argsort(kind="stable")]
-        return np.concatenate([before, tied[: count - len(before)]])
     row, found = np.nonzero(rows <= last)
     order = np.lexsort((rows[row, found], row))
     starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
-    return np.asarray(found[order[starts + np.arange(count)]].reshape(*urgency.shape[:-1], count))
+    return np.asarray(found[order[starts + np.arange(count)]])
 
 
-def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int]]:
-    """Return which of ``arms`` are looked at together, those of a contest or a question, and in which set each is.
+class Front:
+    """The most urgent of many arms, again and again while few change: only those are sorted that are above a bound.
+
+    The bound is of a time before, and has no effect on who is found.
+    """
+
+    def __init__(self) -> None:
+        self._bound = np.inf
+
+    def of(self, urgency: FloatArray, count: int) -> IntArray:
+        """Return up to ``count`` arms that may be asked, the most urgent first and ties to the lower index.
+
+        Args:
+            urgency: shape (arms,); NEVER where an arm may not be asked.
+            count: at least 1, and no more than arms.
+        """
+        above, tied = self._parted(urgency, count)
+        too_few = self._bound > NEVER and len(above) + len(tied) < count
+        if too_few or len(above) > _MOST_ABOVE * count:
+            place = min(_PLACES * count, len(urgency)) - 1
+            self._bound = -np.partition(-urgency, place)[place]  # turned round: else it is slow where many are NEVER
+            above, tied = self._parted(urgency, count)
+        order = above[(-urgency[above]).argsort(kind="stable")[:count]]
+        return np.concatenate([order, tied[: count - len(order)]]) if len(tied) else order
+
+    def _parted(self, urgency: FloatArray, count: int) -> tuple[IntArray, IntArray]:
+        """Those above the bound, and those at it where these are too few."""
+        above = (urgency > self._bound).nonzero()[0]
+        is_enough = len(above) >= count or self._bound == NEVER
+        return above, above[:0] if is_enough else (urgency == self._bound).nonzero()[0]
+
+
+def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int], bool]:
+    """Return which of ``arms`` are looked at together, those of a contest or a question, in which set each is, and if −1 is.
 
     None, and each its own, where every arm stands alone.
     """
     sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
-    return sets, range(arms) if sets is None else contest_of(sets, arms).data
+    if sets is None:
+        return None, range(arms), False
+    return sets, contest_of(sets, arms).data, bool((sets < 0).any())

@@ -56,8 +56,8 @@ class Deciding(Policy):
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
-        pooled: g by ``task.space.kind``, shape (4, kinds), in simulation (4, runs, kinds): the coefficients of 1, u and u²,
-            and the least that it is; u is the mean on a scale from −1 to 1.
+        pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). Where it is a function of the mean,
+            (4, …): the coefficients of 1, u and u², and the least that it is; u is the mean on a scale from −1 to 1.
         horizon: the budget, in calls, which f goes by; None where all calls go to what is least clear.
     """
 
@@ -78,7 +78,7 @@ class Deciding(Policy):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
         horizon = setup.budget if setup.prefer == "certain" else None
-        return cls(setup.task, *setup.task.space.ends, _constant(_before(setup.task, warm_up)), horizon, warm_up)
+        return cls(setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up)
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -90,34 +90,27 @@ class Deciding(Policy):
         """What is said where there is nothing for it to decide."""
         raise NotImplementedError
 
-    def course(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        look: Look | None = None,
-    ) -> Course:
-        """Compute the priority of arms, and after a look how the evidence of their contests grows; arguments as there."""
+    def course(self, arms: Columns, look: Look | None = None) -> Course:
+        """Compute the priority of arms, and after a look how the evidence of their contests grows."""
         raise NotImplementedError
 
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """That of :meth:`course`."""
-        return self.course(n, pending, total, total_sq, arm).priority
+        return self.course(Columns(n, pending, total, total_sq, arm % len(self.low))).priority
 
     def priorities(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """The priority, and 1 / calls left until a decision is settled; −inf where, by its course, it is by now."""
-        own = arm % len(self.task.space)
-        contest = self.task.contest[own if self.contests is None else own[..., 0, 0]]
-        found = self.course(n, pending, total, total_sq, arm, Look(of_arms(seen.log, contest), of_arms(seen.n, own)))
+        own, is_alone = arm % len(self.low), self.contests is None
+        contest = self.task.contest[own if is_alone else own[..., 0, 0]]
+        look = Look(of_arms(seen.log, contest), of_arms(seen.n, own))
+        found = self.course(Columns(n, pending, total, total_sq, own), look)
         log = found.log + found.pace * found.since
         near = np.where(log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf)
-        if self.contests is not None:
+        if not is_alone:
             near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
         return found.priority, near
 
@@ -148,7 +141,9 @@ class Deciding(Policy):
         there, arm = arm >= 0, np.maximum(arm, 0)
         n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = self.course(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape), Look(log, n))
+            found = self.course(
+                Columns(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape)), Look(log, n)
+            )
         share = reached = np.ones(level.shape)
         for _ in range(_TIMES):
             missing = level - np.log(share) - found.log
@@ -159,9 +154,11 @@ class Deciding(Policy):
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
-        low, high, (level, slope, bend, least) = self._known(n, arm)
-        place = (2.0 * total / n - (low + high)) / (high - low)
-        pooled = np.maximum(level + (slope + bend * place) * place, least)
+        low, high, (pooled, *by_mean) = self._known(n, arm)
+        if by_mean:
+            slope, bend, least = by_mean
+            place = (2.0 * total / n - (low + high)) / (high - low)
+            pooled = np.maximum(pooled + (slope + bend * place) * place, least)
         moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n - 1.0 + PRIOR_WEIGHT)
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
@@ -183,19 +180,14 @@ class Deciding(Policy):
             # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
             freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
             if self.warm_up > 1:
-                found.append(_constant((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0)))
+                found.append(np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None])
             else:
                 found.append(_by_mean(freedom, squares, where, first))
         return replace(self, pooled=np.stack(found, axis=-1))
 
-    def responses(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> Responses:
-        """What competes: the mean of each response over its judges, and what a call of each of its arms would do.
-
-        Args:
-            arm: shape (…, responses, judges), any arm where there is none; ``n`` is 0 there, as where there is no rating yet.
-        """
+    def responses(self, arms: Columns) -> Responses:
+        """What competes: the mean of each response over its judges, and what a call of each of its ``arms`` would do."""
+        n, pending, total, total_sq, arm = arms
         there = n > 0
         count = np.maximum(n, 1.0)
         variance = np.where(there, self.variance(count, total, total_sq, arm), 0.0)
@@ -210,6 +202,20 @@ class Deciding(Policy):
             error=error.sum(axis=-1) / judges**2,
             gain=gain / (judges**2)[..., None],
         )
+
+
+class Columns(NamedTuple):
+    """Arms, by the arguments of :meth:`~robin_cli.policies.base.Policy.priority`; ``arm`` counts within one world.
+
+    Those of contests have the shape (…, responses, judges), with any arm where there is none; ``n`` is 0 there, as where there
+    is no rating yet.
+    """
+
+    n: FloatArray
+    pending: FloatArray
+    total: FloatArray
+    total_sq: FloatArray
+    arm: IntArray
 
 
 class Look(NamedTuple):
@@ -265,12 +271,6 @@ def _before(task: Task, warm_up: int) -> FloatArray:
     return np.repeat(each, task.space.raters)
 
 
-def _constant(level: FloatArray) -> FloatArray:
-    """A g that is the same for every mean."""
-    zero = np.zeros(np.shape(level))
-    return np.stack([level, zero, zero, zero])
-
-
 def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float) -> FloatArray:
     """g as a parabola of the mean, where enough arms were asked twice; shape (4, …) of (…, K)."""
     moments = [(freedom * place**power).sum(axis=-1) for power in range(5)]
@@ -281,4 +281,5 @@ def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before
     parabola = np.linalg.solve(left, right[..., None])[..., 0]
     least = _LEAST * np.maximum(right[..., 0] / left[..., 0, 0], _LEAST * before)
     found = np.stack([*np.moveaxis(parabola, -1, 0), least])
-    return np.where((freedom > 0).sum(axis=-1) < _ENOUGH_ARMS, _constant(np.full(least.shape, before)), found)
+    constant = np.multiply.outer([before, 0.0, 0.0, 0.0], np.ones(least.shape))
+    return np.where((freedom > 0).sum(axis=-1) < _ENOUGH_ARMS, constant, found)

@@ -1,14 +1,14 @@
-"""Any chart drawn by matplotlib for light and for dark, as SVG."""
+"""Any chart drawn by matplotlib, as a picture file or as SVG that stands in a page and takes its colours."""
 
 from __future__ import annotations
 
-import base64
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -16,16 +16,23 @@ from robin_cli.render.text import one_line
 from robin_cli.results.charts import MANY, SIZE, Chart, Panel, Series
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as Drawn
 
+INK, FAINT = "#24292f", "#d0d7de"
+MARKS = ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781")
+"""Colours that can be told apart on white, by people who do not see red and green apart as well."""
+_IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {each: f"var(--mark-{at})" for at, each in enumerate(MARKS)}
+"""What a page calls them: its style sheet has others for the dark, and for paper."""
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
 _STYLE: Any = {
     "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
     "svg.fonttype": "none",
     "font.sans-serif": ["DejaVu Sans", "Arial"],
-    "font.size": 10,
+    "font.size": 10.5,
+    "grid.color": FAINT,
     "grid.linewidth": 0.6,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -33,7 +40,8 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
-    "axes.titlesize": 9,
+    "axes.titlesize": 10.5,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
@@ -41,81 +49,101 @@ _TITLE = 68
 """Letters of a title that one line of a chart of the usual size holds."""
 _FEW_MARKS = 5.0
 """An axis that ends at less than so many times its beginning has hardly one of 1, 2, 5, 10, … on it."""
+_SVG = "{http://www.w3.org/2000/svg}"
+ElementTree.register_namespace("", _SVG.strip("{}"))  # which a page needs no prefix for
+_DRAWN = frozenset({f"{_SVG}use", f"{_SVG}path"})
 _FEW_NAMES = 3
 _MANY_NAMES = 12
 _STRONGEST = 0.62
 """How much of the colour a cell has at most: numbers are read upon it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours that can be told apart on their ground, by people who do not see red and green apart as well."""
-
-    ink: str
-    faint: str
-    marks: tuple[str, ...]
-
-    @property
-    def colours(self) -> tuple[str, ...]:
-        """All of them."""
-        return self.ink, self.faint, *self.marks
-
-
-LIGHT = Theme("#24292f", "#d0d7de", ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781"))
-DARK = Theme("#e6edf3", "#3d444d", ("#6cb6ff", "#f0883e", "#57ab5a", "#b083f0", "#909dab"))
+Marks = list[tuple["Artist", Sequence[str]]]
+"""What was drawn, and what each mark of it says to a reader who points at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart as data addresses for light and dark."""
+    """A chart as SVG for a page; ``wide``: it has the page to itself."""
 
     title: str
     says: str
-    light: str
-    dark: str
+    svg: str
     wide: bool
 
 
-def picture(chart: Chart) -> Picture:
-    """Draw a chart in both themes."""
-    light = svg(chart, LIGHT)
-    # to draw it takes a hundred times as long as to change its colours, but those of a bitmap
-    dark = svg(chart, DARK) if "<image" in light else darkened(light)
-    return Picture(chart.title, chart.says, address(light), address(dark), wide=chart.size[0] > SIZE[0])
+def picture(chart: Chart, number: int) -> Picture:
+    """Draw a chart for a page; ``number``: which of the page's it is."""
+    said: dict[str, Sequence[str]] = {}
+    root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
+    _set_for_page(root, f"c{number}-", said)
+    root.attrib |= {"role": "img", "aria-label": chart.says}
+    return Picture(
+        chart.title, chart.says, ElementTree.tostring(root, encoding="unicode"), wide=chart.size[0] > SIZE[0]
+    )
 
 
-def _points(axes: Axes, each: Series, theme: Theme) -> None:
+def _set_for_page(root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]) -> None:
+    """Give an SVG the colours of a page, ids of its own, short numbers, and titles; no styles, which the page forbids."""
+    for name in ("width", "height"):
+        del root.attrib[name]
+    for child in [*root.findall(f"{_SVG}metadata"), *(each for each in root if each.find(f"{_SVG}style") is not None)]:
+        root.remove(child)
+    for group in root.iter(f"{_SVG}g"):
+        marks = (each for each in group.iter() if each.tag in _DRAWN and "id" not in each.attrib)
+        for mark, text in zip(marks, said.get(group.attrib.pop("id", ""), ()), strict=False):
+            ElementTree.SubElement(mark, f"{_SVG}title").text = text
+    for element in root.iter():
+        styles = dict(each.split(": ", 1) for each in element.attrib.pop("style", "").split("; ") if each)
+        styles.pop("font-family", None)
+        values = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+        element.attrib.clear()
+        values |= {name: _IN_PAGE.get(value, value) for name, value in styles.items()}
+        for name, value in values.items():
+            named = prefix + value if name == "id" else re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
+            element.set(name, re.sub(r"(\.\d\d)\d+", r"\1", " ".join(named.split())))
+        if element.text is not None and not element.text.strip():
+            element.text = None
+        element.tail = None
+
+
+def _points(axes: Axes, each: Series) -> Marks:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
     if len(each.x) <= MANY:
-        axes.scatter(each.x, each.y, s=14, alpha=0.7, linewidths=0, color=theme.marks[each.colour])
-        return
-    red, green, blue, _ = to_rgba(theme.marks[each.colour])
+        found = axes.scatter(each.x, each.y, s=16, alpha=0.7, linewidths=0, color=MARKS[each.colour])
+        return [(found, each.texts)]
+    red, green, blue, _ = to_rgba(MARKS[each.colour])
     colours = LinearSegmentedColormap.from_list("density", [(red, green, blue, 0.12), (red, green, blue, 1.0)])
     ends = (*axes.get_xlim(), *axes.get_ylim())
-    how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0, "rasterized": True}
+    how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0}
     axes.hexbin(each.x, each.y, gridsize=_CELLS, extent=ends, **how)
+    return []
 
 
-def _line(axes: Axes, each: Series, theme: Theme) -> None:
-    axes.plot(each.x, each.y, each.style, color=theme.marks[each.colour], markersize=3, label=each.name)
+def _line(axes: Axes, each: Series) -> Marks:
+    known = ~np.isnan(each.y)
+    (line,) = axes.plot(
+        each.x[known], each.y[known], each.style, color=MARKS[each.colour], markersize=4, label=each.name
+    )
     if len(each.low):
-        axes.vlines(each.x, each.low, each.high, color=theme.marks[each.colour], linewidth=1)
+        axes.vlines(each.x, each.low, each.high, color=MARKS[each.colour], linewidth=1)
+    of = f"{each.name}: " * bool(each.name)
+    points = zip(each.x[known], each.y[known], strict=True)
+    return [(line, [f"{of}{value:.3g} after {at:,.0f}" for at, value in points] if "o" in each.style else [])]
 
 
-def _steps(axes: Axes, each: Series, theme: Theme) -> None:
-    axes.stairs(each.y, each.x, fill=True, color=theme.marks[each.colour], alpha=0.8)
+def _steps(axes: Axes, each: Series) -> Marks:
+    edges = list(zip(each.x[:-1], each.x[1:], strict=True))
+    bars = axes.bar(each.x[:-1], each.y, np.diff(each.x), align="edge", color=MARKS[each.colour], alpha=0.8)
+    return [
+        (bar, [f"{low:.3g} to {high:.3g}: {count:,}"])
+        for bar, (low, high), count in zip(bars, edges, each.y.tolist(), strict=True)
+    ]
 
 
-def _bars(axes: Axes, each: Series, theme: Theme) -> None:
-    axes.barh(each.y, each.x, color=theme.marks[each.colour])
-    for place, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=True):
-        axes.annotate(text, place, xytext=(4, 0), textcoords="offset points", va="center", color=theme.ink)
-    axes.margins(x=0.15)
-
-
-def _intervals(axes: Axes, each: Series, theme: Theme) -> None:
-    colour, is_known = theme.marks[each.colour], ~np.isnan(each.low)
+def _intervals(axes: Axes, each: Series) -> Marks:
+    colour, is_known = MARKS[each.colour], ~np.isnan(each.low)
     (axes.vlines if each.upright else axes.hlines)(
         (each.x if each.upright else each.y)[is_known],
         each.low[is_known],
@@ -123,66 +151,70 @@ def _intervals(axes: Axes, each: Series, theme: Theme) -> None:
         color=colour,
         linewidth=1.5 if each.upright else 2,
     )
+    values, marks = each.y if each.upright else each.x, Marks()
     for some, fill in ((~is_known, "none"), (is_known, "full")):
-        axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
+        (found,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
+        told = zip(values[some], each.low[some], each.high[some], strict=True)
+        marks.append((found, [f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}" for value, low, high in told]))
     offset: Any = {"xytext": (6, 4)} if each.upright else {"xytext": (0, 6), "ha": "center"}
     for place, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
-        axes.annotate(text, place, textcoords="offset points", color=theme.ink, **offset)
+        axes.annotate(text, place, textcoords="offset points", **offset)
+    return marks
 
 
-def _shares(axes: Axes, each: Series, theme: Theme) -> None:
+def _shares(axes: Axes, each: Series) -> Marks:
     from matplotlib.colors import to_rgba
 
-    worse, better = (to_rgba(theme.marks[at])[:3] for at in (1, 0))
-    rates, count = np.asarray(each.y), len(each.y)
-    letters: Any = {"ha": "center", "va": "center", "color": theme.ink, "fontsize": 10 if count <= _MANY_NAMES else 8}
+    worse, better = (to_rgba(MARKS[at])[:3] for at in (1, 0))
+    rates, count, marks = np.asarray(each.y), len(each.y), Marks()
+    names = [name.get_text() for name in axes.get_yticklabels()]
+    letters: Any = {"ha": "center", "va": "center", "fontsize": 10 if count <= _MANY_NAMES else 8}
     for row, column in np.ndindex(rates.shape):
         share = float(rates[row, column])
         if np.isnan(share):
             continue
         edges = np.array([-0.5, 0.5, 0.5, -0.5])
         colour = (*(better if share > 0.5 else worse), _STRONGEST * abs(2.0 * share - 1.0))
-        axes.fill(column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0)
+        (cell,) = axes.fill(column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0)
+        marks.append((cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"]))
         is_bold = each.is_bold is not None and each.is_bold[row, column]
         axes.text(column, row, f"{100 * share:.0f}", fontweight="bold" if is_bold else "normal", **letters)
     for at in range(count):
-        axes.text(at, at, "·", ha="center", va="center", color=theme.ink)
+        axes.text(at, at, "·", ha="center", va="center")
     for name in axes.get_xticklabels() if count > _FEW_NAMES else ():
         name.set(rotation=40, ha="right", rotation_mode="anchor")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    return marks
 
 
-_KINDS: Mapping[str, Callable[[Axes, Series, Theme], None]] = {
+_KINDS: Mapping[str, Callable[[Axes, Series], Marks]] = {
     "points": _points,
     "line": _line,
     "steps": _steps,
-    "bars": _bars,
     "intervals": _intervals,
     "shares": _shares,
 }
 
 
-def _draw(axes: Axes, panel: Panel, theme: Theme) -> None:
-    dashed: Any = {"color": theme.ink, "linewidth": 1, "linestyle": "--"}
+def _draw(axes: Axes, panel: Panel) -> Marks:
+    dashed: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
     _set_axis(axes, "x", panel, dashed)
     _set_axis(axes, "y", panel, dashed)
     if panel.diagonal is not None:
         axes.plot(panel.diagonal, panel.diagonal, **dashed)
         if panel.x.limits == panel.y.limits is not None:
             axes.set_aspect("equal")
-    for each in panel.series:
-        _KINDS[each.kind](axes, each, theme)
+    marks = [mark for each in panel.series for mark in _KINDS[each.kind](axes, each)]
     if panel.y.limits is not None:  # an open end is where the data ends, which is known only now
         axes.set_ylim(*panel.y.limits)
     heading, texts = panel.y.beyond
     for at, text in [*enumerate(texts), *([(-0.8, heading)] if texts else [])]:
-        axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center", color=theme.ink)
+        axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center")
     for axis, drawn_axis in ((panel.x, axes.xaxis), (panel.y, axes.yaxis)):
         if axis.is_log:
             log_axis(drawn_axis)
-    if any(each.name for each in panel.series):
-        axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
+    return marks
 
 
 def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mapping[str, Any]) -> None:
@@ -201,30 +233,33 @@ def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mappi
         drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
-def svg(chart: Chart, theme: Theme) -> str:
-    """Draw a chart in the colours of ``theme``."""
-    return drawn(chart, theme, "svg").decode()
+def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
+    """Draw a chart as the bytes of a file, svg or png; on white, but for a page.
 
-
-def drawn(chart: Chart, theme: Theme, form: str, ground: str = "none") -> bytes:
-    """Draw a chart as the bytes of a file, svg or png, in the colours of ``theme`` on ``ground``."""
+    Args:
+        said: for a page: is filled with what the marks of each group of the SVG say, by its id.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    style: Any = dict.fromkeys(coloured, theme.ink) | _STYLE | {"grid.color": theme.faint}
-    with mpl.rc_context(style):
+    with mpl.rc_context(_STYLE):
         count, panels = len(chart.panels), list(chart.panels.values())
         a_line = min(chart.a_line, count)
         lines = -(-count // a_line)
         least = (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines
         width, height = chart.size
+        ground = "white" if said is None else "none"
         figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor=ground)
         places = figure.subplots(lines, a_line, squeeze=False).ravel()
         for axes in places[count:]:
             axes.remove()
+        named: dict[str, Artist] = {}
         for place, (axes, (name, panel)) in enumerate(zip(places, chart.panels.items(), strict=False)):
-            _draw(axes, panel, theme)
+            for mark, texts in _draw(axes, panel):
+                if said is not None:
+                    mark.set_gid(f"said-{len(said)}")
+                    said[f"said-{len(said)}"] = texts
+            named |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
             axes.set_title(
                 "\n".join(wrap(title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line))
             )
@@ -232,21 +267,11 @@ def drawn(chart: Chart, theme: Theme, form: str, ground: str = "none") -> bytes:
                 axes.set_xlabel("")
             if place % a_line and panels[place - 1].y.label == panel.y.label:
                 axes.set_ylabel("")
+        if named:  # below all, so that it never lies on a curve
+            figure.legend([*named.values()], [*named], loc="outside lower left", ncols=len(named), frameon=False)
         file = io.BytesIO()
         figure.savefig(file, format=form, dpi=110, metadata={"Date": None, "Creator": None} if form == "svg" else None)
     return file.getvalue()
-
-
-def darkened(drawn: str) -> str:
-    """Return what was drawn with the colours of LIGHT with those of DARK."""
-    dark = dict(zip(LIGHT.colours, DARK.colours, strict=True))
-    return re.sub(rf"(?<=: )({'|'.join(dark)})\b", lambda colour: dark[colour[0]], drawn)
-
-
-def address(drawn: str) -> str:
-    """Return a drawing as a data address."""
-    lines = " ".join(line.strip() for line in drawn[drawn.index("<svg") :].splitlines())
-    return "data:image/svg+xml;base64," + base64.b64encode(lines.encode()).decode("ascii")
 
 
 def log_axis(axis: Drawn) -> None:

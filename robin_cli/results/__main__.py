@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from robin_cli.results.columns import JUDGE_SCORES, TABLES
 
-_HEAD = """# Columns
+_HEAD = """<!-- Generated: python -m robin_cli.results > docs/columns.md -->
+
+# Columns
 
 Each table that robin writes, with its columns in their order, for CSV, TSV, JSON lines, Parquet, Excel and Python. Names stay;
-columns may be added. An empty cell, NaN in Python, is a value that there is not. Scores and decisions have behind these the
-columns [that the data had besides](data-and-rubrics.md#further-columns), then with `--with-text` the texts.
-`python -m robin_cli.results` prints this page.
+columns may be added. An empty cell, NaN in Python, is no value. Scores and decisions end with
+[the data's own columns](data-and-rubrics.md#further-columns) and, with `--with-text`, the texts.
 """
 
 
@@ -27,7 +30,9 @@ def page() -> Iterator[str]:
             yield "Columns as of the scores.\n"
             continue
         yield "| column | what it is |\n|---|---|"
-        yield from (f"| `{name}` | {table.columns[name].help} |" for name in table.public)
+        public = [table.columns[name] for name in table.public]
+        for says, alike in groupby(public, attrgetter("help")):
+            yield f"| {', '.join(f'`{column.name}`' for column in alike)} | {says} |"
         yield ""
 
 

@@ -21,7 +21,7 @@ _FEW = 12
 BINS = 20
 
 Numbers = FloatArray | IntArray
-Kind = Literal["points", "line", "steps", "bars", "intervals", "shares"]
+Kind = Literal["points", "line", "steps", "intervals", "shares"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Series:
 
     Attributes:
         kind: ``points``: a mark at each ``x`` and ``y``, or the density of them where they are MANY. ``line``: from each to the
-            next. ``steps``: ``y`` between every two of the edges ``x``. ``bars``: one to each ``x``, under one another.
+            next. ``steps``: ``y`` between every two of the edges ``x``.
             ``intervals``: a mark at each place with a line from ``low`` to ``high``; an empty mark where these are nan.
             ``shares``: a matrix ``y`` of shares, coloured by the side of a half that they are on.
         name: in the legend; '' for none.
@@ -104,13 +104,10 @@ def chart(title: str, says: str, panel: Panel, *, size: tuple[float, float] = SI
     return Chart(title, says, {"": panel}, size=size)
 
 
-def course(
-    calls: IntArray, run: FloatArray, evenly: FloatArray, label: str, also: tuple[str, FloatArray] | None = None
-) -> Panel:
-    """Return a measure of the run against ratings, and that of an even spread; ``also``: another of the run, and its name."""
+def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Panel:
+    """Return a measure of the run against ratings, and that of an even spread."""
     lines = [
         Series("line", calls, run, "this run", style="o-"),
-        *([] if also is None else [Series("line", calls, also[1], also[0], style=":")]),
         Series("line", calls, evenly, "even spread (projected)", style="--", colour=1),
     ]
     return Panel(lines, Axis("ratings (log scale)", is_log=True), Axis(label, (0.0, None)))
@@ -173,13 +170,6 @@ def under_one_another(
     series = Series("intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts)
     limits = (len(names) - 0.4, -1.1) if len(beyond) else (len(names) - 0.5, -0.7)
     return Panel([series], Axis(label, rule=0.0), Axis("", limits, names=names, beyond=("ranks", beyond)))
-
-
-def bars(counts: Mapping[str, int], label: str) -> Panel:
-    """Return a count for each name."""
-    values, names = np.array([*counts.values()]), [*counts]
-    series = Series("bars", values, np.arange(len(names)), colour=1, texts=[f"{each:,}" for each in counts.values()])
-    return Panel([series], Axis(label), Axis("", (len(names) - 0.5, -0.5), names=names))
 
 
 def shares(names: Sequence[str], rate: FloatArray, is_bold: NDArray[np.bool_], labels: tuple[str, str]) -> Panel:

@@ -54,7 +54,7 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
     if function is not None or settings.judge.startswith(IN_PYTHON):
         raise InputError(
             "--ray: a function is asked in the process that it is in; install it on the cluster as a judge of a package "
-            "(docs/judges.md), or leave --ray out"
+            "(docs/plug-ins.md), or leave --ray out"
         )
     if settings.debug_http is not None:
         raise InputError("--debug-http: requests are not made here with --ray; leave one of the two out")

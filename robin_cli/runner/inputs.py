@@ -17,7 +17,7 @@ from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, did_you_mean
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.settings.addresses import judges_of, shared_addresses
@@ -110,10 +110,10 @@ def pairs_of(
     for said in dataset.columns_left_out:
         notify(f"{dataset.source}: {said}")
     if empty := dataset.pairs.empty:
-        things = "comparisons have an empty response, and" if settings.pairwise else "responses are empty;"
+        among = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
         notify(
-            f"{dataset.source}: {empty:,} of {len(dataset.pairs):,} {things} they are judged as they are. If "
-            "they are missing, remove these rows"
+            f"{dataset.source}: empty responses in {empty:,} of {among}, judged as they are. If they are missing, remove "
+            "these rows"
         )
     if dataset.merged:
         notify(

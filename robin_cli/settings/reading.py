@@ -27,6 +27,7 @@ from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, Simu
 from robin_cli.settings.trust import Source, check_found_file, named_in
 
 DEFAULT_FILE = "robin.toml"
+SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
     ("decide", "objective", "calls go where a decision is open, whatever the errors of the scores are"),
     ("budget", "budget_usd", "a budget is of calls, or of money"),
@@ -46,6 +47,7 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, _EXCERPT, _EXCERPT
 _EXPLAINED = "openai"
 _WIDTH = 128
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_IN_JSON = {str: "string", int: "integer", float: "number", bool: "boolean", Mapping: "object"}
 _WORDS = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", Mapping: "a table"}
 
 
@@ -272,7 +274,7 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
     Args:
         known: the values there are of a setting, by its name.
     """
-    text = (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
+    text = f"#:schema ./{SCHEMA_FILE}\n" + (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
     if like != _EXPLAINED:
         return text
     lines, panel, there = [text.rstrip()], "", tomllib.loads(text)
@@ -286,6 +288,36 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
         above = [f"# {line}" for line in textwrap.wrap(said, _WIDTH - 2)]
         lines += [beside] if len(beside) <= _WIDTH else [*above, value]
     return "\n".join(lines) + "\n"
+
+
+def schema(known: Callable[[str], Iterable[str]]) -> dict[str, Any]:
+    """The JSON schema of a TOML file of settings, by which editors complete and check one; ``known`` as above."""
+    simulate = {"type": "object", "properties": _schemas(SIMULATION, known), "additionalProperties": False}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Settings of robin",
+        "type": "object",
+        "properties": _schemas(TABLE, known) | {SIMULATE: simulate},
+        "patternProperties": {"^[a-z]+(-[a-z]+)+$": {}},  # names written as flags are
+        "additionalProperties": False,
+    }
+
+
+def _schemas(table: Mapping[str, Setting], known: Callable[[str], Iterable[str]]) -> dict[str, Any]:
+    """The schema of each setting by name; one that takes values of other types, too (``accept``), has words alone."""
+    schemas = dict[str, Any]()
+    for name, each in table.items():
+        must = f" Must be {each.check[1]}." if each.check else ""
+        schemas[name] = {"description": with_known(each.said_in_file, partial(known, name)) + must}
+        if each.default is not None:
+            schemas[name]["default"] = each.default
+        one = {"type": _IN_JSON[each.kind]} | ({"enum": each.choices} if each.choices else {})
+        if each.several:
+            forms = [one, {"type": "array", "items": one}, {"type": "string"}]
+            schemas[name]["anyOf"] = forms if each.by_commas else forms[:2]
+        elif not each.accept:
+            schemas[name] |= one
+    return schemas
 
 
 def from_home(value: str | Path) -> Path:

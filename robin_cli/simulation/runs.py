@@ -271,7 +271,7 @@ class _State:
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
             return most_urgent(urgency, count)
-        return halves(urgency, self._nearness, count, made)[0]
+        return halves(urgency, self._nearness, count, made)
 
     def _urgencies(self) -> FloatArray:
         """How urgent each pair of each run is, shape (runs, pairs)."""

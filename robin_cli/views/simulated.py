@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import BASELINE
-from robin_cli.render.charts import LIGHT, address, drawn
+from robin_cli.render.charts import drawn
 from robin_cli.render.files import check_writable, write_to
 from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.results.columns import SIMULATED
@@ -160,12 +161,13 @@ def check_picture(path: Path) -> None:
 
 def _file(chart: Chart, suffix: str) -> bytes:
     if suffix != ".html":
-        return drawn(chart, LIGHT, suffix.removeprefix("."), "white")
+        return drawn(chart, suffix.removeprefix("."))
+    picture = base64.b64encode(drawn(chart, "svg")).decode()
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
         f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="{chart.says}" '
-        f'src="{address(drawn(chart, LIGHT, "svg", "white").decode())}"></body></html>\n'
+        f'src="data:image/svg+xml;base64,{picture}"></body></html>\n'
     )
     return page.encode()
 

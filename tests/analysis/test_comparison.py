@@ -11,7 +11,7 @@ import pytest
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.side_by_side import side_by_side
-from tests.analysis.test_scores import rated, reach, run_of
+from tests.analysis.test_scores import rated, run_of
 
 Rated = dict[tuple[str, str, str], list[int | None]]
 A: Rated = {
@@ -67,13 +67,6 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> N
         errors = [s / math.sqrt(len(each)) for s, each in zip(deviation, seen, strict=True) if len(each)]
         assert curve.error[at] == pytest.approx(max(errors))
         assert curve.even_error[at] == pytest.approx(max(deviation) / math.sqrt(calls / 2))
-        bounds = [reach([int(k) for k in each], 1, 5, 0.05 / 2) for each in seen if len(each)]
-        assert curve.bound[at] == pytest.approx(max(bounds) if all(map(len, seen)) else 4, abs=1e-5)
-    # in the end, at 7.5 ratings of each, in their proportions
-    from robin_cli.analysis.intervals import largest_reach
-
-    counts = np.array([[np.sum(each == level) * 7.5 / len(each) for level in range(1, 6)] for each in (x, y)])
-    assert curve.even_bound[-1] == pytest.approx(largest_reach(counts, 1, 5, alpha=0.05))
 
 
 def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) -> None:
@@ -81,8 +74,6 @@ def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) 
     curve = curve_of(run_of(tmp_path, ratings), points=2)
     x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
     assert curve.error[-1] == pytest.approx(max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9))
-    bounds = reach([1, 5, 3], 1, 5, 0.025) / 4, reach([1, 10, 4, 5], 1, 10, 0.025) / 9
-    assert curve.bound[-1] == pytest.approx(max(bounds), abs=1e-5)
 
 
 def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:
@@ -91,4 +82,4 @@ def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> Non
 
 def test_has_no_curve_where_nothing_was_rated(tmp_path: Path) -> None:
     curve = curve_of(run_of(tmp_path, {("p0", "style", "a"): [None, None]}))
-    assert (len(curve.calls), len(curve.bound), curve.arms) == (0, 0, 0)
+    assert (len(curve.calls), len(curve.error), curve.arms) == (0, 0, 0)

@@ -107,7 +107,7 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
 def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str, str]) -> None:
     page = page_of(read_run(decided[0] / "r", READ), working=False)
     assert not any("calls are spent" in warning for warning in page.warnings)
-    assert page.charts[0].title == "Decided over calls"
+    assert page.charts[0].title == "How many are decided after how many calls?"
     assert "At the end 100 % are certified" in page.charts[0].says
     assert ("decided", "60 of 60") in [line[:2] for line in page.headline]
 
@@ -151,7 +151,9 @@ def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
     assert (status.facts["decide"], status.facts["decisions"]) == (None, None)
     assert "decided" not in status.lines
     assert "decision" not in table(run, 200)
-    assert "Decided over calls" not in [each.title for each in page_of(run, working=False).charts]
+    assert "How many are decided after how many calls?" not in [
+        each.title for each in page_of(run, working=False).charts
+    ]
     with pytest.raises(InputError, match="decides nothing; make a run with --decide"):
         robin_cli.open_run(run.path).decisions()
 
@@ -272,7 +274,7 @@ def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
         "ends",
         "?",
     )
-    assert "<h2>Decided over calls</h2>" in html(page) or "Decided over calls" in html(page)
+    assert "<h2>How many are decided after how many calls?</h2>" in html(page)
 
 
 def test_python_has_the_decisions_a_row_a_pair(tmp_path: Path) -> None:

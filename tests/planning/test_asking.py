@@ -23,7 +23,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, halves, most_urgent, urgency_by
+from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, Front, by_turns, halves, most_urgent, urgency_by
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 
@@ -35,7 +35,9 @@ from tests.planning.played import work
 def test_finds_the_most_urgent_ties_to_the_lower_index(urgencies: list[list[float]], count: int) -> None:
     expected = [sorted(range(7), key=lambda arm: (-row[arm], arm))[:count] for row in urgencies]
     assert most_urgent(np.array(urgencies), count).tolist() == expected
-    assert most_urgent(np.array(urgencies[0]), count).tolist() == expected[0]
+    front = Front()
+    for row, found in zip(urgencies, expected, strict=True):  # whatever was there before
+        assert front.of(np.array(row), count).tolist() == [arm for arm in found if row[arm] > NEVER]
 
 
 def test_lets_so_many_calls_of_an_arm_be_under_way() -> None:
@@ -234,11 +236,13 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
         [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
         for column in (urgency, nearness)
     ]
-    by_turns = itertools.zip_longest(*orders[:: -1 if made % 2 else 1])
-    expected = list(dict.fromkeys(arm for pair in by_turns for arm in pair if arm is not None))[:count]
+    turns = itertools.zip_longest(*orders[:: -1 if made % 2 else 1])
+    expected = list(dict.fromkeys(arm for pair in turns for arm in pair if arm is not None))
 
-    chosen, is_near = halves(urgency, nearness, count, made)
+    chosen = halves(urgency[None], nearness[None], count, made)[0].tolist()
+    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made)
 
-    assert chosen[: len(expected)].tolist() == expected
-    assert len(set(chosen.tolist())) == count
-    assert is_near[0].item() == (made % 2 == 1) or len(orders[made % 2]) == 0
+    assert chosen[: len(expected)] == expected[:count]
+    assert len(set(chosen)) == count
+    assert list(found) == expected
+    assert list(found.values())[:1] in ([], [made % 2 == 1]) or not orders[made % 2]

@@ -8,7 +8,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import Task
-from robin_cli.policies.deciding import PRIOR_CALLS, Course, Deciding, Look
+from robin_cli.policies.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look
 
 _AT_FIRST = 1.2
 
@@ -38,32 +38,24 @@ class Apt(Deciding):
         """The arms of each pair, where several judges rate it."""
         return self.task.contests if self.task.space.raters > 1 else None
 
-    def course(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        look: Look | None = None,
-    ) -> Course:
+    def course(self, arms: Columns, look: Look | None = None) -> Course:
         """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round, and r = (ℓ + 1.2 + 4 o) / (n + 4).
 
         o = D² / (V + D²), D being |x̄ − τ| + ε: about the evidence that a call brings, which r goes by as long as n is small.
         Of several judges it is that of their mean, and of each judge in the share of what its call would do.
         """
-        own = arm % len(self.task.threshold)
-        made = n + pending
+        threshold, margin = self.task.threshold[arms.arm], self.task.margin[arms.arm]
+        made = arms.n + arms.pending
         if self.contests is None:
-            distance = np.abs(total / n - self.task.threshold[own]) + self.task.margin[own]
+            distance = np.abs(arms.total / arms.n - threshold) + margin
             square = distance * distance
-            variance = self.variance(n, total, total_sq, arm)
+            variance = self.variance(arms.n, arms.total, arms.total_sq, arms.arm)
             priority = variance / (made * square)
             return (
                 Course(priority) if look is None else Course(priority, *_growth(look, look.n, made, variance, square))
             )
-        found = self.responses(n, pending, total, total_sq, arm)
-        distance = np.abs(found.mean - self.task.threshold[own][..., 0]) + self.task.margin[own][..., 0]
+        found = self.responses(arms)
+        distance = np.abs(found.mean - threshold[..., 0]) + margin[..., 0]
         most = np.maximum(found.gain.max(axis=-1, keepdims=True), np.finfo(float).tiny)
         part = found.gain / most
         priority = np.asarray((found.error / distance**2)[..., None] * part)

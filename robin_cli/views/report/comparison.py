@@ -120,17 +120,17 @@ def _by_attribute(rows: pa.Table, scales: Mapping[str, Scale]) -> Iterator[tuple
 
 
 def _charts(rows: pa.Table, scales: Mapping[str, Scale], *, of_pairs: bool) -> Iterator[Chart]:
-    things = "pairs" if of_pairs else "prompts"
     for scale, about, mine in _by_attribute(rows, scales):
         if of_pairs:
             panel = against(mine["a"], mine["b"], ("score in A", "score in B"), scale)
             says = f"{marks_of({'': panel})} On the dashed line both runs score them alike."
-            yield chart(f"A against B{about}", says, panel)
+            yield chart(f"Do A and B score alike?{about}", says, panel)
+            continue
         width = float(scale.high - scale.low)
         yield chart(
-            f"Differences{about}",
-            f"How many {things} A scores higher (right of 0) or lower than B, and by how much.",
-            histogram(mine["difference"], "A − B", (-width, width), things, bins=_BINS),
+            f"How far are A and B apart?{about}",
+            "On how many prompts A scores higher (right of 0) or lower than B, and by how much.",
+            histogram(mine["difference"], "A − B", (-width, width), "prompts", bins=_BINS),
         )
 
 

@@ -242,7 +242,7 @@ def html(page: Page) -> str:
     }
     return environment.get_template("report.html.jinja").render(
         page=page,
-        pictures=map(picture, page.charts),
+        pictures=[picture(chart, number) for number, chart in enumerate(page.charts)],
         columns=columns,
         texts=texts,
         left_out=listing.left_out(len(rows)),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from robin_cli.goals.found import judged_by
-from robin_cli.model.records import MODEL_PREFIX, counted, in_words, number_of
-from robin_cli.results.charts import Chart, bars, chart
+from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pairwise, single  # noqa: F401  # which say what their runs show
 from robin_cli.views.report.comparison import comparison_of
@@ -32,23 +31,10 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
         subtitle=f"judged by {judged_by(run.manifest)} · {status.cost.data} · {status.cost.created_at}",
         headline=[*(headline_of(systems) if systems else ()), *said.headline],
         warnings=[*_warnings_of(status), *left_out, *said.warnings],
-        charts=[*(charts_of(systems) if systems else ()), *said.charts, *_answered(status)],
+        charts=[*(charts_of(systems) if systems else ()), *said.charts],
         facts={"About this run": {**status.lines, **said.further}},
         listing=said.listing,
     )
-
-
-def _answered(status: Status) -> Iterator[Chart]:
-    """What brought no rating, or no verdict, and how often; nothing where all did."""
-    noun = status.found.goal.noun
-    troubles = {in_words(name, noun): count for name, count in status.work.unparsed.items()}
-    troubles |= {f"{in_words(name)} (failed)": count for name, count in status.work.failed.items()}
-    if troubles:
-        yield chart(
-            f"What brought no {noun}",
-            f"Answers without a {noun} are paid for and count; failed calls do not.",
-            bars(troubles, "calls"),
-        )
 
 
 def _warnings_of(status: Status) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from robin_cli.analysis.order_effect import MOST
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.comparisons import comparisons_of
 from robin_cli.goals.decided import OPEN
@@ -14,14 +13,16 @@ from robin_cli.goals.preferences import Preferences, best_text
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
-from robin_cli.results.charts import Chart, chart, histogram, under_one_another
+from robin_cli.results.charts import Chart, chart, histogram
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
 from robin_cli.views.report.rated import human_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
-from robin_cli.views.report.standings import NAME, charts_of, labels_of, leaders, warnings_on
+from robin_cli.views.report.standings import NAME, charts_of, leaders, warnings_on
 from robin_cli.views.status import Status
 
+_MANY = 3
+"""Systems, from which on it says little how clear the preferences of all are together."""
 _EVEN = 0.5
 _LARGE = 0.25
 """An order's effect by which a response that would be preferred in half of all cases is so in three quarters."""
@@ -33,7 +34,7 @@ def _sections(found: Preferences, status: Status) -> Sections:
         title=_title(found.run, found),
         headline=_headline(found, status),
         warnings=warnings_on(found.ranked),
-        charts=list(_charts(found.run, found)),
+        charts=list(_charts(found)),
         listing=_listing(found.run, found),
     )
 
@@ -88,25 +89,11 @@ def _tie_line(found: Preferences) -> list[Tile]:
     return [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")] if ties else []
 
 
-def _charts(run: RunData, found: Preferences) -> Iterator[Chart]:
+def _charts(found: Preferences) -> Iterator[Chart]:
     ranked = found.ranked
     if ranked.ranking is not None:
         yield from charts_of(ranked.names, ranked.ranking, ranked.order)
-    names = labels_of(run.manifest.judges)
-    told = {name: each for name, each in zip(names, found.order_effects, strict=True) if each.n}
-    if told:
-        effect, low, high = (
-            np.array([getattr(each, name) for each in told.values()]) for name in ("effect", "ci_low", "ci_high")
-        )
-        yield chart(
-            "What the order does",
-            "By how much the place that the judge reads first raises the probability of being preferred, between equals, with "
-            f"95 % intervals over prompts. Right of 0 the first place helps; {MOST:+g} is a judge that always prefers it. "
-            "Each comparison is asked in both orders as often, so preferences, win rates and ranks are free of it.",
-            under_one_another([*told], effect, (low, high), "effect of the first place, in probability"),
-            size=(5.2, max(2.2, 1.5 + 0.5 * len(told))),
-        )
-    if not np.isnan(found.scores.numbers("preference")).all():
+    if len(ranked.names) < _MANY and not np.isnan(found.scores.numbers("preference")).all():
         yield _clearness(found)
     yield from human_charts(found)
 
@@ -127,7 +114,7 @@ def _clearness(found: Preferences) -> Chart:
             "How clearly comparisons prefer one response, both orders taken together: at 1 always the same, at 0.5 neither, "
             "or each response where it comes first."
         )
-    return chart("Preferences", says, histogram(values, "preference", (start, 1.0), "comparisons"))
+    return chart("How clear are the preferences?", says, histogram(values, "preference", (start, 1.0), "comparisons"))
 
 
 def _listing(run: RunData, found: Preferences) -> Listing:

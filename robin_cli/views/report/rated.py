@@ -15,7 +15,6 @@ from robin_cli.goals.decided import things, wrong_text
 from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line, levels_line, range_of
 from robin_cli.goals.rating import Rated
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
@@ -36,13 +35,11 @@ def rated_charts(found: Rated) -> Iterator[Chart]:
     if varied:
         yield _allocation(run, by_label)
     if scores.decided is None:  # else calls are spent to lower neither
-        yield from _courses(found)
-    yield _histograms("Scores", "How many pairs have which score.", by_attribute)
-    if varied:
-        yield _variances(by_label)
+        yield from _course(found)
+    yield _histograms("How do the scores spread?", "How many pairs have which score.", by_attribute)
     if found.is_panel:
-        says = "How many pairs have which score, by judge: where one is harsher than another, it shows here."
-        yield _histograms("Scores of each judge", says, by_label)
+        says = "How many pairs have which score, by judge."
+        yield _histograms("Is one judge harsher?", says, by_label)
     yield from human_charts(found)
 
 
@@ -68,7 +65,7 @@ def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
     each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
     a_judge = " and a judge" * (len(run.space.judges) > 1)
     says = f"Each mark is a pair{a_judge}. An even spread would have given each {each_got} ratings (dashed)."
-    return Chart("Where the budget went", says, {name: panel(each) for name, each in by_label.items()})
+    return Chart("Where did the calls go?", says, {name: panel(each) for name, each in by_label.items()})
 
 
 def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
@@ -76,17 +73,6 @@ def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
         name: charts.histogram(each.scores, "score", (each.scale.low, each.scale.high)) for name, each in split.items()
     }
     return Chart(title, says, panels)
-
-
-def _variances(by_label: Mapping[str, Subject]) -> Chart:
-    panels = {
-        name: charts.histogram(
-            each.column("variance"), "variance of a pair's ratings", (0.0, _widest(by_label, each.scale))
-        )
-        for name, each in by_label.items()
-    }
-    says = "How much the judge's ratings of one pair vary, from two ratings up. Zero: it always said the same."
-    return Chart("Variances", says, panels)
 
 
 def human_charts(found: Found) -> Iterator[Chart]:
@@ -105,12 +91,12 @@ def human_charts(found: Found) -> Iterator[Chart]:
             if name in shown
         ]
         marks = f"{charts.marks_of(panels)} Pairs are spread sideways a little; on the dashed line both agree."
-        yield Chart("Scores against human ratings", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
+        yield Chart("Do scores agree with people?", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
     for attribute, told in people.calibration.items():
         if told.levels and attribute in by_attribute:
             mine = split[attribute]
             yield chart(
-                f"Human {attribute} by score",
+                f"How do people rate {attribute} at each score?",
                 f"Mean human rating of the pairs whose scores are nearest to one {_step(mine)}, at their mean score, with "
                 "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
                 f"average. By levels: {levels_line(people.agreement[attribute])}.",
@@ -135,27 +121,17 @@ def _step(mine: Subject) -> str:
     return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
 
 
-def _courses(found: Rated) -> Iterator[Chart]:
+def _course(found: Rated) -> Iterator[Chart]:
     curve = curve_of(found.run)
     if len(curve.calls) < 2:
         return
     single = " of single judges" if found.is_panel else ""
-
-    def at_end(own: FloatArray, even: FloatArray) -> str:
-        ends = [found.error_text(float(each[-1])) for each in (own, even)]
-        return f"{_EVEN} At the end {ends[0]} against {ends[1]}."
-
+    own, even = (found.error_text(float(each[-1])) for each in (curve.error, curve.even_error))
     yield chart(
-        "Largest standard error",
-        f"The least certain of {curve.arms:,} scores{single}, by the spread of its ratings: an estimate, and what the "
-        f"calls are spent to lower. {at_end(curve.error, curve.even_error)}",
+        "How sure is the least certain score?",
+        f"The largest standard error of {curve.arms:,} scores{single}, by the spread of their ratings: an estimate. {_EVEN} "
+        f"At the end {own} against {even}.",
         charts.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
-    )
-    yield chart(
-        "Guaranteed bound",
-        f"With 95 % confidence none of {curve.arms:,} scores{single} is further off, whenever one looks. It also covers "
-        f"what ratings have not shown yet, so the pairs with the fewest set it. {at_end(curve.bound, curve.even_bound)}",
-        charts.course(curve.calls, curve.bound, curve.even_bound, "error bound of all scores"),
     )
 
 
@@ -165,18 +141,13 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
         return
     at_end = decided.held.sum() / max(1, decided.decisions)
     own, even = (wrong_text(float(each[-1])) for each in (curve.doubt, curve.even_doubt))
-    enough = ("evidence enough for one", 100 * curve.settled)
     yield Chart(
-        "Decided over calls",
-        f"Above, which share of {things(decided)} is certified; below, which share of the leanings, what the means alone "
-        f"say, is likely wrong, by an estimate. {_EVEN} Dotted: decisions with the evidence that one alone needs; "
-        f"the fewer have it, the more each needs to be certified. At the end "
-        f"{100 * at_end:.0f} % are certified, against {100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings "
-        f"likely wrong, against {even}.",
+        "How many are decided after how many calls?",
+        f"Above: the share of {things(decided)} that is certified. Below: the share of the leanings, what the means alone "
+        f"say, that is likely wrong, by an estimate. {_EVEN} At the end {100 * at_end:.0f} % are certified, against "
+        f"{100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings are likely wrong, against {even}.",
         {
-            "certified": charts.course(
-                curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %", also=enough
-            ),
+            "certified": charts.course(curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"),
             "leanings likely wrong": charts.course(
                 curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"
             ),

@@ -86,7 +86,7 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
     rates = ranking.rates(shown)
     empty = " An empty cell: no comparison of the two has a preference."
     yield chart(
-        "Who beats whom",
+        "Who beats whom?",
         "How often, in %, the system of the row is preferred to that of the column, each comparison once, a tie as half; "
         "the best system is first. In bold where the 95 % interval over prompts leaves 50 out, each for itself."
         f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
@@ -97,7 +97,7 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
     ranks = [rank_text(ranking, system) for system in shown]
     controlled = "" if ranking.covariate is None else f", at equal {ranking.covariate.name}"
     yield chart(
-        "The ranking",
+        "How do the systems rank?",
         f"Strengths by Bradley and Terry{controlled}, natural logarithms, 0 on average: a system that is 1 above another is "
         "preferred to it in 73 %, 2 above in 88 %. The lines are 95 % intervals over prompts, each for itself; on the right "
         "the ranks that are not ruled out, for each system with 95 %. From "
