@@ -69,6 +69,7 @@ class Shares(Rated):
 @dataclass(frozen=True)
 class Share(Rating):
     says = Shares
+    asked_by = "--above"
     space: ArmSpace
     above: float
 
@@ -131,6 +132,9 @@ def check_policy(robin: Robin, folder: Path, url: str) -> None:
 def check_goal(robin: Robin, folder: Path, url: str) -> None:
     """The share of scores above a number: one file, and the setting that names the number."""
     asked = judging(url, write_pairs(folder / "p.jsonl", 6), 30, "--above", "1.5")
+    both = robin(*asked, "--decide", "score>=2", "--run", "both")
+    assert (both.returncode, "--decide and --above: a run has one goal" in both.stderr) == (2, True), both.stderr
+    assert not (folder / "both").exists()
     planned = robin("plan", *asked[1:])
     assert planned.returncode == 0, planned.stderr
     done = robin(*asked, "--run", "r")

@@ -34,6 +34,7 @@ class Goal(ABC):
 
     Attributes:
         is_usual: whether it is the goal of a run that asks for no other.
+        asked_by: the flag that asks for it.
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
@@ -50,6 +51,7 @@ class Goal(ABC):
     """
 
     is_usual: ClassVar[bool] = False
+    asked_by: ClassVar[str] = ""
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     rows: ClassVar[str] = "pairs"

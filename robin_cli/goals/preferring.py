@@ -33,6 +33,7 @@ class Preferring(Goal):
     What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
     """
 
+    asked_by: ClassVar[str] = "--pairwise"
     noun: ClassVar[str] = "verdict"
     rows: ClassVar[str] = "comparisons"
     results: ClassVar[str] = "preferences"

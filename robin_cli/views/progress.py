@@ -159,11 +159,11 @@ def nothing_sent(outcome: Outcome, run: Path) -> str:
     if not outcome.is_spent:
         return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}"
     if outcome.budget_usd is None:
-        budget, more = f"{number_of(outcome.budget, 'call')} is spent already", "--budget N"
+        why, more = f"the budget of {number_of(outcome.budget, 'call')} is spent already", "--budget N"
     else:
-        rest = f"{_money(outcome)} of it are spent already, and the rest might not pay for a call"
-        budget, more = f"{dollars(outcome.budget_usd)}: {rest}", "--budget-usd MORE"
-    return f"nothing was sent: the budget of {budget}; for more: robin resume {typed(run)} {more}"
+        spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
+        why, more = f"{spent}, and the rest might not pay for a call", "--budget-usd MORE"
+    return f"nothing was sent: {why}; for more: robin resume {typed(run)} {more}"
 
 
 def _money(outcome: Outcome) -> str:

@@ -72,6 +72,7 @@ class Comparison(Rated):
 class Compare(Rating):
     """How far systems are apart, over the prompts that they answered."""
 
+    asked_by: ClassVar[str] = f"--objective {COMPARE}"
     asks_all: ClassVar[bool] = False
     says: ClassVar[type[Found]] = Comparison
 

@@ -74,6 +74,7 @@ class Decisions(Rated):
 class Deciding(Rating):
     """Decisions on the judges' own mean, each certified or open; wrong by more than the margin."""
 
+    asked_by: ClassVar[str] = "--decide"
     ends: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (
         "wrong_mean",
