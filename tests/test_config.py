@@ -146,6 +146,12 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
         assert said in done.stderr
 
 
+def test_says_which_variable_may_be_a_mistake(tmp_path: Path) -> None:
+    said = robin("judge", "p.jsonl", cwd=tmp_path, ROBIN_BUDGT="5", ROBIN_HOME="/srv", exits=2).stderr
+    assert "note: ROBIN_BUDGT is set, and is no setting of robin; ROBIN_BUDGET is one" in said
+    assert "ROBIN_HOME" not in said
+
+
 @pytest.mark.parametrize("value", ["my rubric.toml", "'my rubric.toml' 'your rubric.toml'"])
 def test_reads_a_list_in_a_variable_as_a_shell_reads_it(tmp_path: Path, value: str) -> None:
     rubric = robin("rubrics", "helpfulness", cwd=tmp_path).stdout

@@ -123,7 +123,7 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "30") as url:
         with Robin(
-            judging(url, data, 100, "--run", "r", "--concurrency", "4"),
+            judging(url, data, 100, "--run", "r", "--concurrency", "4", "-o", "scores.csv"),
             cwd=tmp_path,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -137,11 +137,24 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
         assert process.returncode == 130
         assert out == ""
         assert "robin resume r" in err
+        assert (tmp_path / "scores.csv").read_text(encoding="utf-8").count("\n") == 11
         kept = len(pd.read_parquet(tmp_path / "r" / "judgments"))
         status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
         assert (status["state"], status["spent"], status["in_flight_at_stop"]) == ("stopped", kept, 0)
         robin("resume", "r", "-q", cwd=tmp_path, exits=0)
     assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 100
+
+
+def test_says_that_nothing_was_asked_when_stopped_while_it_reads_data(tmp_path: Path, replay_url: str) -> None:
+    pipe = subprocess.PIPE
+    with Robin(judging(replay_url, "-", 10), cwd=tmp_path, env=environment(), stdin=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(b" " * 500_000)  # more than a pipe holds: it reads
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+
+    assert (process.returncode, said) == (130, "robin: interrupted; no call was made\n")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path, replay_url: str) -> None:
@@ -231,10 +244,11 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     url = f"http://127.0.0.1:{free_port()}/v1"
 
-    done = robin(*judging(url, data, 50, "--max-retries", "1"), cwd=tmp_path, exits=3)
+    done = robin(*judging(url, data, 50), cwd=tmp_path, exits=3)
 
-    has(done.stderr, "not answered a single call", "nothing was answered; once it can be: robin resume")
-    assert not {"kept", "bill"} & set(done.stderr.split())
+    has(done.stderr, "not answered a single call", "nothing was answered, and no run is kept; once it can be, give the")
+    assert "bill" not in done.stderr
+    assert not list((tmp_path / "runs").iterdir())
 
 
 NO_TEXT = completion(choices=[{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}])

@@ -492,7 +492,7 @@ def decide(task: Task, means: FloatArray, counts: LevelCounts, arms: Arms) -> De
         side = np.where(is_either, leaning, side)  # sure of both: it lies within the margin
     else:
         number, side = np.full(len(means), -1), np.full(len(means), UNDECIDED, dtype=object)
-        for place, row in enumerate(_rows(task).T):
+        for place, row in enumerate(rows_of_groups(task).T):
             there = np.flatnonzero(row >= 0)
             number[row[there]] = there
             side[row[there]] = _either(evidence.side[0][there] == place, BEST, REJECTED)
@@ -524,7 +524,7 @@ def first_rows(task: Task, leaning: NDArray[np.object_]) -> IntArray:
     """
     if task.group is None:
         return np.asarray(task.space.by_pair(np.arange(len(task.contests)))[:, 0])
-    rows = _rows(task)
+    rows = rows_of_groups(task)
     leads = (rows >= 0) & (leaning[rows] == BEST)
     return np.asarray(rows[np.arange(len(rows)), leads.argmax(axis=1)])
 
@@ -583,7 +583,7 @@ def _doubt_of_pairs(
 def _doubts_of_best(
     task: Task, means: FloatArray, error: FloatArray, freedom: FloatArray, given_up: NDArray[np.bool_]
 ) -> FloatArray:
-    doubt, rows = np.full(len(means), np.nan), _rows(task)
+    doubt, rows = np.full(len(means), np.nan), rows_of_groups(task)
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
         there = part >= 0
@@ -629,7 +629,7 @@ def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
         side = _either(np.asarray(task.space.by_pair(known).all(axis=1)), KEEP, UNDECIDED)
         side[~holds] = DROP  # one that is not met is enough
         return side[task.space.pair[task.contests[:, 0, 0]]]
-    rows = _rows(task)
+    rows = rows_of_groups(task)
     found = np.full(len(means), "", dtype=object)
     found[rows[rows >= 0]] = UNDECIDED
     of_group = np.where((rows >= 0) & ~np.isnan(means[rows]), means[rows], -np.inf)
@@ -646,6 +646,6 @@ def _either(is_one: NDArray[np.bool_], one: str, other: str) -> NDArray[np.objec
     return np.array([other, one], dtype=object)[is_one.astype(np.intp)]
 
 
-def _rows(task: Task) -> IntArray:
+def rows_of_groups(task: Task) -> IntArray:
     """The rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
     return task.space.row_of(task.contests[: task.decisions, :, 0])

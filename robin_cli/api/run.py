@@ -38,7 +38,15 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
-    def scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
+    def scores(
+        self,
+        *,
+        with_text: bool = False,
+        wide: bool = False,
+        agree: float | None = None,
+        confidence: float | None = None,
+        labels: str | Path | Frame | None = None,
+    ) -> pd.DataFrame:
         """The scores, a row a pair and attribute in the order of the data; ``with_text`` adds prompt and response.
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
@@ -47,10 +55,16 @@ class Run:
         Behind them are the further columns of the data, by their names; one that has the name of another here is called
         ``data.score`` and so on.
 
+        Args:
+            agree: of a run that decides, also say in ``agreed`` which decisions people agree with, at least this share of them
+                with probability ``confidence`` (0.9); without it what the last session asked for.
+            labels: as for :meth:`summary`.
+
         Raises:
-            InputError: ``wide`` of a pairwise run.
+            InputError: ``wide`` of a pairwise run; there are too few labels.
         """
-        return self._table("scores", with_text=with_text, wide=wide)
+        how = {"agree": agree, "confidence": confidence, "labels": labels}
+        return self._table("scores", with_text=with_text, wide=wide, **how)
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
@@ -109,6 +123,27 @@ class Run:
             InputError: as :meth:`agreement`.
         """
         return self._table("calibration", labels=labels)
+
+    def judge_quality(
+        self, *, threshold: float | None = None, labels: str | Path | Frame | None = None
+    ) -> pd.DataFrame:
+        """How good the judge is at what people decide, too: a row an attribute. Columns: see docs/columns.md.
+
+        Args:
+            threshold: by which both decide; without it that of ``decide=``.
+            labels: as for :meth:`summary`.
+
+        Raises:
+            InputError: there is no threshold, fewer than 25 labels, or such of one side alone.
+        """
+        return self._table("judge-quality", threshold=threshold, labels=labels)
+
+    def disagreements(self, n: int = 50, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
+        """The ``n`` labelled pairs on which the judge and people are furthest apart, with their texts.
+
+        Columns: see docs/columns.md; ``labels`` as for :meth:`summary`. InputError where there are none.
+        """
+        return self._table("disagreements", n=n, labels=labels)
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
         """Which response of each group is better than which: a row for each that can be told apart from the group's best.

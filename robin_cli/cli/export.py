@@ -31,24 +31,31 @@ class What(StrEnum):
     PREFERENCES = "preferences"
     SUMMARY = "summary"
     LABELS_WANTED = "labels-wanted"
+    JUDGE_QUALITY = "judge-quality"
+    DISAGREEMENTS = "disagreements"
 
 
 _FOR = {
     "messages": {What.PREFERENCES},
     "by": {What.SUMMARY, What.LABELS_WANTED},
-    "labels": {What.SUMMARY, What.LABELS_WANTED, What.AGREEMENT, What.CALIBRATION},
-    "threshold": {What.SUMMARY},
-    "n": {What.LABELS_WANTED},
+    "labels": set(What) - {What.JUDGMENTS, What.RANKING, What.PREFERENCES, What.JUDGE_SCORES},
+    "agree": {What.SCORES},
+    "confidence": {What.SCORES},
+    "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
+    "n": {What.LABELS_WANTED, What.DISAGREEMENTS},
     "length-control": {What.RANKING},
 }
 """What each option of ``robin export`` is for that is not for all."""
+
+_WITH = {"with_text", "wide", "agree", "confidence"}
 
 _What = Annotated[
     What,
     typer.Option(
         help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
         "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
-        "means of the scores; pairs for people to label."
+        "means of the scores; pairs for people to label; how good the judge is at what people decide; where the "
+        "judge and people are furthest apart."
     ),
 ]
 _By = Annotated[
@@ -73,7 +80,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each) or each.name in {"with_text", "wide"}),
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each) or each.name in _WITH),
     epilog="Example: robin export runs/20261120T101500Z-helpfulness -o scores.xlsx",
 )
 def export(
@@ -109,7 +116,7 @@ def export(
     (run,) = opt.scored(ctx, [run] if run else [], by)
     given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
     options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
-    options["length-control"] = length_control
+    options |= {"length-control": length_control, **{name: ctx.obj.get(name) for name in ("agree", "confidence")}}
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")

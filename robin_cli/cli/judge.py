@@ -72,21 +72,30 @@ def _work(
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.showing import deliver
-    from robin_cli.cli.work import ready, spend
+    from robin_cli.cli.work import again, ready, saying, spend
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
+    from robin_cli.settings.reading import doubtful_variables
     from robin_cli.views.messages import messages_for
 
+    messages = messages_for(quiet=settings.quiet)
+    for line in doubtful_variables():
+        messages.note(line)
     settings = ready(settings)
     check_pairwise(settings)
     check_output(settings.format, settings.output, list(inputs()))
-    messages = messages_for(quiet=settings.quiet)
-    with opened(settings, messages) as store:
+    with saying("; no call was made"):
+        store = opened(settings, messages)
+    with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):
         try:
             took = spend(store, settings, messages)
         except LimitReached:
             deliver(store.path, settings)
+            raise
+        except typer.Exit:  # it was interrupted
+            if settings.output is not None and store.has_answers:
+                deliver(store.path, settings)
             raise
         if took is not None:
             deliver(store.path, settings, [*took, *also()])

@@ -88,11 +88,13 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(
-                    f"everything received is kept in {store.path}{lost}; to go on: {_again(store, settings)}{more}"
+                    f"everything received is kept in {store.path}{lost}; to go on: {again(store, settings)}{more}"
                 )
+            elif store.never_reached:
+                messages.note("nothing was answered, and no run is kept; once it can be, give the same command again")
             else:
                 elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""
-                messages.note(f"nothing was answered; once it can be: {_again(store, settings)}{elsewhere}")
+                messages.note(f"nothing was answered; once it can be: {again(store, settings)}{elsewhere}")
         raise
     finally:
         interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away
@@ -103,6 +105,15 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
     if not outcome.worked:
         return [nothing_sent(outcome, store.path)]
     return _concluded(store, outcome, settings, messages)
+
+
+@contextmanager
+def saying(what: str) -> Iterator[None]:
+    """Have a Ctrl-C that ends the context say ``what`` is the case then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(what) from None
 
 
 @contextmanager
@@ -180,7 +191,8 @@ def _stopping_signals() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def _again(store: RunStore, settings: Settings) -> str:
+def again(store: RunStore, settings: Settings) -> str:
+    """The command that goes on with a run."""
     on_cluster = f" {option('--ray', settings.ray)}" if settings.ray else ""  # which no run keeps
     return f"robin resume {typed(store.path)}{on_cluster}" + (
         f" -o {typed(settings.output)}" if settings.output else ""
@@ -200,7 +212,7 @@ def _concluded(store: RunStore, outcome: Outcome, settings: Settings, messages: 
     if outcome.interrupted:
         lost = _not_waited_for(outcome.stats.dropped)
         print(
-            f"robin: interrupted; everything received is kept{lost}. To go on: {_again(store, settings)}",
+            f"robin: interrupted; everything received is kept{lost}. To go on: {again(store, settings)}",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
@@ -208,7 +220,7 @@ def _concluded(store: RunStore, outcome: Outcome, settings: Settings, messages: 
         print(*outcome.to_run, sep="\n")
         if not outcome.stats.ratings and not outcome.stats.calls:
             messages.note("no answers are there yet")
-        messages.note(f"once these commands have run, in any order and at any place: {_again(store, settings)}")
+        messages.note(f"once these commands have run, in any order and at any place: {again(store, settings)}")
         return None
     check_rated(outcome, store.path)
     return []

@@ -1,14 +1,16 @@
 """People's labels of the pairs of a run, out of a table of any format that data may have.
 
 A row a pair and attribute with columns ``pair_id``, ``label``, ``attribute`` (where there are several) and ``probability``,
-as robin export --what labels-wanted writes them; or a row a pair, with a column of labels for each attribute that is called
-as it is.
+as robin export --what labels-wanted writes them; or with ``rating`` and ``labeller``, as robin label does: several people's
+labels of a pair count as their mean. Or a row a pair, with a column of labels for each attribute that is called as it is. Or a
+row a group, with columns ``group`` and ``best``: the id of its best response.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
@@ -17,9 +19,10 @@ from robin_cli.datasets.checking import as_number, as_share
 from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, place
 from robin_cli.datasets.sources import Source, in_memory, opened
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.records import GivenLabels, Label, Scale, number_of
+from robin_cli.model.records import GivenLabels, Label, NamedBest, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
+_RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = "rating", "labeller", "labelled_at", "group", "best"
 _HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 _SAVED_AS_TEXT = "'"
 """What robin puts before an id that a spreadsheet would run."""
@@ -45,7 +48,8 @@ def load_labels(
         InputError: it cannot be read; a label is none, or off its scale; two of one pair differ; a probability is not above 0
             and at most 1, or is told of some rows only; of pairs or attributes that are not there.
     """
-    wanted = Wanted({_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, *scales}, numbers={_LABEL, _PROBABILITY, *scales})
+    numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
+    wanted = Wanted({_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers)
     if isinstance(name, BytesIO):
         return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
     with opened(str(name), wanted) as source:
@@ -58,7 +62,8 @@ def _labels(
     table = source.table
     if table.names is not None:
         _check_columns(source.name, table.names, scales)
-    found: dict[str, dict[str, Label]] = {name: {} for name in scales}
+    found: dict[str, dict[str, dict[str, Label]]] = {name: defaultdict(dict) for name in scales}
+    best: dict[str, NamedBest] = {}
     unknown: list[str] = []
     labelled = rows = 0
     names: dict[str, None] = {}
@@ -68,15 +73,12 @@ def _labels(
             raise InputError(f"{where}: {str(row).partition('. ')[0]}. Correct the row.")
         rows += 1
         names.update(dict.fromkeys(row))
-        for attribute, value in _cells(row, scales, where):
-            said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
-            label = Label(said, _probability(row, where), where)
-            labelled += 1
-            pair_id = _pair_id(row, pair_ids, where)
-            if pair_id is None:
-                unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
-            else:
-                _add(found[attribute], pair_id, label)
+        if not _is_empty(row.get(_BEST)) and _LABEL not in row:
+            _name_best(best, row, where)
+        elif _LABELLED_AT in row and _is_empty(row.get(_RATING)):
+            _take_back(found, row)
+        else:
+            labelled += _take(found, row, pair_ids, scales, verdicts, where, unknown)
     if table.names is None and rows:
         _check_columns(source.name, list(names), scales)
     if unknown:
@@ -84,16 +86,74 @@ def _labels(
             f"{unknown[0]} ({len(unknown):,} of {number_of(labelled, 'label')} are of unknown pairs). Name pairs as "
             "pair_id of robin export does, and give the labels of this run's data"
         )
-    for labels in found.values():
+    by_attribute = {name: {of: _mean(each) for of, each in labels.items() if each} for name, labels in found.items()}
+    for labels in by_attribute.values():
         _check_told(labels.values())
-    return GivenLabels(source.name, found)
+    return GivenLabels(source.name, by_attribute, best)
+
+
+def _take(
+    found: Mapping[str, dict[str, dict[str, Label]]],
+    row: Row,
+    pair_ids: frozenset[str],
+    scales: Mapping[str, Scale],
+    verdicts: Collection[str],
+    where: str,
+    unknown: list[str],
+) -> int:
+    """Add the labels of a row; how many it has. ``unknown``: has what is of no pair of the run."""
+    labelled = 0
+    for attribute, value in _cells(row, scales, where):
+        said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
+        label = Label(said, _probability(row, where), where)
+        labelled += 1
+        pair_id = _pair_id(row, pair_ids, where)
+        if pair_id is None:
+            unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
+            continue
+        labeller, of_pair = str(row.get(_LABELLER) or ""), found[attribute][pair_id]
+        if row.get(_LABELLED_AT):  # they may think again
+            of_pair.pop(labeller, None)
+        _add(of_pair, labeller, pair_id, label)
+    return labelled
+
+
+def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) -> None:
+    """Take back what a labeller said before of a pair."""
+    said = found.get(str(row.get(_ATTRIBUTE)), {}).get(str(row.get(_ID)), {})
+    said.pop(str(row.get(_LABELLER) or ""), None)
+
+
+def _name_best(best: dict[str, NamedBest], row: Row, where: str) -> None:
+    """Add the best response of a group that a row names; nothing where it is empty."""
+    group, named = row.get(_GROUP), row[_BEST]
+    if named is None or named == "":
+        return
+    if not isinstance(group, (str, int)) or group == "" or not isinstance(named, (str, int)):
+        raise InputError(
+            f"{where}: {_GROUP} and {_BEST} are names. Give the group's, and the pair_id of its best response"
+        )
+    said = best.setdefault(str(group), NamedBest(str(named).removeprefix(_SAVED_AS_TEXT), where))
+    if said.pair_id not in {str(named), str(named).removeprefix(_SAVED_AS_TEXT)}:
+        raise InputError(
+            f'{where}: the best of "{shown(group)}" is "{shown(named)}" here, and "{shown(said.pair_id)}" by {said.place}. '
+            "Keep one of the two rows"
+        )
+
+
+def _mean(labels: Mapping[str, Label]) -> Label:
+    """What several people say of a pair, by the name of each."""
+    first, *others = labels.values()
+    return replace(first, value=sum(each.value for each in labels.values()) / len(labels)) if others else first
 
 
 def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
     listed = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
+    if {_GROUP, _BEST} <= set(names):
+        return
     if _ID not in names:
         raise InputError(f'{source}: no column "{_ID}"; found {listed or "none"}. {_HOW}')
-    if _LABEL in names:
+    if {_LABEL, _RATING} & set(names):
         if len(scales) > 1 and _ATTRIBUTE not in names:
             raise InputError(f"{source}: {_no_attribute(scales)}")
     elif not scales.keys() & set(names):
@@ -113,10 +173,11 @@ def _either(names: Iterable[str]) -> str:
 
 def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[str, object]]:
     """The attribute and the value of each label in a row that is not empty."""
-    if _LABEL not in row:
+    called = _LABEL if _LABEL in row else _RATING
+    if called not in row:
         yield from ((name, row[name]) for name in scales if not _is_empty(row.get(name)))
         return
-    if _is_empty(row[_LABEL]):
+    if _is_empty(row[called]):
         return
     named = row.get(_ATTRIBUTE)
     attribute = next(iter(scales)) if _is_empty(named) and len(scales) == 1 else named
@@ -127,7 +188,7 @@ def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[
             f'{where}: the attribute "{shown(attribute)}" is none of the run\'s{did_you_mean(attribute, scales)}. It has '
             f"{', '.join(scales)}; correct it, or leave the row out"
         )
-    yield attribute, row[_LABEL]
+    yield attribute, row[called]
 
 
 def _is_empty(value: object) -> bool:
@@ -172,15 +233,16 @@ def _pair_id(row: Row, pair_ids: frozenset[str], where: str) -> str | None:
     return name if name in pair_ids else None
 
 
-def _add(labels: dict[str, Label], pair_id: str, label: Label) -> None:
-    before = labels.setdefault(pair_id, label)
+def _add(labels: dict[str, Label], labeller: str, pair_id: str, label: Label) -> None:
+    """Add what one person says of a pair."""
+    before = labels.setdefault(labeller, label)
     if (before.value, before.probability) == (label.value, label.probability):
         return
     what = "label" if before.value != label.value else "probability"
     one, other = (getattr(each, "value" if what == "label" else what) for each in (label, before))
     raise InputError(
         f'{label.place}: the pair "{shown(pair_id)}" has the {what} {_told(one)} here, and {_told(other)} by {before.place}. '
-        "Keep one of the two rows; of several people's labels, their mean"
+        "Keep one of the two rows; of several people's labels, their mean, or a column labeller"
     )
 
 

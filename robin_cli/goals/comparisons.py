@@ -44,20 +44,26 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     check_view(sort=view.sort, wide=view.wide)
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
-    table = comparisons_of(found, scores, by_judge=by_judge)
+    agreed = None if by_judge else found.agreed_in(view)
+    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
         lambda: with_data(table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
     )
 
 
-def comparisons_of(found: Preferences, scores: Scores, *, by_judge: bool = False) -> Table:
+def comparisons_of(
+    found: Preferences, scores: Scores, *, by_judge: bool = False, agreed: NDArray[np.bool_] | None = None
+) -> Table:
     """The table of ``scores`` of what was found."""
     run, matches, best = found.run, found.matches, found.best
     values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, matches, scores)
     if best is not None:
         values |= _best_columns(matches, run.space.pair[scores.arm], best)
+        if agreed is not None:
+            sure = np.isin(matches.prompt, best.prompt[agreed])
+            values["agreed"] = sure[run.space.pair[scores.arm]]
     is_named = bool(matches.names)
     return COMPARISONS.of(
         values,

@@ -10,15 +10,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
-from robin_cli.analysis.summaries import Summary
-from robin_cli.goals.people import People, means_of
-from robin_cli.model.arms import IntArray
+from robin_cli.analysis.stances import Stances
+from robin_cli.goals.agreeing import agreed_facts, agreed_text
+from robin_cli.goals.people import Means, People, mean_lines, means_of
+from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
-from robin_cli.render.fitting import told_apart
-from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import cost
 from robin_cli.storage.fold import Spending
@@ -40,6 +43,8 @@ class View:
         messages: preferences as conversations.
         by: a column of the data: means for each value of it, or whole prompts to label.
         labels: people's, in place of the human ratings of the data.
+        agree, confidence: say which decisions people agree with, at least this share of them, with this probability; None for
+            what the run's last session asked for.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
         length_control: take out what preferences go by length.
@@ -53,12 +58,17 @@ class View:
     messages: bool = False
     by: str | None = None
     labels: str | Path | BytesIO | None = None
+    agree: float | None = None
+    confidence: float | None = None
     threshold: float | None = None
     n: int | None = None
     length_control: bool = False
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False
 
+
+_NEAR = 0.9
+"""Of a limit of money: a run that stopped beyond it was stopped by it."""
 
 Builder = Callable[[Any, View], Table]
 """Makes a table of what was found."""
@@ -141,9 +151,13 @@ class Found(ABC):
         return all_scores(self.run, self.scores)
 
     @cached_property
-    def means(self) -> Sequence[Summary]:
+    def means(self) -> Means:
         """The mean of each attribute, also as people's labels correct it."""
         return means_of(self.run, self.scores, self.given)
+
+    def mean_lines(self, most: int | None = None) -> list[str]:
+        """Return the means in words, as :func:`~robin_cli.goals.people.mean_lines`."""
+        return mean_lines(self.means, most)
 
     @cached_property
     def people(self) -> People:
@@ -154,6 +168,65 @@ class Found(ABC):
     def judges(self) -> Sequence[Asked]:
         """What each judge was asked, in the order of the run's judges."""
         return [Asked.of(self.run, judge) for judge in self.run.space.judges]
+
+    @abstractmethod
+    def stances(self, given: GivenLabels | None) -> Stances:
+        """Return what people say of its decisions. InputError where it decides nothing."""
+
+    def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
+        """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
+        if (view.agree or self.run.manifest.last_session.get("agree")) is None:
+            return None
+        try:
+            found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
+        except InputError as error:
+            if view.agree is not None:
+                raise
+            view.notify(str(error))  # the run asked for it once, and its scores are there all the same
+            return None
+        return None if found is None else found.agreed
+
+    @cached_property
+    def people_agree(self) -> Agreed | str | None:
+        """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
+        try:
+            return self.agreed(self.given)
+        except InputError as error:
+            return str(error)
+
+    def agreed_facts(self) -> dict[str, Any]:
+        """Return the same as JSON, by name; nothing where the run did not ask."""
+        found = self.people_agree
+        return {} if found is None else {"agreed": agreed_facts(found) if isinstance(found, Agreed) else None}
+
+    def agreed_lines(self) -> list[str]:
+        """Return the same in a line; nothing where the run did not ask."""
+        found = self.people_agree
+        if found is None:
+            return []
+        return [found if isinstance(found, str) else agreed_text(found)]
+
+    def agreed(
+        self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
+    ) -> Agreed | None:
+        """Return which decisions people agree with; None where nobody asked.
+
+        Args:
+            promise, confidence: see :class:`View`.
+
+        Raises:
+            InputError: as :meth:`stances`; there are too few labels.
+        """
+        last = self.run.manifest.last_session
+        if (share := promise or last.get("agree")) is None:
+            return None
+        stances = self.stances(given)
+        if (labelled := int(stances.labelled.sum())) < FEWEST:
+            raise InputError(
+                f"--agree {share:g}: {self.run.name} has {number_of(labelled, 'decision')} with people's labels, and at least "
+                f"{FEWEST} are needed; give them with --labels FILE (robin export --what labels-wanted draws what to label)"
+            )
+        return agreed(stances, share, confidence or last.get("confidence", CONFIDENCE))
 
     @property
     @abstractmethod
@@ -220,42 +293,3 @@ class Found(ABC):
     def delivered(self, view: View) -> list[Table]:
         """Return the tables that people see when a run is done, under the first line of its answer."""
         return [self.table("scores", view)]
-
-
-MOST_LINES = 3
-"""Of an answer."""
-_NEAR = 0.9
-"""Of a limit of money: a run that stopped beyond it was stopped by it."""
-SHOWN = 3
-"""How many winners an answer names."""
-_PROMPT = 28
-"""Cells of a prompt there."""
-
-
-def at_most(lines: Sequence[str], more: str) -> list[str]:
-    """Return so many of ``lines`` as an answer has; ``more`` is the command that has the others."""
-    if len(lines) <= MOST_LINES:
-        return list(lines)
-    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
-
-
-def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: str) -> str:
-    """Return the first winners as "prompt → winner".
-
-    Args:
-        places: a pair of each prompt or group, shape (prompts,).
-        names: the winners of the first SHOWN of them.
-        column: of the pairs, what stands for the prompt.
-    """
-    wanted = places[:SHOWN].tolist()
-    texts, start = dict[int, str](), 0
-    for part in run.pairs.texts(column):
-        texts |= {
-            place: one_line(part[place - start].as_py()) for place in wanted if start <= place < start + len(part)
-        }
-        start += len(part)
-        if len(texts) == len({*wanted}):
-            break
-    shown = told_apart([texts[place] for place in wanted], range(len(wanted)), _PROMPT)
-    more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
-    return "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True)) + more

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from robin_cli.analysis.agreement import CORRELATIONS, Agreement
@@ -12,29 +12,28 @@ from robin_cli.analysis.run_agreement import (
     Calibration,
     agreements,
     calibrations,
-    check_comparable,
     reliabilities,
-    whys_of,
 )
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries
-from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.render.text import one_line
-from robin_cli.results.columns import AGREEMENT, CALIBRATION
-from robin_cli.results.tables import Column, Table
 from robin_cli.results.words import finite
 from robin_cli.storage.reader import RunData
 
 if TYPE_CHECKING:
-    from robin_cli.goals.found import Found, View
+    pass
 
-UNTOLD = "not told"
+_UNTOLD = "not told"
 """How the line begins on what is not stated."""
 _LEVELS = {"same": "the same preferred", "kappa": "weighted κ", "alpha": "Krippendorff's α"}
 _OWN = {"reliability": "scores", "icc": "one rating (ICC)", "ceiling": "so correlation with a human at most"}
+
+
+Means = Sequence[Summary]
+"""The mean of each attribute, also as people's labels correct it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +44,14 @@ class People:
         first: of so many ratings of each pair the means are; None for all.
     """
 
-    means: Sequence[Summary]
+    means: Means
     agreement: Mapping[str, Sequence[Agreement]]
     reliability: Mapping[str, Sequence[Agreement]]
     calibration: Mapping[str, Calibration]
     first: int | None
 
     @classmethod
-    def of(cls, run: RunData, means: Sequence[Summary], tables: Sequence[Scores], given: GivenLabels | None) -> Self:
+    def of(cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
         """Return it for a run with these means and scores, of all judges together first.
 
         Args:
@@ -95,17 +94,18 @@ class People:
             lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines
 
-    def own_lines(self) -> dict[str, str]:
-        """Return in words how the judge agrees with itself."""
-        return {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
+    def own_lines(self, *, known: bool = False) -> dict[str, str]:
+        """Return in words how the judge agrees with itself; ``known``: nothing of what is not known."""
+        lines = {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
+        return {name: line for name, line in lines.items() if not (known and line.startswith(_UNTOLD))}
 
 
-def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> list[Summary]:
+def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
     """Return the mean of each attribute; ``given``: people's labels, in place of the human ratings of the data."""
     return summaries(run, scores, labels_of(run, given))
 
 
-def mean_lines(means: Sequence[Summary], most: int | None = None) -> list[str]:
+def mean_lines(means: Means, most: int | None = None) -> list[str]:
     """Return the mean of each attribute in words, and as labels correct it; of more than ``most`` all in one line."""
     there = [each for each in means if each.pairs]
     if not there:
@@ -162,7 +162,7 @@ def levels_line(found: Sequence[Agreement]) -> str:
 def _own_line(found: Sequence[Agreement]) -> str:
     named = {each.coefficient: each for each in found}
     if math.isnan(named["reliability"].value):
-        return f"{UNTOLD}: {named['reliability'].why}"
+        return f"{_UNTOLD}: {named['reliability'].why}"
     over = f"95 % bootstrap over {number_of(named['reliability'].n_prompts, 'prompt')}"
     return _told({words: named[name] for name, words in _OWN.items() if name in named}, over)
 
@@ -208,42 +208,3 @@ def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
 
 def _in_json(told: Any) -> dict[str, Any]:
     return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(told).items()}
-
-
-def agreement_table(ran: Found, view: View) -> Table:
-    """A row an attribute and coefficient: agreement with people, and of the judge with itself.
-
-    Raises:
-        InputError: there is none of anything, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
-    """
-    run, tables = ran.run, ran.all_scores
-    found = agreements(run, *tables, given=given_labels(view.labels, run))
-    check_comparable(whys_of(found), run, view.notify)
-    own = reliabilities(run, *tables)
-    return _by_attribute(AGREEMENT, {name: (*found.get(name, ()), *own[name]) for name in own})
-
-
-def calibration_table(ran: Found, view: View) -> Table:
-    """A row an attribute and level: what people say of the pairs with such a score. InputError: as the other table."""
-    run = ran.run
-    found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
-    check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
-    quarters = [replace(CALIBRATION.columns[name], form="share") for name in ("level", "to_level")]
-    more = quarters if run.manifest.is_pairwise else []
-    return _by_attribute(CALIBRATION, {name: told.levels for name, told in found.items()}, *more)
-
-
-def _by_attribute(table: Table, found: Mapping[str, Sequence[Any]], *more: Column) -> Table:
-    """A row each, with its attributes as columns behind the name; ``more``: columns in place of the table's."""
-    rows = [(name, each) for name, several in found.items() for each in several]
-    values = {column: [getattr(each, column) for _, each in rows] for column in table.columns if column != "attribute"}
-    return table.of({"attribute": [name for name, _ in rows], **values}, *more)
-
-
-OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
-    "agreement": agreement_table,
-    "calibration": calibration_table,
-    "summary": summary_table,
-    "labels-wanted": labels_wanted_table,
-}
-"""The tables that every run has of what people say, by name."""

@@ -13,10 +13,11 @@ from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
+from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.found import SHOWN, Builder, Found, View, winners_text
-from robin_cli.goals.people import OF_PEOPLE, UNTOLD, mean_lines
+from robin_cli.goals.found import Builder, Found, View
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import counted, number_of
@@ -84,6 +85,8 @@ class Preferences(Found):
             return None
         return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
 
+    stances = stances_of_bests
+
     @property
     def error_rate(self) -> float:
         """Of what is certified this share is wrong at most, on average."""
@@ -107,6 +110,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
+            **self.agreed_facts(),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
@@ -137,9 +141,9 @@ class Preferences(Found):
             "ties": f"{self._sum('n_ties'):,}",
             **self._order_lines(),
             **self._ranking_lines(),
-            **({"by labels": "; ".join(mean_lines(people.means))} if labelled else {}),
+            **({"by labels": "; ".join(self.mean_lines())} if labelled else {}),
             **people.human_lines(run),
-            **{name: line for name, line in people.own_lines().items() if not line.startswith(UNTOLD)},
+            **people.own_lines(known=True),
             **(
                 {f"judge {place}": each.line("verdict") for place, each in enumerate(self.judges, 1)} if several else {}
             ),
@@ -149,7 +153,11 @@ class Preferences(Found):
     def answer(self) -> list[str]:
         """The ranking's first, or the best responses, or how many preferences are certified."""
         if self.best is not None and self.bests is not None:
-            return [f"best response {best_text(self.bests, self.error_rate)}", self._winners(self.best)]
+            return [
+                f"best response {best_text(self.bests, self.error_rate)}",
+                self._winners(self.best),
+                *self.agreed_lines(),
+            ]
         if (ranking := self.ranked.ranking) is not None:
             return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:

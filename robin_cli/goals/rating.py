@@ -15,14 +15,14 @@ from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
-from robin_cli.goals.found import MOST_LINES, Builder, Found
-from robin_cli.goals.people import OF_PEOPLE, UNTOLD, mean_lines
-from robin_cli.goals.scores import decision_table, scores_as_asked
+from robin_cli.goals.found import Builder, Found
+from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
+from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import number_of, things_rated
-from robin_cli.results.words import AT_TARGET, WORST, error_text, finite, target_text
+from robin_cli.results.words import AT_TARGET, MOST_LINES, WORST, error_text, finite, target_text
 from robin_cli.storage.reader import RunData
 
 
@@ -39,7 +39,7 @@ class Rated(Found):
     tables: ClassVar[Mapping[str, Builder]] = {
         "scores": scores_as_asked,
         "judge-scores": partial(scores_as_asked, by_judge=True),
-        "decisions": lambda found, view: decision_table(found.scores, found.run, with_text=view.with_text),
+        "decisions": decisions_as_asked,
         "preferences": preference_table,
         **OF_PEOPLE,
     }
@@ -69,6 +69,8 @@ class Rated(Found):
         now = self.scores.error_bound if guaranteed else self.worst_error
         return Aim(error, guaranteed, now, self.run.space.has_several_scales)
 
+    stances = stances_of_scores
+
     @property
     def is_over(self) -> bool:
         """Whether all is decided that can be, or the error is as small as was asked for."""
@@ -79,13 +81,13 @@ class Rated(Found):
     def mean_text(self) -> str:
         """The means in a line, for runs that were asked for something else."""
         first = f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
-        return f"{'; '.join(mean_lines(self.means))}{first}"
+        return f"{'; '.join(self.mean_lines())}{first}"
 
     @property
     def answer(self) -> list[str]:
         """The mean of each attribute, and how the worst error stands to the one that was named."""
         aimed = [] if self.aim is None else [aim_text(self.aim)]
-        return [*mean_lines(self.means, MOST_LINES - len(aimed)), *aimed]
+        return [*self.mean_lines(MOST_LINES - len(aimed)), *aimed]
 
     @property
     def is_open(self) -> bool:
@@ -135,6 +137,7 @@ class Rated(Found):
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided),
+            **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,
             "paper_bound": self.paper_bound._asdict(),
@@ -165,7 +168,7 @@ class Rated(Found):
             "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
             f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
             **people.human_lines(self.run),
-            **{name: line for name, line in people.own_lines().items() if not line.startswith(UNTOLD)},
+            **people.own_lines(known=True),
             **(self._judge_lines() if self.is_panel else {}),
         }
 

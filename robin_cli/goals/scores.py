@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from robin_cli.analysis.decisions import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
@@ -33,7 +34,13 @@ INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for 
 
 
 def score_table(
-    scores: Scores, run: RunData, *, sort: str | None = None, with_text: bool = False, wide: bool = False
+    scores: Scores,
+    run: RunData,
+    *,
+    sort: str | None = None,
+    with_text: bool = False,
+    wide: bool = False,
+    agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
     """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
 
@@ -42,8 +49,11 @@ def score_table(
         with_text: files have prompt and response.
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
+        agreed: the decisions that people agree with.
     """
     values: dict[str, Any] = dict(scores.columns)
+    if agreed is not None and scores.decided is not None:
+        values["agreed"] = _of_rows(scores.decided, agreed)
     if scores.decided is not None and sort is not None:
         values["told"] = cells_of(scores.decided)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
@@ -72,10 +82,18 @@ def score_table(
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """The scores as ``view`` has them, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
-    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide)
+    agreed = None if by_judge else found.agreed_in(view)
+    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide, agreed=agreed)
 
 
-def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> Table:
+def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows are part of a decision that people agree with."""
+    return np.asarray((decided.number >= 0) & agreed[decided.number])
+
+
+def decision_table(
+    scores: Scores, run: RunData, *, with_text: bool = False, agreed: NDArray[np.bool_] | None = None
+) -> Table:
     """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
 
     Raises:
@@ -83,18 +101,25 @@ def decision_table(scores: Scores, run: RunData, *, with_text: bool = False) -> 
     """
     if (decided := scores.decided) is None:
         raise InputError(f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
-    names = [*(["group"] if "group" in scores.columns else []), *DECISION_COLUMNS]
+    columns = dict(scores.columns) if agreed is None else {**scores.columns, "agreed": _of_rows(decided, agreed)}
+    names = [name for name in ("group", *DECISION_COLUMNS, "agreed") if name in columns]
     if decided.task.group is not None:
-        table = DECISIONS.of({name: scores.columns[name] for name in ("pair_id", "attribute", *names, "score")})
+        table = DECISIONS.of({name: columns[name] for name in ("pair_id", "attribute", *names, "score")})
         pairs = run.space.pair[scores.arm]
     else:
         rows, pairs = decided.first, run.space.pair[scores.arm][decided.first]
         each = zip(run.space.attributes, run.space.by_pair(scores.columns["score"]).T, strict=True)
-        of_pairs = SCORES.of({name: scores.columns[name] for name in ("pair_id", *names)}).data.take(pa.array(rows))
+        of_pairs = SCORES.of({name: columns[name] for name in ("pair_id", *names)}).data.take(pa.array(rows))
         values = {name: of_pairs[name] for name in of_pairs.column_names}
         of_each = [Column(f"{name}_score", form="number") for name in run.space.attributes]
         table = DECISIONS.of(values | {f"{name}_score": score for name, score in each}, *of_each)
     return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
+
+
+def decisions_as_asked(found: Found, view: View) -> Table:
+    """What was decided as ``view`` has it."""
+    agreed = found.agreed_in(view)
+    return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
 
 
 def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:

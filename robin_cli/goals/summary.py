@@ -16,12 +16,14 @@ from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
 from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pair_table import REFERENCE
+from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.labels import kept_labels
+from robin_cli.storage.reader import RunData, StoredRun
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -40,10 +42,18 @@ _LOOKED_AT = 100
 """Ids, and systems, that are looked at for whether one is in the other."""
 
 
-def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
-    """The labels in a file. InputError where they cannot be read, or are none of the pairs of ``runs``."""
+def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
+    """The labels in a file, or without one those that ``runs`` keep; None where there are none.
+
+    InputError where they cannot be read, or are none of the pairs of ``runs``.
+    """
     if labels is None:
-        return None
+        kept = [(path, run) for run in runs if (path := kept_labels(run.path)) is not None]
+        if len(kept) < 2:
+            return given_labels(kept[0][0], kept[0][1]) if kept else None
+        raise InputError(
+            f"{runs[0].name} and {runs[1].name} have people's labels of their own; give those that count with --labels FILE"
+        )
     _check_apart(runs)
     scales = {
         name: scale
@@ -51,13 +61,13 @@ def given_labels(labels: LabelsFile, *runs: RunData) -> GivenLabels | None:
         for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
     verdicts = {name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes}
-    ids = frozenset().union(*(run.pair_ids for run in runs))
+    ids = frozenset().union(*(run.space.pair_ids for run in runs))
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
 
 
-def _check_apart(runs: Sequence[RunData]) -> None:
+def _check_apart(runs: Sequence[StoredRun]) -> None:
     """InputError where one id names different pairs of two runs: no telling whose a label is."""
-    texts: dict[str, tuple[object, RunData]] = {}
+    texts: dict[str, tuple[object, StoredRun]] = {}
     for run in runs if len(runs) > 1 else ():
         pairs = run.pairs.table
         names = [name for name in ("pair_id", "prompt", "response", OTHER_COLUMN) if name in pairs.column_names]
@@ -177,6 +187,15 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
+def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
+    """What those see who label: ``pair_id`` and the texts of some pairs, by the names of their columns, in this order."""
+    table = run.pairs.table.take(pa.array(pair))
+    of_two = {"response_a": "response", "response_b": OTHER_COLUMN}
+    texts = {"pair_id": "pair_id", "prompt": "prompt", REFERENCE: REFERENCE}
+    texts |= of_two if OTHER_COLUMN in table.column_names else {"response": "response"}
+    return {name: table[column] for name, column in texts.items() if column in table.column_names}
+
+
 def labels_wanted_table(ran: Found, view: View) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
@@ -194,17 +213,13 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
     found = wanted_labels(run, values, labels, n, whole=by is not None)
-    table = run.pairs.table.take(pa.array(found.pair))
-    names = np.array(run.manifest.attributes, dtype=object)[found.attribute]
-    is_of_two = OTHER_COLUMN in table.column_names
-    of_two = {"response_a": "response", "response_b": OTHER_COLUMN}
-    texts = {"prompt": "prompt", REFERENCE: REFERENCE} | (of_two if is_of_two else {"response": "response"})
+    names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
     columns: dict[str, Any] = {
-        "pair_id": table["pair_id"],
+        "pair_id": texts.pop("pair_id"),
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),
         "label": pa.array(found.label, from_pandas=True),
-        **{name: table[column] for name, column in texts.items() if column in table.column_names},
+        **texts,
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
@@ -220,7 +235,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         f"the file to --labels: {step} --labels FILE"
     )
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
-    ids = table["pair_id"].slice(0, _LOOKED_AT).to_pylist()
+    ids = columns["pair_id"].slice(0, _LOOKED_AT).to_pylist()
     if any(str(system) in pair_id for system in sorted(map(str, systems))[:_LOOKED_AT] for pair_id in ids):
         notify("the ids say which system answered: hide the column pair_id from those who label, for it leads them")
     if found.prompts < FEWEST_LABELLED:

@@ -39,6 +39,9 @@ PATIENCE_S = 12 * 3600.0
 FIRST_S = 120.0
 """The same as long as nothing ever came from there: it may be the wrong address."""
 
+UNREACHED_S = 2.0
+"""The same as long as there was never a connection, nor a batch made there."""
+
 SHORTLY_S = 300.0
 """How long a file or a batch that was made may be unknown there, and a creation be one request too many."""
 
@@ -308,7 +311,9 @@ class OpenAIBatches:
         try:
             response = await self._transport.send(request)
         except Unreachable as error:
-            raise _MayPass(str(error), sent=error.sent) from None
+            never = not (made or error.sent or self._was_there)
+            patience_s = UNREACHED_S if never else PATIENCE_S
+            raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
         self._was_there = self._was_there or response.status >= 300  # a page of whatever else is there is a 200, too

@@ -35,6 +35,9 @@ from robin_cli.parsing.forms import STRUCTURES
 _FEW_LOGPROBS = 5
 """Some endpoints give no more for each token."""
 
+_TRIES_AT_FIRST = 2
+"""Tries of a call as long as there was never a connection: a wrong address is reported at once, an outage is waited out."""
+
 _TIER = "service_tier"
 _NORMAL = "default"
 
@@ -61,6 +64,7 @@ class OpenAIJudge(Judge):
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
+        self._is_there = False
         self._transport = Transport(endpoint, notify)
 
     @property
@@ -159,9 +163,12 @@ class OpenAIJudge(Judge):
             sent = {**body, "messages": with_parts(body["messages"])}
             response = await self._transport.post(orjson.dumps(sent))
         except Unreachable as error:
-            return Failure("timeout" if error.timed_out else "connection", str(error))
+            self._is_there = self._is_there or error.sent
+            tries = None if self._is_there else _TRIES_AT_FIRST
+            return Failure("timeout" if error.timed_out else "connection", str(error), tries=tries)
         except TooLong as error:
             return too_long(error)
+        self._is_there = True
         try:
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
                 return _read(response, self._endpoint.max_reply_bytes)

@@ -273,15 +273,25 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedBest:
+    """The response of a group that people say is the best, and where that stands."""
+
+    pair_id: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class GivenLabels:
     """Labels by attribute and pair id; every attribute is there, also without labels.
 
     Attributes:
         source: what errors call it.
+        best: the best response of groups, by the group's name.
     """
 
     source: str
     by_attribute: Mapping[str, Mapping[str, Label]]
+    best: Mapping[str, NamedBest] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return sum(map(len, self.by_attribute.values()))
+        return sum(map(len, self.by_attribute.values())) + len(self.best)

@@ -42,6 +42,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("leaning", "With `--decide`: the same by the mean alone."),
     Column("certified", f"With `--decide`: whether it is certified. {_CERTIFIED}", "flag"),
     Column("group", "With `--decide best`: the pairs that are compared.", "name", rank=10),
+    Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("told", "What is decided; with ? behind it what the mean alone would say, where that is not certified.", "word",
            "decision", rank=1, for_people=True),
 ), terminal=("pair_id", "attribute", "judge", "group", "told", "score", "likely_low", "ci_low", "judge_spread", "variance",
@@ -51,7 +52,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
 
 DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),
-    *(SCORES.columns[name] for name in ("attribute", "group", "decision", "leaning", "certified", "score")),
+    *(SCORES.columns[name] for name in ("attribute", "group", "decision", "leaning", "certified", "agreed", "score")),
     Column("ATTRIBUTE_score", "The score of each attribute, by its name.", "number"),
 ))
 
@@ -72,6 +73,7 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
     Column("given_up", "Why the comparison is not asked again.", "name", rank=4, hide="empty"),
     Column("best", "With `--decide best`: A or B, if it is the best response to the prompt."),
     Column("best_certified", "With `--decide best`: whether the best response to the prompt is certified.", "flag"),
+    Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("told", "Which of the two is the best of all responses to the prompt; with ? behind it where that is not certain.",
            "word", "best", hide="empty", for_people=True),
     Column("a_first", "Preference for A where the judge read A first.", "share", "A first", for_people=True),
@@ -182,6 +184,42 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("response_a", "Response A of a comparison.", "id"),
     Column("response_b", "Response B of a comparison.", "id"),
 ), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
+
+JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people decide", "attribute", (
+    Column("attribute", "What was rated.", "name"),
+    Column("threshold", "What the decision is by; of a pairwise run 0.5, which of two wins.", "number"),
+    Column("accuracy", "Share of the labelled that the judge decides as people do.", "share"),
+    *_interval("accuracy", "95 % interval, by prompt.", "share"),
+    Column("tpr", "Of what people keep: the share that the judge keeps.", "share"),
+    *_interval("tpr", "95 % interval, by prompt.", "share", rank=1),
+    Column("tnr", "Of what people drop: the share that the judge drops.", "share"),
+    *_interval("tnr", "95 % interval, by prompt.", "share", rank=1),
+    Column("precision", "Of what the judge keeps: the share that people keep.", "share"),
+    *_interval("precision", "95 % interval, by prompt.", "share", rank=2),
+    Column("f1", "The harmonic mean of precision and tpr.", "share", rank=3),
+    *_interval("f1", "95 % interval, by prompt.", "share", rank=4),
+    Column("kappa", "Cohen's κ: agreement beyond chance.", "share"),
+    *_interval("kappa", "95 % interval, by prompt.", "share", rank=2),
+    Column("n_labels", "Labels of pairs with a score.", "count", "labels"),
+    Column("both", "Labelled pairs that both keep.", "count", rank=5),
+    Column("judge_alone", "That the judge alone keeps.", "count", rank=5),
+    Column("people_alone", "That people alone keep.", "count", rank=5),
+    Column("neither", "That both drop.", "count", rank=5),
+    Column("share", "The share of all pairs that the judge keeps.", "share", "kept", rank=6),
+    Column("corrected_share", "The same, corrected for both of the judge's errors.", "share", "corrected"),
+    *_interval("corrected_share", "Its 95 % interval.", "share"),
+), terminal=("attribute", "threshold", "accuracy", "accuracy_low", "tpr", "tpr_low", "tnr", "tnr_low", "precision",
+             "precision_low", "f1", "kappa", "kappa_low", "n_labels", "both", "judge_alone", "people_alone", "neither", "share",
+             "corrected_share", "corrected_share_low"))
+
+DISAGREEMENTS = declared("disagreements", "Where the judge and people are furthest apart", "labelled pair and attribute", (
+    Column("pair_id", "The pair's id.", "id", "pair"),
+    Column("attribute", "What was rated.", "name"),
+    Column("score", "What the judge says.", "number"),
+    Column("label", "What people say.", "number"),
+    Column("difference", "The score less the label.", "signed"),
+    *(LABELS_WANTED.columns[name] for name in ("prompt", "reference", "response", "response_a", "response_b")),
+), terminal=("pair_id", "attribute", "score", "label", "difference", "prompt", "response", "response_a", "response_b"))
 
 DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", "two systems and attribute", (
     Column("a", "One system.", "name"),
@@ -308,6 +346,6 @@ PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "bud
 JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
 TABLES = (
     *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
-    *(LABELS_WANTED, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED, PLANNED),
+    *(LABELS_WANTED, JUDGE_QUALITY, DISAGREEMENTS, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED, PLANNED),
 )
 """All of them, in the order of docs/columns.md."""

@@ -13,6 +13,7 @@ from robin_cli.model.records import counted
 from robin_cli.runner.carrying import Closing, carrying_of
 from robin_cli.runner.cautions import cautions
 from robin_cli.runner.in_rounds import as_submitted
+from robin_cli.runner.labelled import keep_labels, labels_at_start
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
 from robin_cli.settings.addresses import api_keys, check_folders
@@ -90,9 +91,11 @@ async def _session(
         if already.finished and not ledger.open:
             _record_target(store, settings)
             return already
+        given = None if finish_only else labels_at_start(store, settings)
         for caution in cautions(store, session.goal, settings, keys) if cautious else ():
             note(caution)
         store.begin(session_settings)
+        keep_labels(store, given)
         return await _worked(store, session, stop, around)
     finally:
         await _close(carrying.closing, note)
@@ -114,7 +117,7 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
 
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Have the run say what it is finished by, where that is not what its last session was to stop at."""
-    target = {"target_error": settings.target_error, "guaranteed": settings.guaranteed}
+    target = {name: getattr(settings, name) for name in ("target_error", "guaranteed", "agree", "confidence")}
     if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
         store.set_manifest(store.manifest.with_last_session(**target))
 

@@ -6,6 +6,7 @@ its default. Unknown names and wrong types are errors that say where they stand.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -37,10 +38,13 @@ _ONLY_WITH = {
     "margin": "decide",
     "error_rate": "decide",
     "prefer": "decide",
+    "agree": "decide",
+    "confidence": "agree",
 }  # --group names groups for preferences, too
 """Settings that mean nothing without another."""
 _EXCERPT = 200
 _FEW = 3
+_NEAR, _PREFIX = 0.7, "ROBIN_"
 _REPR = reprlib.Repr()
 """Shows values of received files, which may be nested without end, in a few words."""
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, _EXCERPT, _EXCERPT
@@ -137,6 +141,18 @@ def check_variable(name: str, value: Any) -> None:
     """InputError, naming the variable, for a value that the environment has and the setting ``name`` does not take."""
     variable = next(each for each in TABLE[name].variables if os.environ.get(each))
     _typed(TABLE[name], value, variable, tidied=True)
+
+
+def doubtful_variables() -> list[str]:
+    """A line on each ROBIN_* variable that is no setting and nearly has the name of one."""
+    known = [name.upper() for name in TABLE]
+    set_here = (name.removeprefix(_PREFIX) for name in os.environ if name.startswith(_PREFIX))
+    near = {name: difflib.get_close_matches(name, known, n=1, cutoff=_NEAR) for name in set_here if name not in known}
+    return [
+        f"note: {_PREFIX}{name} is set, and is no setting of robin; {_PREFIX}{found[0]} is one"
+        for name, found in near.items()
+        if found
+    ]
 
 
 def check_names(names: Set[str], known: Set[str]) -> None:

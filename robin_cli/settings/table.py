@@ -185,6 +185,8 @@ class Settings:
         metavar="FILE", example='"baseline.json"', file="read")
     no_ties: bool = _data("With --pairwise: the judge has to choose.", default=False, scope=RUN, example="true",
         of_question=True)
+    labels: str | None = _data("People's labels of some pairs; the run keeps them.",
+        scope=SESSION, metavar="FILE", example='"labels.csv"', kept=False, file="read", in_python=True)
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
     limit: int | None = _data("Take the first K pairs only.",
         scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))
@@ -219,6 +221,11 @@ class Settings:
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     prefer: Literal["certain", "right"] = _spend(
         "With --decide: right asks only what is least clear.", "certain")
+    agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
+        scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
+        note="Or by the human ratings of the data.")
+    confidence: float = _spend("With --agree: how sure that is.",
+        0.9, scope=SESSION, check=(lambda value: 0 < value < 1, "a probability above 0 and below 1, as 0.9"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",

@@ -46,6 +46,11 @@ class StoredRun:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
 
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return name_of(self.path)
+
     @cached_property
     def pairs(self) -> StoredPairs:
         """Its pairs, with their texts, which are read as far as they are asked for."""
@@ -85,11 +90,6 @@ class RunData(StoredRun):
         super().__init__(path, manifest)
         self.space, self.human = space, human
         self.arm, self.judgments, self.fold = arm, judgments, fold
-
-    @property
-    def name(self) -> str:
-        """What users call it."""
-        return name_of(self.path)
 
     @property
     def pair_ids(self) -> Sequence[str]:

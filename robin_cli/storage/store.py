@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import RunError, StorageError, typed, writing
+from robin_cli.model.errors import EndpointError, RunError, StorageError, typed, writing
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.files_of_run import (
@@ -190,6 +190,13 @@ class RunStore(StoredRun):
         """Whether anything was ever kept here, or is under way, which is paid for."""
         return bool(self._rows) or self._segment > 1 or any(each.is_open for each in read_batches(self.path).values())
 
+    @property
+    def never_reached(self) -> bool:
+        """Whether this is the first session of the run, and no call of it got to a judge."""
+        is_first = len(self.manifest.sessions) <= 1 and self._segment == 1
+        answered = any(getattr(row, "reason", None) != "connection" for row in self._rows)
+        return is_first and not answered and not any(each.is_open for each in read_batches(self.path).values())
+
     def set_manifest(self, manifest: Manifest) -> None:
         """Record another manifest."""
         manifest.write(self.path)
@@ -301,7 +308,11 @@ class RunStore(StoredRun):
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
+            is_nothing = isinstance(error, EndpointError) and self.never_reached
             self.close()
+            if is_nothing and {MANIFEST, STATE}.issuperset(foreign_in(self.path)):
+                with writing(self.path):
+                    shutil.rmtree(self.path)
         except RunError:
             if error is None:  # else what went wrong first says more
                 raise

@@ -10,8 +10,8 @@ from rich.text import Text
 from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared
+from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, by_people, each_of, letters_of, table_of, verdict
-from robin_cli.goals.found import at_most
 from robin_cli.render.terminal import print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES

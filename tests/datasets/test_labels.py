@@ -92,7 +92,7 @@ REFUSED = [
     ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
     ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
     ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that by {file}:2 has one"),
-    ("pair_id,rating\np1,3\n", f"{NO_LABEL}rating. Labels are rows"),
+    ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
     ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
     ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
     ("pair_id,attribute,label\np1,stile,3\n", ':2: the attribute "stile" is none of the run\'s; did you mean "style"?'),
@@ -131,3 +131,23 @@ def test_names_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").touch()
     with pytest.raises(InputError, match=r"labls\.csv: no such file\. Did you mean labels\.csv\?"):
         load_labels(tmp_path / "labls.csv", IDS, ONE)
+
+
+def test_counts_the_mean_of_several_people_and_the_last_word_of_each(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    head = "pair_id,attribute,rating,labeller,labelled_at,probability,comment\n"
+    path.write_text(
+        f"{head}p1,style,4,ann,2026-01-01T10:00:00Z,,\np1,style,2,bob,2026-01-01T10:00:00Z,,\n"
+        "p1,style,3,ann,2026-01-01T10:01:00Z,,better\n17,style,1,ann,2026-01-01T10:02:00Z,,\n17,style,,ann,2026-01-01T10:03:00Z,,\n"
+    )
+    assert values(load_labels(path, IDS, ONE)) == {"p1": 2.5}
+
+
+def test_takes_the_best_response_of_groups_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "best.csv"
+    path.write_text("group,best\nq1,p1\nq2,\n")
+    found = load_labels(path, IDS, ONE)
+    assert {group: each.pair_id for group, each in found.best.items()} == {"q1": "p1"}
+    path.write_text("group,best\nq1,p1\nq1,p2\n")
+    with pytest.raises(InputError, match=r':3: the best of "q1" is "p2" here, and "p1" by'):
+        load_labels(path, IDS, ONE)

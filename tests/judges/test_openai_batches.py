@@ -376,6 +376,12 @@ def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServe
     assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
+def test_an_address_with_nobody_there_is_reported_at_once(server: BatchServer, talk: Talk, asked: Path) -> None:
+    with server.away(), pytest.raises(EndpointError, match=r"Connection refused.*nothing ever came from there"):
+        talk(made(asked))
+    assert sum(talk.slept) <= 10
+
+
 def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.fates.append(Fate(polls=5, done=4))
     batch = talk(made(asked))

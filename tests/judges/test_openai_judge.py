@@ -147,7 +147,7 @@ def test_gives_up_a_call_that_is_never_answered() -> None:
 def test_gives_up_when_nobody_listens() -> None:
     talk = ask(f"http://127.0.0.1:{free_port()}/v1", max_retries=2)
     assert failure(talk.outcomes[0]).reason == "connection"
-    assert len(talk.slept) == 2
+    assert len(talk.slept) == 1  # there was never a connection: more would not help
     assert any("trying again" in line for line in talk.notices)
 
 

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.answers import at_most
 from robin_cli.goals.base import Words
 from robin_cli.goals.differences import better_lines, each_of, letters_of, table_of
-from robin_cli.goals.found import Found, View, at_most
+from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError, typed

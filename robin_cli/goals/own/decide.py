@@ -10,9 +10,9 @@ import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decisions import Decided
+from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same, share_text
 from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
-from robin_cli.goals.found import SHOWN, Found, winners_text
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
@@ -37,8 +37,10 @@ class Decisions(Rated):
     @property
     def answer(self) -> list[str]:
         """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong."""
-        winners = [self._winners()] if self.decided.task.decision.is_best else []
-        return [kept_text(self.decided), *winners, sure_text(self.decided)]
+        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
+        if self.decided.task.decision.is_best:
+            return [kept, self._winners(), *(agreed or [sure])]
+        return [kept, sure, *agreed]
 
     def _winners(self) -> str:
         """Return the first responses that lead, by their systems where these have names."""
@@ -94,7 +96,7 @@ class Deciding(Rating):
     }
 
     is_of_scores: ClassVar[bool] = False
-    says: ClassVar[type[Found]] = Decisions
+    says = Decisions
 
     space: ArmSpace
     task: Task

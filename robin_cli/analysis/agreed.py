@@ -1,0 +1,98 @@
+"""Which decisions people would agree with, as many as some labels can promise.
+
+The decisions are put in order, the surest first. The labelled ones among the m surest show how often people disagree with
+these. Whether they disagree with more than 1 − P is tested by the exact binomial tail, for few decisions first, then for more.
+The first test that fails ends it. So what passed before holds with confidence C, and many tests need no correction
+(fixed-sequence testing, as in Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order,
+and on which decisions are labelled, but never on what the labels say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.proportions import chance_of_so_few, design_effect
+from robin_cli.analysis.stances import Stances
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.records import number_of
+
+CONFIDENCE = 0.9
+"""With which the promise is kept, unless another is asked for."""
+
+FEWEST = 25
+"""Labelled decisions without which nothing is promised."""
+
+_STEPS = 50
+"""Tests at most: each takes a fiftieth of the decisions more."""
+
+_MOST_LABELS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """How far people agree.
+
+    Attributes:
+        promise: P, the share of the agreed decisions that people agree with at least.
+        confidence: C, with which that holds.
+        agreed: those decisions, shape (decisions,).
+        labelled: decisions with a label.
+        disagreed: labelled ones, agreed by the promise, that people decide otherwise.
+        why: nothing is promised; "" where something is.
+    """
+
+    promise: float
+    confidence: float
+    agreed: NDArray[np.bool_]
+    labelled: int
+    disagreed: int
+    why: str = ""
+
+
+def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> Agreed:
+    """Return the decisions that people agree with, at least a share ``promise`` of them with probability ``confidence``.
+
+    Args:
+        promise: in (0, 1), ends left out.
+        confidence: likewise.
+    """
+    known, most = stances.labelled, 1.0 - promise
+    found, labelled = np.zeros(len(known), dtype=np.bool_), int(known.sum())
+
+    def none(why: str) -> Agreed:
+        return Agreed(promise, confidence, found, labelled, 0, why)
+
+    if labelled < FEWEST:
+        return none(f"{number_of(labelled, 'decision')} with a label, {FEWEST} are needed")
+    order = np.argsort(stances.doubt, kind="stable")  # nan comes last
+    order = order[: len(known) - int(np.isnan(stances.doubt).sum())]
+    one_by_one = np.where(known, stances.weight / stances.weight[known].mean(), 0.0)
+    effect = design_effect(stances.agrees[known] > 0.5, stances.weight[known], stances.prompt[known])
+    against = np.where(known, 1.0 - np.nan_to_num(stances.agrees, nan=1.0), 0.0)
+    steps = np.unique(np.ceil(len(order) * np.arange(1, _STEPS + 1) / _STEPS).astype(np.int64))
+    weighted, wrong = (each[order].cumsum()[steps - 1] for each in (one_by_one, one_by_one * against))
+    n = known[order].cumsum()[steps - 1] / effect
+    share = np.divide(wrong, weighted, out=np.zeros(len(steps)), where=weighted > 0)
+    can_pass = chance_of_so_few(np.zeros(len(steps)), n, most) <= 1.0 - confidence
+    passes = chance_of_so_few(share * n, n, most) <= 1.0 - confidence
+    failed = np.flatnonzero(can_pass & ~passes)
+    passed = np.flatnonzero(can_pass[: failed[0] if len(failed) else None])
+    if not len(passed):
+        return none(_too_few(n, share, most, confidence, labelled))
+    found[order[: steps[passed[-1]]]] = True
+    return Agreed(promise, confidence, found, labelled, round(float(against[found & known].sum())))
+
+
+def _too_few(n: FloatArray, share: FloatArray, most: float, confidence: float, labelled: int) -> str:
+    """Say how many labels a promise might take: at the rates so far, with one more disagreement at each step."""
+    times = np.geomspace(1.1, _MOST_LABELS / labelled, 200)
+    one_more = np.minimum((share * n + 1.0) / (n + 1.0), 1.0)
+    then = np.outer(times, n)
+    enough = np.flatnonzero((chance_of_so_few(then * one_more, then, most) <= 1.0 - confidence).any(axis=1))
+    if not len(enough):
+        return "people disagree too often even with the surest; ask for less, or take a better judge or rubric"
+    return f"{number_of(labelled, 'label')} cannot carry it; about {math.ceil(times[enough[0]] * labelled):,} might"

@@ -1,0 +1,135 @@
+"""What people's labels say of each decision of a run: whether they would decide the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.decisions import Decided, leanings, rows_of_groups
+from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
+from robin_cli.analysis.pairwise_decisions import Best
+from robin_cli.analysis.run_labels import Labels, labels_of
+from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.decision import UNDECIDED
+from robin_cli.model.errors import InputError, shown
+from robin_cli.model.records import GivenLabels
+from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.storage.reader import RunData
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Stances:
+    """What a run decides, and what people say of it; shape (decisions,) each.
+
+    Attributes:
+        doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
+        agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
+        weight: 1/π, π being the probability with which it was drawn to be labelled.
+        prompt: the number of its prompt.
+    """
+
+    doubt: FloatArray
+    agrees: FloatArray
+    weight: FloatArray
+    prompt: IntArray
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which of the decisions people labelled, of those that lean to something."""
+        return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
+
+
+def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:
+    """Return what people say of the decisions of ``run``: of thresholds by their labels, of groups by labels of all responses,
+    or by the best one that they name.
+
+    Args:
+        given: people's labels, in place of the human ratings of the data.
+
+    Raises:
+        InputError: a best response is named of a group that is not there, or that has it not.
+    """
+    labels, first = labels_of(run, given), decided.first
+    values, weight = (_by_row(labels, name) for name in ("values", "probability"))
+    if decided.task.group is None:
+        theirs = leanings(decided.task, values)[first]
+        agrees = np.where(theirs == UNDECIDED, np.nan, theirs == decided.leaning[first])
+    else:
+        rows = rows_of_groups(decided.task)
+        of_group = np.where(rows >= 0, values[rows], -np.inf)
+        agrees = np.where(np.isnan(of_group).any(axis=1), np.nan, values[first] >= of_group.max(axis=1) - _ROUNDING)
+        if given is not None and given.best:
+            agrees = _by_name(run, decided, rows, given, agrees)
+    pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
+    return Stances(decided.doubt[first], agrees, 1.0 / weight[first], run.prompts[pair])
+
+
+def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
+    """Return what people say of the best response to each prompt of a pairwise run: the same where no other is preferred.
+
+    The doubt is that of the leader against the rival that is nearest to it by the tails of the moderated t.
+
+    Args:
+        given: labels of comparisons, from 0 (B) to 1 (A).
+    """
+    space, matches, arms = run.space, run.matches, run.fold.arms
+    (labels,) = labels_of(run, given).values()
+    error = space.by_pair(moderated(space, arms.counts, arms.totals, arms.totals_sq).error_variance)
+    freedom = space.by_pair(arms.counts + 3.0)
+    scale = space.scales[0]
+    points = (space.by_pair(mean(arms.counts, arms.totals)).mean(axis=1) - scale.low) / (scale.high - scale.low)
+    spread = np.sqrt(error.sum(axis=1)) / error.shape[1] / (scale.high - scale.low)
+    margin = DEFAULT_MARGIN if (own := run.manifest.own_settings["margin"]) is None else float(own)
+    of = np.searchsorted(best.prompt, matches.prompt)
+    leader = best.leader[of]
+    sign = np.where(matches.response[:, 0] == leader, 1.0, np.where(matches.response[:, 1] == leader, -1.0, np.nan))
+    ahead = (sign * (points - 0.5) + margin) / spread
+    mine = ~np.isnan(sign) & (leader >= 0)
+    doubt = np.full(len(best.prompt), -np.inf)
+    worse = np.where(np.isnan(ahead), 1.0, chance_below(-ahead, freedom_of_sum(error, freedom)))
+    np.maximum.at(doubt, of[mine], worse[mine])
+    agrees = np.ones(len(best.prompt))
+    said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
+    np.minimum.at(agrees, of[mine], said[mine])  # nan stays
+    missing = np.isinf(doubt)
+    first = np.unique(matches.prompt, return_index=True)[1]
+    return Stances(
+        np.where(missing, np.nan, doubt),
+        np.where(missing, np.nan, agrees),
+        1.0 / labels.probability[first],
+        best.prompt,
+    )
+
+
+def _by_row(labels: Mapping[str, Labels], name: str) -> FloatArray:
+    """A column of the labels of all attributes, a row a pair and attribute."""
+    return np.stack([getattr(each, name) for each in labels.values()], axis=1).ravel()
+
+
+def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray) -> FloatArray:
+    """``agrees`` with what the labels say that name the best response of a group."""
+    assert decided.task.group is not None  # noqa: S101  # for the types
+    pair_of = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[:, 0]]
+    names = [run.pairs.group_names[each] for each in decided.task.group[pair_of[rows[:, 0]]]]
+    found, known = agrees.copy(), set(names)
+    for group, label in given.best.items():
+        if group not in known:
+            raise InputError(
+                f'{label.place}: no group of two responses or more is called "{shown(group)}". Name it as robin export does'
+            )
+    for number, (name, row) in enumerate(zip(names, rows, strict=True)):
+        if (named := given.best.get(name)) is None:
+            continue
+        ids = {run.pair_ids[pair_of[each]] for each in row if each >= 0}
+        if named.pair_id not in ids:
+            raise InputError(
+                f'{named.place}: "{shown(named.pair_id)}" is no response of the group "{shown(name)}". Name its pair_id as '
+                "robin export does"
+            )
+        found[number] = run.pair_ids[pair_of[decided.first[number]]] == named.pair_id
+    return found

@@ -1,0 +1,164 @@
+"""What people say of a run's decisions: which they agree with, how good the judge is at them, where both differ most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from robin_cli.analysis.agreed import FEWEST, Agreed
+from robin_cli.analysis.judge_quality import JudgeQuality
+from robin_cli.analysis.run_labels import Labels, labels_of
+from robin_cli.goals.summary import given_labels, labelled_texts
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import RELATIONS, Criterion
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import number_of
+from robin_cli.results.columns import DISAGREEMENTS, JUDGE_QUALITY
+from robin_cli.results.tables import Table
+from robin_cli.storage.reader import RunData
+
+if TYPE_CHECKING:
+    from robin_cli.goals.found import Found, View
+
+_HOW = "give people's labels with --labels FILE; robin export --what labels-wanted draws what to label"
+_MOST_SHOWN = 50
+"""Disagreements that are listed unless more are asked for."""
+_WINNER = Criterion("preference", ">=", 0.5)
+
+
+def agreed_text(found: Agreed) -> str:
+    """Return in a sentence how many decisions people agree with, and what is left to them."""
+    of, sure = len(found.agreed), int(found.agreed.sum())
+    promise, confidence = f"at least {100 * found.promise:g} %", f"{100 * found.confidence:g} % confidence"
+    by = number_of(found.labelled, "label")
+    if found.why:
+        return f"agreement of {promise} with people is promised for none of {number_of(of, 'decision')}: {found.why}"
+    left = f"; {of - sure:,} left to a person, or a dearer judge" if sure < of else ""
+    return f"people agree with {promise} of {sure:,} of {number_of(of, 'decision')} ({confidence}, by {by}){left}"
+
+
+def agreed_facts(found: Agreed) -> dict[str, Any]:
+    """Return the same as JSON."""
+    return {
+        "agreed": int(found.agreed.sum()),
+        "of": len(found.agreed),
+        "promise": found.promise,
+        "confidence": found.confidence,
+        "labels": found.labelled,
+        "labels_disagreed": found.disagreed,
+        "why": found.why or None,
+    }
+
+
+class _Judged(NamedTuple):
+    """The scores of one attribute that people labelled, or could have; shape (rows,) each."""
+
+    attribute: str
+    labels: Labels
+    pair: IntArray
+    score: FloatArray
+
+
+def _judged(ran: Found, view: View) -> Iterator[_Judged]:
+    """Yield the scores of each attribute with people's labels. InputError where there is no label at all."""
+    run, scores = ran.run, ran.scores
+    labels = labels_of(run, given_labels(view.labels, run))
+    if not any(each.known.any() for each in labels.values()):
+        why = next((f": {each.why}" for each in labels.values() if each.why), "")
+        raise InputError(f"{run.name}: there is no label by people{why}; {_HOW}")
+    for name, own in labels.items():
+        mine = np.flatnonzero(scores.of_attribute(run.space, name))
+        score = scores.numbers("score")[mine]
+        pair = run.space.pair[scores.arm[mine]].astype(np.int64)
+        there = ~np.isnan(score)
+        yield _Judged(name, own, pair[there], score[there])
+
+
+def judge_quality_table(ran: Found, view: View) -> Table:
+    """A row an attribute: how often the judge says what people say, of a threshold or of two responses.
+
+    Raises:
+        InputError: there is no threshold, too few labels, or such of one side alone.
+    """
+    run, rows = ran.run, []
+    for each in _judged(ran, view):
+        criterion = _criterion(run, each.attribute, view.threshold)
+        said = each.labels.values[each.pair]
+        if criterion is _WINNER:  # a tie has no winner
+            said = np.where(said == criterion.threshold, np.nan, said)
+        judge = np.asarray(RELATIONS[criterion.relation](each.score, criterion.threshold))
+        holds = np.where(np.isnan(said), np.nan, RELATIONS[criterion.relation](said, criterion.threshold))
+        _check_sides(run, each.attribute, holds, criterion)
+        weight = 1.0 / each.labels.probability[each.pair]
+        found = JudgeQuality.of(judge, holds, weight, run.prompts[each.pair])
+        rows.append({"attribute": each.attribute, "threshold": criterion.threshold, **_cells(found)})
+    names = [name for name in JUDGE_QUALITY.columns if name in rows[0]]
+    return JUDGE_QUALITY.of({name: [row[name] for row in rows] for name in names})
+
+
+def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criterion:
+    """What the judge decides. InputError where nothing says it."""
+    if run.manifest.is_pairwise:
+        return _WINNER
+    if threshold is not None:
+        return Criterion(attribute, ">=", threshold)
+    asked = () if run.task is None else run.task.decision.criteria
+    if (own := next((each for each in asked if each.attribute == attribute), None)) is None:
+        raise InputError(f"--what judge-quality: {run.name} decides by no threshold; name one, as --threshold 3")
+    return own
+
+
+def _check_sides(run: RunData, attribute: str, holds: FloatArray, criterion: Criterion) -> None:
+    known = holds[~np.isnan(holds)]
+    if len(known) < FEWEST:
+        raise InputError(
+            f"{run.name}: {attribute}: {number_of(len(known), 'label')} of pairs with a score, {FEWEST} are needed; {_HOW}"
+        )
+    if len(sides := np.unique(known)) == 1:
+        side = "" if sides[0] else "not "
+        raise InputError(
+            f"{run.name}: all {len(known):,} labels of {attribute} are {side}{criterion.relation} {criterion.threshold:g}, so "
+            "nothing tells how the judge does on the others; label more, or take another --threshold"
+        )
+
+
+def _cells(found: JudgeQuality) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for name in ("accuracy", "tpr", "tnr", "precision", "f1", "kappa"):
+        share = getattr(found, name)
+        cells |= {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
+    right = found.corrected
+    return {
+        **cells,
+        "n_labels": found.labelled,
+        **{name: getattr(found, name) for name in ("both", "judge_alone", "people_alone", "neither")},
+        "share": found.said,
+        "corrected_share": right.value,
+        "corrected_share_low": right.low,
+        "corrected_share_high": right.high,
+    }
+
+
+def disagreements_table(ran: Found, view: View) -> Table:
+    """A row a labelled pair and attribute, with its texts: where the judge and people are furthest apart first."""
+    run, parts = ran.run, []
+    for each in _judged(ran, view):
+        known = np.flatnonzero(each.labels.known[each.pair])
+        place = run.space.attributes.index(each.attribute)
+        label = each.labels.values[each.pair[known]]
+        parts.append((np.full(len(known), place), each.pair[known], each.score[known], label))
+    attribute, pair, score, label = (np.concatenate(column) for column in zip(*parts, strict=True))
+    width = np.array([scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64)
+    order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[: view.n or _MOST_SHOWN]
+    texts = labelled_texts(run, pair[order])
+    values: dict[str, Any] = {
+        "pair_id": texts.pop("pair_id"),
+        "attribute": [run.space.attributes[each] for each in attribute[order]],
+        "score": score[order],
+        "label": label[order],
+        "difference": (score - label)[order],
+        **texts,
+    }
+    return DISAGREEMENTS.of(values)

@@ -1,0 +1,78 @@
+"""What people say of the pairs of a run, as tables, and whether they would decide as the run does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from robin_cli.analysis.run_agreement import agreements, calibrations, check_comparable, reliabilities, whys_of
+from robin_cli.analysis.stances import Stances, stances_of, stances_of_best
+from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
+from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import GivenLabels
+from robin_cli.results.columns import AGREEMENT, CALIBRATION
+from robin_cli.results.tables import Column, Table
+
+if TYPE_CHECKING:
+    from robin_cli.goals.found import Found, View
+    from robin_cli.goals.preferences import Preferences
+    from robin_cli.goals.rating import Rated
+
+
+def stances_of_scores(found: Rated, given: GivenLabels | None) -> Stances:
+    """What people say of a run's decisions by ratings. InputError where it decides nothing."""
+    if (decided := found.scores.decided) is None:
+        raise InputError(
+            f"{found.run.name}: decides nothing, so there is nothing to agree with; make a run with --decide"
+        )
+    return stances_of(found.run, decided, given)
+
+
+def stances_of_bests(found: Preferences, given: GivenLabels | None) -> Stances:
+    """What people say of the best responses of a pairwise run. InputError where it looks for none."""
+    if found.best is None:
+        raise InputError(f"{found.run.name}: decides nothing; make a pairwise run with --decide best")
+    return stances_of_best(found.run, found.best, given)
+
+
+def agreement_table(ran: Found, view: View) -> Table:
+    """A row an attribute and coefficient: agreement with people, and of the judge with itself.
+
+    Raises:
+        InputError: there is none of anything, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
+    """
+    run, tables = ran.run, ran.all_scores
+    found = agreements(run, *tables, given=given_labels(view.labels, run))
+    check_comparable(whys_of(found), run, view.notify)
+    own = reliabilities(run, *tables)
+    return _by_attribute(AGREEMENT, {name: (*found.get(name, ()), *own[name]) for name in own})
+
+
+def calibration_table(ran: Found, view: View) -> Table:
+    """A row an attribute and level: what people say of the pairs with such a score. InputError: as the other table."""
+    run = ran.run
+    found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
+    check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
+    quarters = [replace(CALIBRATION.columns[name], form="share") for name in ("level", "to_level")]
+    more = quarters if run.manifest.is_pairwise else []
+    return _by_attribute(CALIBRATION, {name: told.levels for name, told in found.items()}, *more)
+
+
+def _by_attribute(table: Table, found: Mapping[str, Sequence[Any]], *more: Column) -> Table:
+    """A row each, with its attributes as columns behind the name; ``more``: columns in place of the table's."""
+    rows = [(name, each) for name, several in found.items() for each in several]
+    values = {column: [getattr(each, column) for _, each in rows] for column in table.columns if column != "attribute"}
+    return table.of({"attribute": [name for name, _ in rows], **values}, *more)
+
+
+OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
+    "agreement": agreement_table,
+    "calibration": calibration_table,
+    "summary": summary_table,
+    "labels-wanted": labels_wanted_table,
+    "judge-quality": judge_quality_table,
+    "disagreements": disagreements_table,
+}
+"""The tables that every run has of what people say, by name."""

@@ -1,0 +1,116 @@
+"""Which decisions people agree with: the promise is kept, and its bounds are those of scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from robin_cli.analysis.agreed import Agreed, agreed
+from robin_cli.analysis.judge_quality import JudgeQuality
+from robin_cli.analysis.proportions import chance_of_so_few, design_effect, share_bounds
+from robin_cli.analysis.stances import Stances
+
+_N = 1_000
+
+
+def stances(rng: np.random.Generator, labels: int, worst: float) -> tuple[Stances, np.ndarray]:
+    """Decisions whose doubt rises evenly, and people disagree with the doubtful ones as often as that says."""
+    doubt = np.linspace(0.0, worst, _N)
+    right = rng.random(_N) >= doubt
+    said = np.full(_N, np.nan)
+    drawn = rng.choice(_N, labels, replace=False)
+    said[drawn] = right[drawn]
+    return Stances(doubt, said, np.ones(_N), np.arange(_N)), right
+
+
+def test_keeps_the_promise_as_often_as_it_says_and_certifies_the_surest() -> None:
+    rng, broken, shares = np.random.default_rng(1), 0, []
+    for _ in range(200):
+        given, right = stances(rng, 150, 0.45)
+        found = agreed(given, 0.9, 0.9)
+        shares.append(found.agreed.mean())
+        broken += bool(found.agreed.any() and (~right[found.agreed]).mean() > 0.1)
+        assert not np.diff(found.agreed.astype(int)).clip(0).any(), "the surest, and no gap among them"
+    assert broken / 200 <= 0.1 + 2 * np.sqrt(0.09 / 200)
+    assert 0.05 < np.mean(shares) < 0.45  # with a share of 0.44 a tenth of them are wrong
+
+
+def test_more_labels_certify_more_and_too_few_say_how_many_it_would_take() -> None:
+    def share(labels: int) -> float:
+        return float(np.mean([agreed(stances(rng, labels, 0.45)[0], 0.9).agreed.mean() for _ in range(20)]))
+
+    rng = np.random.default_rng(2)
+    assert share(400) > share(100) > 0
+    none = agreed(stances(rng, 30, 0.02)[0], 0.96)
+    assert not none.agreed.any()
+    assert none.why.startswith("30 labels cannot carry it; about ")
+    assert agreed(stances(rng, 20, 0.1)[0], 0.9).why == "20 decisions with a label, 25 are needed"
+    hopeless = Stances(np.zeros(_N), np.zeros(_N), np.ones(_N), np.arange(_N))
+    assert agreed(hopeless, 0.9).why.startswith("people disagree too often even with the surest")
+
+
+def certified(found: Agreed) -> int:
+    """How many decisions are agreed."""
+    return int(found.agreed.sum())
+
+
+def test_labels_of_one_prompt_count_for_less_and_unequal_draws_are_weighed() -> None:
+    rng = np.random.default_rng(3)
+    given, _ = stances(rng, 400, 0.3)
+    by_fours = Stances(given.doubt, np.repeat(given.agrees[::4], 4), given.weight, np.arange(_N) // 4)
+    apart = Stances(given.doubt, by_fours.agrees, given.weight, np.arange(_N))
+    assert certified(agreed(by_fours, 0.9)) < certified(agreed(apart, 0.9))
+    # Among the disagreed ones twice as many were drawn: each counts for half.
+    against = given.agrees == 0
+    weighed = Stances(given.doubt, given.agrees, np.where(against, 0.5, 1.0), given.prompt)
+    assert certified(agreed(weighed, 0.9)) > certified(agreed(given, 0.9))
+
+
+def test_bounds_are_those_of_scipy() -> None:
+    those, n = np.array([0.0, 3.0, 10.0, 50.0]), np.array([25.0, 40.0, 60.0, 50.0])
+    assert chance_of_so_few(those, n, 0.1) == pytest.approx(stats.binom.cdf(those, n, 0.1))
+    found = share_bounds(0.9, 50, alpha=0.05)
+    direct = stats.binomtest(45, 50).proportion_ci(0.95, method="exact")
+    assert (found.low, found.high) == pytest.approx((direct.low, direct.high))
+    assert share_bounds(1.0, 30, alpha=0.1).low == pytest.approx(0.05 ** (1 / 30))
+
+
+def test_the_design_effect_is_one_of_single_labels_and_the_size_of_prompts_that_are_of_one_mind() -> None:
+    rng = np.random.default_rng(4)
+    single = rng.random(400) < 0.3
+    assert design_effect(single, np.ones(400), np.arange(400)) == 1.0
+    prompt = np.repeat(np.arange(400), 5)
+    assert design_effect(np.repeat(single, 5), np.ones(2000), prompt) == pytest.approx(5.0, rel=0.01)
+    assert design_effect(rng.random(2000) < 0.3, np.ones(2000), prompt) < 1.3
+    assert design_effect(np.ones(2000, bool), np.ones(2000), prompt) == pytest.approx(5.0, rel=0.01)
+
+
+def test_says_how_good_a_judge_is_as_counted_by_hand() -> None:
+    judge = np.array([1] * 40 + [1] * 10 + [0] * 5 + [0] * 45 + [1] * 300 + [0] * 600, bool)
+    people = np.array([1] * 40 + [0] * 10 + [1] * 5 + [0] * 45 + [np.nan] * 900, float)
+    found = JudgeQuality.of(judge, people, np.ones(1000), np.arange(1000))
+    assert (found.both, found.judge_alone, found.people_alone, found.neither) == (40, 10, 5, 45)
+    shares = (found.accuracy, found.tpr, found.tnr, found.precision, found.f1, found.kappa)
+    by_hand = (0.85, 40 / 45, 45 / 55, 40 / 50, 2 * 40 / (2 * 40 + 10 + 5), (0.85 - 0.5) / 0.5)
+    assert [each.value for each in shares] == pytest.approx(by_hand)
+    assert all(each.low < each.value < each.high for each in shares)
+    direct = stats.binomtest(40, 45).proportion_ci(0.95, method="exact")
+    assert (found.tpr.low, found.tpr.high) == pytest.approx((direct.low, direct.high))
+    sensitivity, specificity = 40 / 45, 45 / 55
+    true = (0.35 + specificity - 1) / (sensitivity + specificity - 1)
+    assert (found.said, found.corrected.value) == pytest.approx((0.35, true))
+
+
+def test_the_corrected_share_holds_the_truth_that_the_judge_misses() -> None:
+    rng, held, naive = np.random.default_rng(5), 0, 0
+    for _ in range(200):
+        truth = rng.random(800) < 0.3
+        judge = np.where(truth, rng.random(800) < 0.9, rng.random(800) < 0.2)
+        people = np.full(800, np.nan)
+        people[:100] = truth[:100]
+        found = JudgeQuality.of(judge, people, np.ones(800), np.arange(800)).corrected
+        held += found.low <= truth.mean() <= found.high
+        naive += abs(judge.mean() - truth.mean()) < 0.05
+    assert held / 200 > 0.92
+    assert naive / 200 < 0.05
