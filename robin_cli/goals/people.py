@@ -111,18 +111,18 @@ def mean_lines(means: Means, most: int | None = None) -> list[str]:
     if not there:
         return ["no pair has a score yet"]
     if most is None or len(there) <= most:
-        return [f"mean {_mean_text(each)} (95 %, over {_over(each)}){_corrected_text(each)}" for each in there]
-    return [f"means {'; '.join(map(_mean_text, there))} (95 %, over {_over(there[0])})"]
+        return [f"mean {_mean_text(each)} ({_over(each)}){_corrected_text(each)}" for each in there]
+    return [f"means {'; '.join(map(_mean_text, there))} ({_over(there[0])})"]
 
 
 def _mean_text(each: Summary) -> str:
-    ends = range_of(each.mean.low, each.mean.high)
-    return f"{one_line(each.attribute)} {each.mean.value:z.2f} {ends}"
+    ends = "" if math.isnan(each.mean.low) else f" {range_of(each.mean.low, each.mean.high)}"
+    return f"{one_line(each.attribute)} {each.mean.value:z.2f}{ends}"
 
 
 def _over(each: Summary) -> str:
-    few = f"; no interval below {FEWEST_PROMPTS}" if each.prompts < FEWEST_PROMPTS else ""
-    return f"{number_of(each.prompts, 'prompt')}, {number_of(each.pairs, 'pair')}{few}"
+    over = f"over {number_of(each.prompts, 'prompt')}, {number_of(each.pairs, 'pair')}"
+    return f"{over}; no interval below {FEWEST_PROMPTS} prompts" if math.isnan(each.mean.low) else f"95 %, {over}"
 
 
 def _corrected_text(each: Summary) -> str:
