@@ -56,11 +56,14 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
+    from robin_cli.goals.checks import check_shown
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.runner.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
+    from robin_cli.storage.pair_files import read_column_names
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
+    check_shown(settings.show, lambda: read_column_names(run))
     _work(settings, lambda: files_read_by(run), lambda settings, _: reopen_run(run, settings))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from robin_cli.settings.table import Settings
 
 _OF_ROWS = frozenset({"format", "output", "raw", "sort", "top"})
+OF_SCORES = frozenset({"with_text", "wide", "show"})
 
 
 def is_of_rows(setting: Setting) -> bool:
@@ -37,7 +38,7 @@ def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
-    given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | {"with_text", "wide"}}
+    given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | OF_SCORES}
     for name in list(given) if by_flags_alone else ():
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "ENVIRONMENT":
@@ -105,7 +106,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)
     try:
-        view = View(settings.sort if for_people else None, settings.with_text, settings.wide)
+        view = View(settings.sort if for_people else None, settings.with_text, settings.wide, show=settings.show)
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:

@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, names_of, numbered_texts, numbers_of
@@ -130,6 +131,12 @@ class PairTable(Sequence[Pair]):
     def prompts(self) -> tuple[IntArray, Texts]:
         """Which prompt each pair has, shape (pairs,), and what :func:`name_of` calls them."""
         return numbered_texts(lambda: self.texts("prompt"), name_of)
+
+    @cached_property
+    def is_shared(self) -> NDArray[np.bool_]:
+        """Which pairs have a prompt that others have, too, shape (pairs,)."""
+        prompt = numbers_of(self.texts("prompt"))
+        return np.asarray(np.bincount(prompt)[prompt] > 1)
 
     @cached_property
     def groups(self) -> IntArray:

@@ -47,6 +47,7 @@ class View:
             what the run's last session asked for.
         threshold: also the share of scores at it or above.
         n: how many pairs to label.
+        show: columns of the data that people see beside each row.
         length_control: take out what preferences go by length.
         notify: is told what a reader should know.
         in_python: whether what is asked for is a method, and not a flag.
@@ -62,6 +63,7 @@ class View:
     confidence: float | None = None
     threshold: float | None = None
     n: int | None = None
+    show: Sequence[str] = ()
     length_control: bool = False
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False

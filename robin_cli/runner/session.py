@@ -74,7 +74,7 @@ class Session:
         fold, manifest = store.fold(), store.manifest
         by_money = manifest.budget_usd is not None
         self.space, self.goal, self._store, self._stop = store.space, goal_of_run(store), store, stop
-        self.noun = self.goal.noun
+        self.noun, self.pairs = self.goal.noun, store.pairs
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms
         self._before, self._tier = fold.spending(), settings.tier
