@@ -95,7 +95,7 @@ ALLOWED = {
 ONLY = {
     "openai": {"judges/transport.py"},
     "httpx2": {"judges/transport.py"},
-    "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py"},
+    "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py", "views/label/server.py"},
     "tenacity": {"dispatch/retrying.py"},
     "genai_prices": {"judges/metering.py"},
     "fsspec": {"files/remote.py"},

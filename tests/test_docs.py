@@ -289,6 +289,14 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
     assert not re.search(r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
+def test_the_pages_for_users_stay_short() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in PAGES if page.name != "architecture.md"]
+    words = sum(len(text.split()) for text in texts if not text.startswith("<!-- Generated"))
+    assert words <= 25_000, "shorten a page, or move what was measured to docs/evidence"
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n#")[1:]
+    assert [each.splitlines()[0] for each in changes if each.count("\n- ") > 6] == []
+
+
 @pytest.mark.parametrize("name", [*NAMES, *EVIDENCE])
 def test_links_lead_somewhere(name: str) -> None:
     page = ROOT / name

@@ -6,7 +6,7 @@ import hashlib
 import math
 import shlex
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
@@ -15,11 +15,14 @@ from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.fields import Field, Fields
+    from robin_cli.datasets.rows import Columns
     from robin_cli.model.records import Value
+
+_JUDGED = ("prompt", "response", "reference")
 
 LEVELS = 101
 """Usual ratings are whole numbers from 0 up to below this."""
@@ -57,6 +60,90 @@ class Held(NamedTuple):
         """Return the human ratings by name."""
         named = zip(fields.ratings, self.human, strict=True)
         return {field.name: rating for field, rating in named if rating is not None}
+
+
+class HeldColumns(NamedTuple):
+    """The same of several rows, by column; of ``systems`` and ``human`` each has one of its own."""
+
+    prompt: Sequence[Any]
+    response: Sequence[Any]
+    other: Sequence[Any]
+    own_id: Sequence[Any]
+    reference: Sequence[Any]
+    group: Sequence[Any]
+    systems: Sequence[Sequence[Any]]
+    human: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, held: Sequence[Held]) -> HeldColumns:
+        """Return what rows hold."""
+        *texts, systems, human = list(zip(*held, strict=True)) or [()] * len(cls._fields)
+        return cls._make([*texts, list(zip(*systems, strict=True)), list(zip(*human, strict=True))])
+
+    def at(self, place: int) -> Held:
+        """Return what one row holds."""
+        *texts, systems, human = self
+        return Held._make([*_at(texts, place), _at(systems, place), _at(human, place)])
+
+    def take(self, places: Sequence[int]) -> HeldColumns:
+        """Return what the rows at these places hold, which rise."""
+        if len(places) == len(self.prompt):
+            return self
+        return HeldColumns.of([self.at(place) for place in places])
+
+
+def _at(columns: Iterable[Sequence[Any]], place: int) -> tuple[Any, ...]:
+    return tuple([column[place] for column in columns])
+
+
+def held_in(columns: Columns, fields: Fields) -> HeldColumns | None:
+    """Return what rows hold in which nothing is unusual; None for others, each of which :func:`held_by` looks at.
+
+    Args:
+        fields: those that the rows can have.
+    """
+    if fields.other is not None or fields.images:
+        return None
+    nothing = [None] * max(map(len, columns.values()), default=0)
+    texts = (fields.prompt, fields.response, fields.id, fields.reference, fields.group, *fields.systems)
+    found = [nothing if each is None else _usual_texts(columns, each) for each in texts]
+    human = [_usual_ratings(columns, each) for each in fields.ratings]
+    if None in found or None in human:
+        return None
+    prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
+    return HeldColumns(prompt, response, nothing, own_id, reference, group, systems, cast("list[Sequence[Any]]", human))
+
+
+def _values_of(columns: Columns, field: Field) -> Sequence[object]:
+    """Return the column that a field stands in; nothing if it may stand in another, or inside one."""
+    paths = [path for path, steps in field.paths if path in columns or steps[0] in columns]
+    return columns.get(paths[0], ()) if len(paths) == 1 else ()
+
+
+def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
+    """Return texts of ASCII; a response alone may be empty, and what only names something may be a whole number."""
+    values = _values_of(columns, field)
+    kinds = set(map(type, values))
+    if kinds == {int} and field.name not in _JUDGED:
+        return list(map(str, values))
+    texts = cast("Sequence[str]", values)
+    if kinds != {str} or not all(map(str.isascii, texts)):
+        return None
+    is_usual = field.name == "response" or (all(texts) and not any(map(str.isspace, texts)))
+    return texts if is_usual else None
+
+
+def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
+    """Return finite numbers, and None where there is none."""
+    values = _values_of(columns, field)
+    if not values or not set(map(type, values)) <= {int, float, type(None)}:
+        return None
+    numbers = cast("Sequence[float | None]", values)
+    try:
+        found = [None if value is None or value != value else float(value) for value in numbers]
+    except OverflowError:
+        return None
+    return None if math.inf in found or -math.inf in found else found
 
 
 def held_by(row: Row, fields: Fields) -> Held:

@@ -7,14 +7,14 @@ said.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from robin_cli.datasets.fields import DEPTH
-from robin_cli.datasets.rows import BadRow, Row, not_encodable
+from robin_cli.datasets.rows import BadRow, Columns, Part, Row, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import Value
 
@@ -98,28 +98,23 @@ class FurtherColumns:
             taken.add(name)
         return tuple(name for name in texts if name and name not in taken)
 
-    def of(self, rows: Sequence[Row], systems: Mapping[str, Sequence[str]] = NO_SYSTEMS) -> Kept:
+    def of(self, rows: Part, systems: Mapping[str, Sequence[str]] = NO_SYSTEMS) -> Kept:
         """What is kept of rows: what lies under their own names, and the ``systems`` that fields were mapped to."""
         kept = Kept(len(rows), {}, {})
         for name, texts in systems.items():
             self._keep(kept, name, range(len(rows)), texts)
-        shapes: dict[tuple[str, ...], list[int]] = defaultdict(list)
-        for at, keys in enumerate(map(tuple, rows)):
-            shapes[keys].append(at)
-        for keys, places in shapes.items():
-            names = self.names_of(keys)
-            some = [rows[at] for at in places] if names else []
-            for name in names:
-                values = [row[name] for row in some]
+        for keys, (places, columns) in rows.shapes.items():
+            for name in self.names_of(keys):
+                values = columns[name]
                 if any(issubclass(kind, dict) for kind in set(map(type, values))):
-                    self._keep_leaves(kept, name, places, some)
+                    self._keep_leaves(kept, name, places, columns)
                     values = [None if isinstance(value, dict) else value for value in values]
                 self._keep(kept, name, places, values)
         return kept
 
     def of_row(self, row: Row) -> dict[str, Value]:
         """What is kept of one row, by name. BadRow for a text that cannot be stored."""
-        kept = self.of([row])
+        kept = self.of(Part([1], [row]))
         for bad in kept.bad.values():
             raise bad
         return {name: value for name, (value,) in kept.columns.items() if value is not None}
@@ -157,13 +152,12 @@ class FurtherColumns:
         if len(names) <= _NAMED:
             names[name] = None
 
-    def _keep_leaves(self, kept: Kept, name: str, places: Sequence[int], rows: Sequence[Row]) -> None:
+    def _keep_leaves(self, kept: Kept, name: str, places: Sequence[int], columns: Columns) -> None:
         """Keep what lies in the objects under a name, by names with dots."""
         leaves: dict[str, tuple[list[int], list[object]]] = {}
-        for at, row in zip(places, rows, strict=True):
-            value = row[name]
+        for at, value in zip(places, columns[name], strict=True):
             for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ():
-                if leaf not in row and leaf not in self._inside and leaf not in self._not_read:
+                if leaf not in columns and leaf not in self._inside and leaf not in self._not_read:
                     those, values = leaves.setdefault(leaf, ([], []))
                     those.append(at)
                     values.append(inner)

@@ -226,7 +226,7 @@ def spread(table: Table, fields: Fields, source: str) -> Table:
             raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
         ours = [SYSTEM_COLUMN, *(field.name for field in fields.beside[0][1])]
         names = list(dict.fromkeys([*(name for name in names if name not in {field.path for field in own}), *ours]))
-    return table._replace(names=names, rows=_spread_rows(table.rows, fields, {field.path for field in own}))
+    return table._replace(names=names, parts=None, rows=_spread_rows(table.rows, fields, {field.path for field in own}))
 
 
 def _spread_rows(

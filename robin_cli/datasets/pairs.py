@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from robin_cli.datasets.images import Images
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import BadRow, Passed, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.rows import BadRow, Part, Passed, Row, Table, Wanted, no_collector, place, weight
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -222,22 +222,45 @@ class _Gathering:
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
         rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        while not self.done:
-            some, broken = _some(rows, self._room)
-            for _, row in some if unseen else ():
+        parts = self._parts(rows) if table.parts is None else self._with_room(table.parts)
+        while not self.done and (part := next(parts, None)) is not None:
+            for row in part.rows if unseen else ():
                 if unseen and isinstance(row, dict):
                     names = list(names_in(row))
                     unseen = [field for field in unseen if not is_in(row, field)]
-            self._take_some(some, fields)
-            if broken is not None:
-                raise broken
-            if not some:
-                break
-            del some  # or these rows would be held while the next ones are read
+            self._take_some(part, fields)
+            del part  # or these rows would be held while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
             self._check_unused(source, bad, passed)
         elif unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
+
+    def _parts(self, rows: Iterator[_Numbered]) -> Iterator[Part]:
+        """The rows some at a time; what keeps more from being read is raised when what is wrong with these is said."""
+        some: list[_Numbered] = []
+        taken, most, broken = 0, self._room, None
+        try:
+            for each in rows:
+                some.append(each)
+                taken += weight(each[1], _BYTES_AT_A_TIME)
+                del each  # what has a name here would be held while the next rows are read
+                if taken >= _BYTES_AT_A_TIME or len(some) >= most:
+                    parts, some, taken = [Part.of(some)], [], 0
+                    yield parts.pop()
+                    most = self._room
+        except Exception as error:  # noqa: BLE001  # raised below
+            broken = error
+        if some:
+            yield Part.of(some)
+        if broken is not None:
+            raise broken
+
+    def _with_room(self, parts: Iterator[Part]) -> Iterator[Part]:
+        for part in parts:
+            start = 0
+            while start < len(part):
+                start, first = start + self._room, start
+                yield part[first:start]
 
     def _check_unused(self, source: Source, bad: int, passed: int) -> None:
         """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""
@@ -251,28 +274,28 @@ class _Gathering:
         if bad:
             raise self._unused
 
-    def _take_some(self, some: Sequence[_Numbered], fields: Fields) -> None:
+    def _take_some(self, part: Part, fields: Fields) -> None:
         """Add the pairs of some rows."""
-        batch = Batch(some, fields, self._further)
+        batch = Batch(part, fields, self._further)
         before = self._seen.find(batch.ids)
         if batch.bad or len(set(batch.ids)) < len(batch.ids) or (before >= 0).any():
-            self._look_at_each(some, fields, batch, before.tolist())
+            self._look_at_each(part, fields, batch, before.tolist())
         elif self._limit is not None:
             batch.kept = batch.kept[: self._limit - self._count]
         if batch.kept:
             self._seen.add([batch.ids[at] for at in batch.kept], self._count)
             self._pairs.extend_columns(*batch.columns())
-            self._numbers.extend(batch.numbers[at] for at in batch.kept)
+            self._numbers.extend(batch.part.numbers[at] for at in batch.kept)
             if self._count == self._limit:
-                self._rated_by_workers = is_of_one_worker(batch.rows[batch.kept[-1]], fields)
+                self._rated_by_workers = is_of_one_worker(batch.row(batch.kept[-1]), fields)
 
-    def _look_at_each(self, some: Sequence[_Numbered], fields: Fields, batch: Batch, before: Sequence[int]) -> None:
+    def _look_at_each(self, part: Part, fields: Fields, batch: Batch, before: Sequence[int]) -> None:
         """Keep of a batch what is new, where a row is bad or has the id of an earlier one."""
         kept: list[int] = []
         batch.kept = kept
         earlier: dict[str, int] = {}  # the ids of this batch
         good = iter(range(len(batch.ids)))
-        for at, (number, _) in enumerate(some):
+        for at, number in enumerate(part.numbers):
             try:
                 if at in batch.bad:
                     raise batch.bad[at]
@@ -359,7 +382,7 @@ class _Gathering:
     def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
         """Merge a pair of the batch with that of its id. BadRow where it is none of another worker's, or a repetition."""
         first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
-        row = batch.rows[place_here]
+        row = batch.row(place_here)
         merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
@@ -370,7 +393,7 @@ class _Gathering:
             return
         source = self._sources[bisect_right(self._starts, at) - 1]
         in_batch = at - self._count
-        number = self._numbers[at] if in_batch < 0 else batch.numbers[batch.kept[in_batch]]
+        number = self._numbers[at] if in_batch < 0 else batch.part.numbers[batch.kept[in_batch]]
         unit = source.table.unit
         before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
         if merges:
@@ -397,21 +420,6 @@ class _Gathering:
             "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
             AGAIN,
         )
-
-
-def _some(rows: Iterator[_Numbered], most: int) -> tuple[list[_Numbered], Exception | None]:
-    """The next rows, and what kept more from being read: what is wrong with these is said first."""
-    some: list[_Numbered] = []
-    taken = 0
-    try:
-        for each in islice(rows, most):
-            some.append(each)
-            taken += weight(each[1], _BYTES_AT_A_TIME)
-            if taken >= _BYTES_AT_A_TIME:
-                break
-    except Exception as error:  # noqa: BLE001  # raised by the caller
-        return some, error
-    return some, None
 
 
 def _is_of_another(pair: Pair, first: Pair) -> bool:

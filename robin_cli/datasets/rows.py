@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from robin_cli.datasets.columns import FurtherColumns
 
 Row = dict[str, object]
+Columns = Mapping[str, Sequence[object]]
 
 _VALUE_BYTES = 64
 
@@ -39,6 +41,51 @@ class Passed(BadRow):
     """A row that is none of the data, as of a log what is no answer: it is left out in any case, and counted."""
 
 
+class Part:
+    """Some rows of a source, one behind the other, with their numbers there: by column, or as they are, bad ones among them."""
+
+    def __init__(
+        self, numbers: Sequence[int], rows: Sequence[Row | BadRow] = (), columns: Columns | None = None
+    ) -> None:
+        self.numbers, self._rows, self._columns = numbers, rows, columns
+
+    @classmethod
+    def of(cls, numbered: Iterable[tuple[int, Row | BadRow]]) -> Part:
+        """Rows with their numbers."""
+        numbers, rows = zip(*numbered, strict=True)
+        return cls(numbers, rows)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, places: slice) -> Part:
+        columns = self._columns and {name: values[places] for name, values in self._columns.items()}
+        return Part(self.numbers[places], self._rows[places], columns)
+
+    def take(self, places: Sequence[int]) -> Part:
+        """The rows at these places."""
+        return Part([self.numbers[at] for at in places], [self.rows[at] for at in places])
+
+    @cached_property
+    def rows(self) -> Sequence[Row | BadRow]:
+        """The rows as they are."""
+        if self._columns is None:
+            return self._rows
+        return [dict(zip(self._columns, row, strict=True)) for row in zip(*self._columns.values(), strict=True)]
+
+    @cached_property
+    def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
+        """The good rows by their keys: the places of those that have the same, and what they hold by name."""
+        if self._columns is not None:
+            return {tuple(self._columns): (range(len(self)), self._columns)}
+        places: dict[tuple[str, ...], list[int]] = {}
+        for at, row in enumerate(self._rows):
+            if type(row) is dict:
+                places.setdefault(tuple(row), []).append(at)
+        values = {keys: zip(*(self._rows[at].values() for at in some), strict=True) for keys, some in places.items()}  # type: ignore[union-attr]  # these are dicts
+        return {keys: (some, dict(zip(keys, values[keys], strict=True))) for keys, some in places.items()}
+
+
 class Table(NamedTuple):
     """An open file as rows.
 
@@ -51,6 +98,8 @@ class Table(NamedTuple):
     rows: Iterator[tuple[int, Row | BadRow]]
     told_by: Collection[str] | None = None
     """The fields by which data that have no bytes to hash are known again; None for all."""
+    parts: Iterator[Part] | None = None
+    """The same rows in parts, where the format has columns: what takes them takes no rows."""
 
 
 class Wanted(NamedTuple):

@@ -194,13 +194,15 @@ class Deciding(Policy):
         made = count + pending
         mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
         if n.shape[-1] == 1:  # one judge, as in nearly all runs
-            return Responses(there[..., 0], mean[..., 0], error[..., 0], gain)
+            return Responses(there[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
         judges = np.maximum(there.sum(axis=-1), 1)
+        gain /= (judges**2)[..., None]
         return Responses(
             there=np.asarray(there.any(axis=-1)),
             mean=np.where(there, mean, 0.0).sum(axis=-1) / judges,
             error=error.sum(axis=-1) / judges**2,
-            gain=gain / (judges**2)[..., None],
+            gain=gain,
+            most=gain.max(axis=-1),
         )
 
 
@@ -256,12 +258,19 @@ class Responses(NamedTuple):
         mean: the mean over the judges of the mean rating, shape (…, responses).
         error: the variance of that mean, calls under way counted as made, shape (…, responses).
         gain: by how much one more call of each arm would lower it, shape (…, responses, judges).
+        most: the largest of that, shape (…, responses).
     """
 
     there: NDArray[np.bool_]
     mean: FloatArray
     error: FloatArray
     gain: FloatArray
+    most: FloatArray
+
+
+def over_judges(column: FloatArray) -> FloatArray:
+    """The sum of ``column``, shape (…, judges), over the judges."""
+    return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
 
 
 def _before(task: Task, warm_up: int) -> FloatArray:

@@ -165,3 +165,22 @@ def test_numbers_the_rows_of_parquet_across_batches(tmp_path: Path) -> None:
 def test_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
     assert "not valid JSON" in complaint(written(tmp_path, "pairs.jsonl", b"{"))
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{**PR, "id": 1, "reference": "x", "helpfulness": 4}, {"prompt": "q", "response": "", "id": 2, "reference": "y"}],
+        [{**PR, "coherence": 2.5, "verbosity": NAN}, {"prompt": "q", "response": "s", "coherence": None, "verbosity": 100}],
+        [{**PR, "pair_id": "a", "id": "b", "k": {"x": 1}}, {"prompt": "q", "response": "s", "pair_id": "c", "k": {"x": 3}}],
+        [{**PR, "messages": [{"role": "user", "content": "m"}], "system": "one"}, {**PR, "messages": [], "system": "two"}],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [".jsonl", ".parquet"])
+def test_reads_rows_the_same_whatever_other_rows_are_read_with_them(
+    rows: list[dict[str, Any]], kind: str, tmp_path: Path
+) -> None:
+    odd = {**rows[0], "prompt": "ü", "response": "", **({"id": 9} if rows[0].get("id") == 1 else {})}
+    odd |= {name: "odd" for name in ("id", "pair_id") if isinstance(rows[0].get(name), str)}
+    alone, beside = (load_pairs(written(tmp_path, f"{len(each)}{kind}", each)) for each in (rows, [*rows, odd]))
+    assert beside.pairs[:-1] == list(alone.pairs)

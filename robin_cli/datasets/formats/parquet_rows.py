@@ -10,11 +10,11 @@ from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO
 from robin_cli.datasets.fields import CHATS, DEPTH
 from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, leads_into
+from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -57,7 +57,9 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
             break  # it is said once
     found_batches = batches(file, stream, source, columns, further, more)
     kept = _Kept(columns, further, set(more)) if further and more else None
-    return Table(None if as_log else names, "row", enumerate(_rows(found_batches, source, kept), 1))
+    parts = _parts(found_batches, source, kept)
+    rows = (each for part in parts for each in zip(part.numbers, part.rows, strict=False))
+    return Table(None if as_log else names, "row", rows, parts=None if as_log else parts)
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:
@@ -83,23 +85,29 @@ def _is_plain(leaf: _Leaf) -> bool:
     return leaf.depth <= DEPTH and any(test(kind) for test in tests)
 
 
-def _rows(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[Row | BadRow]:
+def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> Iterator[Part]:
+    first = 1
     with readable(source):
         for batch in found:
-            yield from _python_rows(*((batch, batch) if kept is None else kept.split(batch)))
+            yield from _parts_of(*((batch, batch) if kept is None else kept.split(batch)), first)
+            first += len(batch)
 
 
-def _python_rows(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Iterable[Row | BadRow]:
+def _parts_of(batch: pa.RecordBatch, needed: pa.RecordBatch, first: int) -> Iterator[Part]:
     """The rows of a batch, those too large bad; by the columns that are ``needed``, for the others have bounds of their own."""
     import pyarrow as pa
 
+    numbers = range(first, first + len(batch))
     if needed.nbytes <= lines.MAX_LINE_BYTES:
         try:
-            columns = map(_values, batch.columns)
-            return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+            columns = dict(zip(batch.schema.names, map(_values, batch.columns), strict=True))
         except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not say in which row
             pass
-    return (_python_row(batch.slice(at, 1), needed.slice(at, 1)) for at in range(batch.num_rows))
+        else:
+            yield Part(numbers, columns=columns)
+            return
+    for at in range(len(batch)):
+        yield Part(numbers[at : at + 1], [_python_row(batch.slice(at, 1), needed.slice(at, 1))])
 
 
 def _values(column: pa.Array) -> list[object]:
