@@ -25,8 +25,8 @@ PRIOR_CALLS = 4.0
 _LEAST_SHARE = 0.2
 _TIMES = 3
 _NEAREST = 0.05
-_LEARNS_AGAIN_AFTER = 1.1
-_FEW = 256
+_PARTS = 64
+"""f is a whole number of these parts: as long as it stays the same, a look changes nothing for what nobody asked about."""
 
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
@@ -50,8 +50,7 @@ class Deciding(Policy):
     end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
     calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
     calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
-    less than .2, no call is spent on certainty. It is found anew whenever the ratings have grown by a tenth, and at every look
-    at up to 256 contests, so that these go on after a stop as if there had been none.
+    less than .2, no call is spent on certainty. It is found anew at every look, from the ratings alone.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
@@ -115,23 +114,14 @@ class Deciding(Policy):
         return found.priority, near
 
     def sight(
-        self,
-        log: FloatArray,
-        level: FloatArray,
-        sums: tuple[FloatArray, FloatArray, FloatArray],
-        before: Seen | None,
+        self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], spent: FloatArray
     ) -> Seen | None:
-        """What a look found, with f."""
+        """What a look found: ``level`` less ln f, −inf where f is 0."""
         if self.horizon is None:
             return None
-        rated = sums[0].sum(axis=-1, keepdims=True)
-        most = float(rated.max())
-        if before is None or log.shape[-1] <= _FEW or most >= _LEARNS_AGAIN_AFTER * before.rated:
-            share = self._affordable(log, level, sums, np.maximum(self.horizon - rated, 0.0) / 2.0)
-        else:
-            share, most = before.share, before.rated
+        share = self._affordable(log, level, sums, np.maximum(self.horizon - spent, 0.0) / 2.0)
         with np.errstate(divide="ignore"):
-            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), share, most)
+            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf))
 
     def _affordable(
         self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], calls: FloatArray
@@ -149,7 +139,7 @@ class Deciding(Policy):
             missing = level - np.log(share) - found.log
             left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
             reached = (np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls).mean(axis=-1, keepdims=True)
-            share = np.maximum(_LEAST_SHARE, reached)
+            share = np.maximum(_LEAST_SHARE, np.round(_PARTS * reached) / _PARTS)
         return np.where(reached < _LEAST_SHARE, 0.0, share)
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:

@@ -308,6 +308,8 @@ class Settings:
     sort: Literal["width", "score", "variance", "data"] = _out(
         "What the table shows first: the largest width (of the likely interval), score or variance; or data.",
         "width", metavar="ORDER")
+    show: tuple[str, ...] = _out("Columns of the data beside each row.",
+        (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
     top: int = _out("Rows of the table.", 60, check=_within(1, None, "a number of rows, at least 1"))
     raw: bool = _out(
         "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
