@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -243,28 +244,18 @@ class _Part:
         return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
-class _Columns(Mapping[str, Value]):
+class _Columns(UserDict[str, Value]):
     """The further columns of a pair."""
-
-    __slots__ = ("_at", "_part")
 
     def __init__(self, part: _Part, at: int) -> None:
         self._part, self._at = part, at
 
-    def __getitem__(self, name: str) -> Value:
-        return self._part.rows[self._at][name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._part.rows[self._at])
-
-    def __len__(self) -> int:
-        return len(self._part.rows[self._at])
-
-    def __repr__(self) -> str:
-        return repr(self._part.rows[self._at])
+    @property
+    def data(self) -> dict[str, Value]:  # type: ignore[override]  # read once it is looked at
+        return self._part.rows[self._at]
 
     def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
-        return dict, (self._part.rows[self._at],)
+        return dict, (self.data,)
 
 
 class GrowingTable:
