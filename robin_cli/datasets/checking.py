@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
 from robin_cli.datasets.images import MARKS_BEGIN
-from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
+from robin_cli.datasets.rows import BadRow, Row, is_encodable, kind, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
@@ -105,11 +105,7 @@ def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
 
 
 def _is_sound(text: str) -> bool:
-    """Whether a text can be stored, and none of it may be taken for the mark of an image."""
-    try:
-        return text.isascii() or (bool(text.encode()) and MARKS_BEGIN not in text)
-    except UnicodeEncodeError:
-        return False
+    return is_encodable(text) and MARKS_BEGIN not in text
 
 
 def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:

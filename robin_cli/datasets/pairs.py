@@ -221,7 +221,8 @@ class _Gathering:
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
         rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        parts = self._parts(rows) if table.parts is None else self._with_room(table.parts)
+        # Up to a limit no more rows are looked at than are kept.
+        parts = self._parts(rows) if table.parts is None or self._limit else table.parts
         while not self.done and (part := next(parts, None)) is not None:
             for row in part.rows if unseen else ():
                 if unseen and isinstance(row, dict):
@@ -253,14 +254,6 @@ class _Gathering:
             yield Part.of(some)
         if broken is not None:
             raise broken
-
-    def _with_room(self, parts: Iterator[Part]) -> Iterator[Part]:
-        for part in parts:
-            start = 0
-            while start < len(part):
-                here = range(start, min(start + self._room, len(part)))
-                yield part if len(here) == len(part) else part.take(here)
-                start = here.stop
 
     def _check_unused(self, source: Source, bad: int, passed: int) -> None:
         """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""

@@ -186,6 +186,14 @@ def kind(value: object) -> str:
     return words.get(type(value), f"a {type(value).__name__}")
 
 
+def is_encodable(text: str) -> bool:
+    """Whether a text holds no half of a surrogate pair."""
+    try:
+        return text.isascii() or text.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
     """What is wrong with a row in which the text of what is ``called`` so cannot be encoded."""
     return BadRow(
