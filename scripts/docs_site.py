@@ -36,12 +36,7 @@ PALETTE = [
 ]
 FEATURES = ["content.code.copy", "navigation.footer", "navigation.instant", "navigation.sections", "search.highlight"]
 # Zensical's own choice of extensions makes formulas of dollars, and more; these read what GitHub reads.
-EXTENSIONS: dict[str, Any] = {
-    "tables": {},
-    "toc": {"permalink": True},
-    "pymdownx.highlight": {},
-    "pymdownx.superfences": {},
-}
+EXTENSIONS = ["tables", {"toc": {"permalink": True}}, "pymdownx.highlight", "pymdownx.superfences"]
 
 Listed = tuple[str, str, str]
 """A page: its name, its file, and what it is about."""
@@ -98,24 +93,20 @@ def _table(*rows: tuple[str, ...]) -> str:
 def reference() -> Iterator[tuple[Listed, str]]:
     """Yield the pages that are read off the program: settings, exit codes, a page for each command."""
     described = schema(known_values)["properties"]
-    rows = []
+    rows = list[tuple[str, ...]]()
     for name, each in TABLE.items():
         default = "" if each.default in (None, (), {}) else f"`{json.dumps(each.default)}`"
         rows.append((f"`{name}`", default, _cell(described[name]["description"])))
-    says = (
-        "`robin init` writes this file. Each setting is also a flag (`--max-cost`) and a variable (`ROBIN_MAX_COST`).\n"
-    )
-    text = f"# robin.toml\n\n{says}\n{_table(('setting', 'default', 'what it is'), *rows)}"
+    says = "`robin init` writes it. Each setting is also a flag (`--max-cost`) and a variable (`ROBIN_MAX_COST`)."
+    text = f"# robin.toml\n\n{says}\n\n{_table(('setting', 'default', 'what it is'), *rows)}"
     yield ("robin.toml", "reference/settings.md", "every setting, with its default"), text
     codes = _table(("code", "means"), *((str(code), _cell(said)) for code, said in exit_codes().items()))
     yield ("Exit codes", "reference/exit-codes.md", "what the status of a command says"), f"# Exit codes\n\n{codes}"
     for each in commands():
         parts = [f"# robin {each.name}\n", f"```text\n{each.usage}\n```\n", *(f"{_cell(said)}\n" for said in each.says)]
         for panel, flags in each.flags.items():
-            parts += [
-                f"## {panel}\n",
-                _table(("flag", "what it is"), *((f"`{names}`", _cell(said)) for names, said in flags)),
-            ]
+            rows = [(f"`{names}`", _cell(said)) for names, said in flags]
+            parts += [f"## {panel}\n", _table(("flag", "what it is"), *rows)]
         yield (f"robin {each.name}", f"reference/{each.name}.md", each.says[0]), "\n".join(parts)
 
 
@@ -158,12 +149,6 @@ def man() -> str:
     ]) + "\n"  # fmt: skip
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(name)} = {_toml(each)}" for name, each in value.items()) + "}"
-    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
-
-
 def stage(pages: Path) -> None:
     """Lay out in ``pages``, and beside it, what Zensical reads: pages, generated ones, llms.txt, its settings."""
     for name in PARTS:
@@ -186,16 +171,12 @@ def stage(pages: Path) -> None:
     theme = {"font": False, "features": FEATURES, "palette": PALETTE}
     project = {"site_name": "robin", "site_description": PROJECT["description"], "docs_dir": pages.name, "nav": nav}
     settings = {**project, "theme": theme, "markdown_extensions": EXTENSIONS}
-    lines = ["[project]", *(f"{name} = {_toml(value)}" for name, value in settings.items())]
-    (pages.parent / "zensical.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    told = [f"# robin\n\n> {PROJECT['description']}.\n"]
+    (pages.parent / "mkdocs.yml").write_text(json.dumps(settings), encoding="utf-8")  # which Zensical reads, too
+    told = f"# robin\n\n> {PROJECT['description']}.\n"
     for title, listed in sections.items():
-        told += [
-            f"## {title}\n",
-            *(f"- [{name}]({file}){': ' * bool(about)}{about}" for name, file, about in listed),
-            "",
-        ]
-    (pages / "llms.txt").write_text("\n".join(told), encoding="utf-8")
+        told += f"\n## {title}\n\n"
+        told += "".join(f"- [{name}]({file}){': ' * bool(about)}{about}\n" for name, file, about in listed)
+    (pages / "llms.txt").write_text(told, encoding="utf-8")
 
 
 def build(folder: Path) -> int:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from robin_cli.settings.table import TABLE
 from scripts.docs_site import build, commands, man
@@ -20,6 +21,21 @@ def test_has_a_page_that_has_every_command_and_every_flag() -> None:
         word for names in known["judge"] for word in re.split("[ ,]+", names)
     }
     assert "--require REQUIREMENT" in known["gate"]
+
+
+def test_tells_agents_of_commands_and_flags_that_there_are() -> None:
+    text = (ROOT / "skills" / "robin" / "SKILL.md").read_text(encoding="utf-8")
+    _, head, body = text.split("---\n", 2)
+    about = yaml.safe_load(head)
+    assert about["name"] == "robin"
+    assert len(about["description"]) <= 1024
+    known = {
+        each.name: {word for flags in each.flags.values() for names, _ in flags for word in re.split("[ ,]+", names)}
+        for each in commands()
+    }
+    for command, words in re.findall(r"`robin ([a-z]+)([^`]*)`", body):
+        assert {word for word in words.split() if word.startswith("-")} <= known[command]
+    assert set(re.findall(r"--\w[\w-]+", body)) <= {*set().union(*known.values()), "--version"}
 
 
 def test_has_a_man_page_that_names_every_command() -> None:

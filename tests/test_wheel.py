@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -26,6 +27,18 @@ sys.exit(status)
 """
 
 
+def test_copies_into_the_image_all_that_the_wheel_is_made_of() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
+    assert all((ROOT / name).exists() for name in copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    needed |= {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
+    assert {name for name in needed if name not in copied and name.split("/")[0] not in copied} == set()
+    assert lines[-4] == "USER 1000:1000"  # not root
+
+
 @pytest.mark.slow
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
@@ -40,7 +53,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60)
     examples = sorted(map(str, (ROOT / "examples").iterdir()))
     command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"]
-    subprocess.run([sys.executable, *command, "--target", site, wheel_file, *examples], check=True, timeout=300)
+    subprocess.run([sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300)
     (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
 
     def installed(*commands: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +75,12 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     for example in distribution.values():
         assert {(site / f"{point.module}.py").is_file() for point in example.entry_points} == {True}
     added = {(each.group, each.name): each.module for each in wheel.entry_points if each.group != "console_scripts"}
-    assert {("robin.carriers", "ray"), ("robin.datasets", ".eval"), ("robin.logs", "helm")} <= added.keys()
+    assert {
+        ("robin.carriers", "ray"),
+        ("robin.datasets", ".eval"),
+        ("robin.logs", "helm"),
+        ("pytest11", "robin"),
+    } <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
     shown = installed("demo --run d/first")

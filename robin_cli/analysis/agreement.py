@@ -235,6 +235,24 @@ def _kappa(a: IntArray, b: IntArray) -> float:
     return float(1.0 - ((a - b) ** 2).mean() / by_chance) if by_chance else np.nan
 
 
+def krippendorff(said: FloatArray) -> float:
+    """Krippendorff's α of the interval metric, of several people with gaps; nan where all say the same.
+
+    1 − D_o/D_e, D_o being the mean squared difference within a unit, each unit's pairs of values weighed by 1/(m − 1), and D_e
+    that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
+
+    Args:
+        said: a row a person, a column a unit that several labelled, nan where one did not.
+    """
+    m = (~np.isnan(said)).sum(axis=0)
+    values = said[:, m >= 2]
+    m, sums, squares = m[m >= 2], np.nansum(values, axis=0), np.nansum(values**2, axis=0)
+    n = int(m.sum())
+    within = (2.0 * (m * squares - sums**2) / (m - 1.0)).sum() / n
+    between = 2.0 * (n * squares.sum() - sums.sum() ** 2) / (n * (n - 1.0))
+    return float(1.0 - within / between) if between > 0 else np.nan
+
+
 def _alpha(a: IntArray, b: IntArray) -> float:
     """Krippendorff's α, ordinal, of two coders without gaps ("Computing Krippendorff's alpha-reliability", 2011).
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Evidence, all_decided, settled_arms
+from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
@@ -67,7 +67,7 @@ class Court:
         self.done = np.zeros(runs, dtype=np.bool_)
         self._task = task
         self._evidence = Evidence(task, runs)
-        self.settled = settled_arms(self._evidence, np.zeros((runs, len(low)), dtype=np.bool_))
+        self.settled = self._evidence.settled
         self._low = low.astype(np.int64)
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
@@ -87,8 +87,8 @@ class Court:
         """Decide anew by all ratings so far; whether urgencies may be others now."""
         self._update(sums)
         self.done |= all_decided(self._evidence)
-        self._evidence.look(policy, sums)
-        before, self.settled = self.settled, settled_arms(self._evidence, self.settled)
+        self._evidence.look(policy, sums, sums[0].sum(axis=1, keepdims=True))
+        before, self.settled = self.settled, self._evidence.settled
         return self.seen is not None or bool((before != self.settled).any())
 
     def verdict(self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -20,12 +20,13 @@ from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDE
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.task import Task
 from robin_cli.planning.stopping import Counted
-from robin_cli.policies.base import Policy, Seen
+from robin_cli.policies.base import Policy, Seen, flat_variance
 
 SETTLED = 1.25
-"""A decision is settled, and its arms are asked no more, when its evidence is this many times 1/δ.
+"""A decision is settled, and its arms are asked no more, as long as its evidence is this many times 1/δ.
 
 The calls under way then may take some of it back; and once four fifths of all decisions are there, e-BH certifies them.
+There is no second level at which it is open again: what is settled follows from the ratings alone, also after a stop.
 """
 
 _CLEAR = 2.0
@@ -60,15 +61,15 @@ class Certainty(ABC, Generic[Outcome]):
         gone: decisions of which no arm is asked any more, because it was given up; shape as ``log``.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
-        free: arms on which no decision hangs.
         seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
     """
-
-    free: IntArray = np.empty(0, dtype=np.int64)
 
     def __init__(self, error_rate: float, contest: Coordinates | IntArray, members: IntArray, runs: int = 1) -> None:
         self.error_rate = error_rate
         self.contest, self.members = contest, members
+        there = members >= 0
+        self._decision = np.full(len(contest), len(members))  # which hangs on each arm; behind the last: none
+        self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
         self.stuck, self.gone = (np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(2))
@@ -83,12 +84,11 @@ class Certainty(ABC, Generic[Outcome]):
         """ln of the evidence for what each contest leans to, shape (runs, contests); inf where no call can help."""
         return np.where(self.closed, np.inf, self.log)
 
-    def look(self, policy: Policy, sums: Sums) -> None:
-        """Have the policy see how the decisions stand; ``sums``: of all ratings."""
+    def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
+        """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
         columns = [np.array(each, dtype=np.float64) for each in sums]  # copies: calls go on meanwhile
-        self.seen = policy.sight(
-            self.of_contests, self.needed_by_all + math.log(SETTLED), (columns[0], columns[1], columns[2]), self.seen
-        )
+        of_all = (columns[0], columns[1], columns[2])
+        self.seen = policy.sight(self.of_contests, self.settled_at, of_all, spent, self.seen)
 
     @property
     def needed_by_all(self) -> FloatArray:
@@ -97,15 +97,26 @@ class Certainty(ABC, Generic[Outcome]):
         return np.asarray(self.needed + np.log(count / np.maximum(count - self.closed.sum(axis=1, keepdims=True), 1)))
 
     @property
+    def settled_at(self) -> FloatArray:
+        """The evidence at which a decision is settled, shape (runs, 1)."""
+        return self.needed_by_all + math.log(SETTLED)
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Arms on which no open decision hangs, shape (runs, K)."""
+        found = (self.log >= self.settled_at) | self.closed
+        return np.asarray(np.pad(found, ((0, 0), (0, 1)), constant_values=True)[:, self._decision])
+
+    @property
     def closed(self) -> NDArray[np.bool_]:
         """Decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these."""
         closed, count = self.stuck.copy(), max(1, self.log.shape[1])
-        while True:
+        more = self.gone
+        while more.any():
             able = np.maximum(count - closed.sum(axis=1, keepdims=True), 1)
             more = self.gone & ~closed & (self.log < self.needed + np.log(count / able))
-            if not more.any():
-                return closed
             closed |= more
+        return closed
 
     def update(
         self,
@@ -149,8 +160,6 @@ class Evidence(Certainty["Decided"]):
             members = task.space.by_pair(np.arange(len(task.space)))
         else:
             members = task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
-            alone = task.contests[task.decisions :]  # of one response: there is nothing to choose
-            self.free = alone[alone >= 0]
         super().__init__(task.decision.error_rate, task.contest, members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
@@ -164,9 +173,8 @@ class Evidence(Certainty["Decided"]):
             for part in parts:
                 self._update_pairs(run[part], contest[part], counts_at, sums, given_up)
         else:
-            error = moderated(self.task.space, *sums).error_variance
             for part in parts:
-                self._update_best(run[part], contest[part], counts_at, sums, error, given_up)
+                self._update_best(run[part], contest[part], counts_at, sums, given_up)
 
     @property
     def of_contests(self) -> FloatArray:
@@ -243,23 +251,14 @@ class Evidence(Certainty["Decided"]):
         return above, below
 
     def _update_best(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        error: FloatArray,
-        given_up: NDArray[np.bool_],
+        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
     ) -> None:
-        """The leader of each group against its rivals; a response that nobody could rate is none.
-
-        ``error``: the variance of each arm's mean rating, shape (runs, K).
-        """
+        """The leader of each group against its rivals; a response that nobody could rate is none."""
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
         arms = task.contests[contest]
-        means, errors = self._responses(run, arms, sums, error)
+        means, errors = self._responses(run, arms, sums)
         there = ~np.isnan(means)
         lead = np.where(there, means, -np.inf).argmax(axis=1)
         every = np.arange(len(contest))
@@ -297,11 +296,15 @@ class Evidence(Certainty["Decided"]):
             np.minimum.at(least, row, each)
             self.log[run[sure], contest[sure]] = least
 
-    def _responses(self, run: IntArray, arms: IntArray, sums: Sums, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it."""
-        n, total, of_mean = (each[run[:, None, None], arms] for each in (*sums[:2], error))
+    def _responses(self, run: IntArray, arms: IntArray, sums: Sums) -> tuple[FloatArray, FloatArray]:
+        """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it.
+
+        By the ratings of the group alone: what others are rated since changes nothing that is known of it.
+        """
+        n, total, total_sq = (np.where(arms >= 0, each[run[:, None, None], arms], 0.0) for each in sums)
+        low, high = (each[arms] for each in self.task.space.ends)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(arms >= 0, total / n, np.nan).mean(axis=2)
+            mean, of_mean = (total / n).mean(axis=2), flat_variance(n, total, total_sq, low, high) / n
         return mean, of_mean.sum(axis=2) / arms.shape[2] ** 2
 
     def _over(self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
@@ -338,7 +341,7 @@ class RunVerdicts(Generic[Outcome]):
 
     def __init__(self, evidence: Certainty[Outcome], counts: LevelCounts) -> None:
         self.evidence = evidence
-        self.settled = settled_arms(evidence, np.zeros((1, len(evidence.contest)), dtype=np.bool_))[0]
+        self.settled = evidence.settled[0]
         self.all_decided = False
         self.seen: Seen | None = None
         self._counts = counts
@@ -364,14 +367,14 @@ class RunVerdicts(Generic[Outcome]):
             np.zeros_like(changed), changed, lambda _run, arm: self._counts.of_arms(arm), sums, given_up
         )
         self.all_decided = bool(all_decided(self.evidence)[0])
-        last = self.evidence.seen
-        self.evidence.look(policy, sums)
-        before, seen = self.settled, self.evidence.seen
-        self.settled = settled_arms(self.evidence, before[None, :])[0]
+        self.evidence.look(policy, sums, np.array([[arms.spent]]))
+        before, last, seen = self.settled, self.seen, self.evidence.seen
+        self.settled = self.evidence.settled[0]
         if seen is None:
             return np.flatnonzero(self.settled != before)
-        self.seen = replace(seen, log=seen.log[0], n=seen.n[0], level=seen.level[0], share=seen.share[0])
-        is_new = last is None or last.share is not seen.share
+        self.seen = Seen(seen.log[0], seen.n[0], seen.level[0])
+        # What is known of a pair is known of each of its thresholds.
+        is_new = last is None or (last.level != self.seen.level) | (last.log != self.seen.log)[self.evidence.contest]
         return np.flatnonzero((self.settled != before) | is_changed | is_new)
 
     def decided(self, arms: Arms) -> Outcome:
@@ -382,29 +385,6 @@ class RunVerdicts(Generic[Outcome]):
 def all_decided(evidence: Certainty[Any]) -> NDArray[np.bool_]:
     """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
     return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.closed).all(axis=1))
-
-
-def settled_arms(evidence: Certainty[Any], before: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The arms on which no open decision hangs; one that was settled is opened again below 1/δ.
-
-    Args:
-        before: those that were settled, shape (runs, K).
-
-    Returns:
-        Shape (runs, K).
-    """
-    least = evidence.needed_by_all
-    was = before[:, evidence.members[:, 0]]  # all arms of a decision are settled together
-    needed = np.where(was, least, least + math.log(SETTLED))
-    is_settled = (evidence.log >= needed) | evidence.closed
-    found = before.copy()
-    found[:, evidence.free] = True
-    run, decision = np.nonzero(is_settled != was)
-    arms = evidence.members[decision]
-    there = arms >= 0
-    each = np.broadcast_to(run[:, None], arms.shape)[there]
-    found[each, arms[there]] = np.broadcast_to(is_settled[run, decision][:, None], arms.shape)[there]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def wanted_labels(
         raise InputError(f"{run.name}: every pair with a score has a label already")
     is_own = np.array([not each.of_data for each in labels.values()])
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
-    order = _order(run, whole=whole)
+    order = labelling_order(run, whole=whole)
     drawn = order[is_open[order].any(axis=1)]
     drawn = _whole(drawn, run.prompts, np.flatnonzero(can_be.any(axis=1)), n) if whole else drawn[:n]
     pairs, attributes = [], []
@@ -165,7 +165,7 @@ def wanted_labels(
     return Wanted(pair, attribute, share[attribute], values[pair, attribute], prompts)
 
 
-def _order(run: RunData, *, whole: bool) -> IntArray:
+def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
     """The pairs of ``run`` as they are drawn, by their prompts' texts and their ids: of other runs on the same data, too."""
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
     of_prompt = evenly(dict(zip(run.prompts.tolist(), texts, strict=True)).values())

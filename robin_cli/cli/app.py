@@ -16,7 +16,21 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import check, compare, demo, export, gate, inspect, judge, plan, report, simulate, status, tools
+from robin_cli.cli import (
+    check,
+    compare,
+    demo,
+    export,
+    gate,
+    inspect,
+    judge,
+    label,
+    plan,
+    report,
+    simulate,
+    status,
+    tools,
+)
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.files.local import sweep_temporary
 from robin_cli.model.errors import (
@@ -42,7 +56,7 @@ _GROUPS = {
     "Start": ("demo", "init", "check", "rubrics"),
     "Judge": ("plan", "judge", "resume"),
     "Look": ("status", "runs", "report", "export"),
-    "Decide": ("compare", "gate"),
+    "Decide": ("compare", "gate", "label"),
     "Tools": ("render", "parse", "merge", "simulate", "serve"),
 }
 """The commands in the help of robin itself, in their order."""
@@ -113,7 +127,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (judge, plan, status, export, inspect, report, compare, gate, simulate, tools, check, demo):
+for each in (judge, plan, status, export, inspect, report, compare, gate, label, simulate, tools, check, demo):
     app.add_typer(each.app)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robin_cli.cli import options as opt
-from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
+from robin_cli.cli.showing import OF_SCORES, is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
     from robin_cli.results.tables import Table
@@ -47,7 +47,7 @@ _FOR = {
 }
 """What each option of ``robin export`` is for that is not for all."""
 
-_WITH = {"with_text", "wide", "agree", "confidence"}
+_WITH = OF_SCORES | {"agree", "confidence"}
 
 _What = Annotated[
     What,
@@ -135,7 +135,8 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
     from robin_cli.goals.making import table_of
 
     for_people, by_length = given.format == "table", options.pop("length-control")
-    view = View(given.sort if for_people else None, given.with_text, given.wide, length_control=by_length, **options)
+    options |= {"with_text": given.with_text, "wide": given.wide, "show": given.show, "length_control": by_length}
+    view = View(given.sort if for_people else None, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
     return table_of(run, what, view)

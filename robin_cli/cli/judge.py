@@ -41,11 +41,11 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     judge_by(load_settings(ctx.obj, config))
 
 
-def judge_by(settings: Settings) -> None:
-    """Do what robin judge does, by ``settings``."""
+def judge_by(settings: Settings, also: Callable[[], list[str]] = list) -> None:
+    """Do what robin judge does, by ``settings``; ``also`` is done when the run is, and returns lines for before the answer."""
     from robin_cli.runner.opening import inputs_of, open_run
 
-    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
+    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note), also)
 
 
 @app.command(
@@ -56,16 +56,22 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
+    from robin_cli.goals.checks import check_shown
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.runner.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
+    from robin_cli.storage.pair_files import read_column_names
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
+    check_shown(settings.show, lambda: read_column_names(run))
     _work(settings, lambda: files_read_by(run), lambda settings, _: reopen_run(run, settings))
 
 
 def _work(
-    settings: Settings, inputs: Callable[[], Iterable[str]], opened: Callable[[Settings, Messages], RunStore]
+    settings: Settings,
+    inputs: Callable[[], Iterable[str]],
+    opened: Callable[[Settings, Messages], RunStore],
+    also: Callable[[], list[str]] = list,
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.showing import deliver
@@ -86,7 +92,7 @@ def _work(
         store = opened(settings, messages)
     with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):
         try:
-            is_done = spend(store, settings, messages)
+            took = spend(store, settings, messages)
         except LimitReached:
             deliver(store.path, settings)
             raise
@@ -94,5 +100,5 @@ def _work(
             if settings.output is not None and store.has_answers:
                 deliver(store.path, settings)
             raise
-        if is_done:
-            deliver(store.path, settings)
+        if took is not None:
+            deliver(store.path, settings, [*took, *also()])

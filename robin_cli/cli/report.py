@@ -13,7 +13,8 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(opt.is_of_scores), epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html"
+    cls=opt.taking(lambda each: opt.is_of_scores(each) or each.name == "show"),
+    epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html",
 )
 def report(
     ctx: typer.Context,
@@ -33,8 +34,10 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML file with pictures first, then every pair with its texts; it opens offline."""
+    from robin_cli.settings.reading import checked
     from robin_cli.views.report.writing import write_report
 
-    path = write_report(opt.scored(ctx, runs or []), output)
+    show = checked({"show": ctx.obj.pop("show", ())}).get("show", ())
+    path = write_report(opt.scored(ctx, runs or []), output, show)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)

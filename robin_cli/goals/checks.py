@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, Decision
-from robin_cli.model.errors import InputError, shown, typed
+from robin_cli.model.errors import InputError, did_you_mean, shown, typed
 from robin_cli.model.groups import check_groups
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, Scale, shared_scale
 from robin_cli.model.systems import Systems, check_systems
@@ -193,3 +193,17 @@ def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) 
         f"{compare}: the data does not say which system answered ({there}); name the column that does: --columns "
         f"{SYSTEM_COLUMN}=NAME"
     )
+
+
+TEXTS_SHOWN = ("prompt", "response")
+"""What can be shown beside a row that is no further column of the data."""
+
+
+def check_shown(show: Sequence[str], known: Callable[[], Sequence[str]]) -> None:
+    """InputError for a name in ``show`` that is no column of the data, which keeps those that ``known`` returns."""
+    for name in show:
+        if name not in (there := [*known(), *TEXTS_SHOWN]):
+            listed = ", ".join(map(shown, there))
+            raise InputError(
+                f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, there)}"
+            )

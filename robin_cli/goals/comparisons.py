@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import SORTS_OF_COMPARISONS, check_view
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import View, judged_by
-from robin_cli.goals.scores import with_data
+from robin_cli.goals.rows import beside, shown_by, with_data
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
@@ -45,7 +45,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed)
+    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, show=view.show)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
         lambda: with_data(table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
@@ -53,9 +53,14 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
 
 
 def comparisons_of(
-    found: Preferences, scores: Scores, *, by_judge: bool = False, agreed: NDArray[np.bool_] | None = None
+    found: Preferences,
+    scores: Scores,
+    *,
+    by_judge: bool = False,
+    agreed: NDArray[np.bool_] | None = None,
+    show: Sequence[str] = (),
 ) -> Table:
-    """The table of ``scores`` of what was found."""
+    """The table of ``scores`` of what was found; ``show``: columns of the data beside each row."""
     run, matches, best = found.run, found.matches, found.best
     values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, matches, scores)
@@ -69,12 +74,13 @@ def comparisons_of(
         values,
         terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
         ids=run.space.pair[scores.arm] + 1,
+        beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
-        sorts=_sorts(scores),
+        sorts=_sorts(scores, np.zeros(len(scores)) if best is None else values["best"] != ""),
         notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
+        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}{shown_by(show)}",
     )
 
 
@@ -100,9 +106,10 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
     }
 
 
-def _sorts(scores: Scores) -> Mapping[str, Sort]:
+def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
+    """Return the orders of comparisons; those ``has_best``, in which a best response is, come before wide ones."""
     preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
-    keys = {"width": high - low, "score": preference, "data": -np.arange(float(len(scores)))}
+    keys = {"width": high - low + 2.0 * has_best, "score": preference, "data": -np.arange(float(len(scores)))}
     return {
         name: Sort(words, partial(np.asarray, keys[name]), "likely_low" if name == "width" else "")
         for name, words in SORTS_OF_COMPARISONS.items()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,16 @@ from robin_cli.analysis.decisions import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
+from robin_cli.goals.rows import beside, shown_by, with_data
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.results.columns import DECISIONS, SCORES
-from robin_cli.results.tables import Column, Sort, Table, read_by
-from robin_cli.storage.pair_files import read_pair_batches
+from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.storage.segments import gathered
 
-_TEXTS = {"prompt": "prompt", "response": "response"}
-"""Columns of the texts, and what they are called among the run's pairs."""
-_GROUP_BYTES = 2**24
+_WIDEST = 10.0
+"""More than any width that is known, in units of the scale."""
 
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
@@ -35,6 +35,7 @@ def score_table(
     sort: str | None = None,
     with_text: bool = False,
     wide: bool = False,
+    show: Sequence[str] = (),
     agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
     """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
@@ -44,6 +45,7 @@ def score_table(
         with_text: files have prompt and response.
         wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
             judge, where ``scores`` are those of each judge.
+        show: columns of the data that people see beside each row.
         agreed: the decisions that people agree with.
     """
     values: dict[str, Any] = dict(scores.columns)
@@ -59,12 +61,13 @@ def score_table(
         terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
         html=[name for name in SCORES.html if name not in hidden],
         ids=run.space.pair[scores.arm] + 1,
+        beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sorts=_sorts(scores, run),
         notes=[INTERVALS, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{by_judge}",
+        command=f"robin export {typed(run.name)}{by_judge}{shown_by(show)}",
     )
     pairs = None if wide else run.space.pair[scores.arm]
     if wide:
@@ -78,7 +81,8 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
     """The scores as ``view`` has them, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    return score_table(scores, found.run, sort=view.sort, with_text=view.with_text, wide=view.wide, agreed=agreed)
+    about: dict[str, Any] = {"sort": view.sort, "with_text": view.with_text, "wide": view.wide, "show": view.show}
+    return score_table(scores, found.run, agreed=agreed, **about)
 
 
 def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -124,8 +128,16 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
     def of(name: str) -> FloatArray:
         return np.asarray(scores.columns[name], dtype=np.float64)
 
+    widest = Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low")
+    if (decided := scores.decided) is not None and decided.task.decision.is_best:
+        leads = decided.leaning == BEST
+        widest = replace(
+            widest,
+            words=f"the best of each group, then the others, {widest.words}",
+            key=lambda: np.minimum(likely_widths(scores, space), _WIDEST) + 2 * _WIDEST * leads,
+        )
     return {
-        "width": Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low"),
+        "width": widest,
         "score": Sort("highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]),
         "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
         "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
@@ -137,51 +149,3 @@ def _decision_notes(scores: Scores) -> list[str]:
         return []
     unsure = "" if decided.held.all() else f"; {OPEN}: by the mean alone, not certified"
     return [f"decisions ({decided.task.decision}): {promise(decided, 'the certified')}{unsure}"]
-
-
-def with_data(
-    table: pa.Table,
-    run: RunData,
-    pairs: NDArray[np.integer[Any]] | None,
-    *,
-    with_text: bool,
-    texts: Mapping[str, str] = _TEXTS,
-    told: Collection[str] = (),
-) -> pa.RecordBatchReader:
-    """``table`` with what the data say of the pair of each row.
-
-    Args:
-        pairs: of the rows, rising; None where there is a row for each, in order.
-        with_text: add ``texts``, columns that come last, and the columns of the data that they are.
-        told: names of further columns that ``table`` has already.
-    """
-    taken = {*table.column_names, *texts}
-    for name in run.column_names:
-        if name in told:
-            continue
-        called = name
-        while called in taken or (called != name and called in run.column_names):
-            called = f"data.{called}"
-        taken.add(called)
-        values = run.columns[name]
-        table = table.append_column(called, values if pairs is None else values.take(pairs))
-    if not with_text:
-        return table.to_reader()
-    schema = table.schema
-    for name in texts:
-        schema = schema.append(pa.field(name, pa.large_string()))
-    return read_by(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
-
-
-def _with_texts(
-    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]], texts: Mapping[str, str], schema: pa.Schema
-) -> Iterator[pa.Table]:
-    """``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
-    start, wanted = 0, set(texts.values())
-    batches = read_pair_batches(run.path, lambda name: name in wanted)
-    for found in gathered((pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES):
-        first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
-        rows = pa.array(pairs[first:last] - start)
-        columns = [found[of_data].take(rows) for of_data in texts.values()]
-        start += len(found)
-        yield pa.table([*table.slice(first, last - first).columns, *columns], schema=schema)

@@ -552,14 +552,16 @@ class Planner:
         while self._looks_at <= self.budget.spent:
             self._looks_at = next_look(int(self._looks_at), len(self._arms))
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
-        where(lambda: verdicts.look(self.arms, self._policy), self._take_look)
+        where(lambda: self._changed_by(verdicts), self._take_look)
 
-    def _take_look(self, changed: IntArray) -> None:
+    def _changed_by(self, verdicts: Verdicts) -> set[int] | None:
+        """Look at the decisions; the sets whose urgency may be another now, None where these are many."""
+        changed, set_of = verdicts.look(self.arms, self._policy), self._set_of
+        return None if len(changed) > _FEW_ARMS else {set_of[arm] for arm in changed.tolist()}
+
+    def _take_look(self, changed: set[int] | None) -> None:
         self._is_looking = self._is_unseen = False
-        if len(changed) > _FEW_ARMS:
-            self._stale = None
-        elif self._stale is not None:
-            self._stale.update(map(self._set_of.__getitem__, changed.tolist()))
+        self._stale = None if changed is None or self._stale is None else self._stale | changed
         self._ahead.clear()
 
     def _refit(self) -> None:

@@ -74,23 +74,21 @@ class Setup:
     prefer: str = "certain"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What a look at the decisions found, for policies that ask what is nearest to certain.
 
     Attributes:
         log: ln of the evidence for what each contest leans to, shape (…, contests); −inf or too large where it is not known.
         n: ratings of each arm at that time, shape (…, K).
-        level: ln of the evidence at which a decision is settled, shape (…, 1).
-        share: which part of all decisions is to be certified, shape (…, 1); see :class:`~robin_cli.policies.deciding.Deciding`.
-        rated: ratings that ``share`` was found by.
+        level: ln of the evidence that each decision is to have, shape (…, 1); −inf where none is asked for.
+        by: the policy that saw it, and ``courses``, what it computed of each contest: for its next look.
     """
 
     log: FloatArray
     n: FloatArray
     level: FloatArray
-    share: FloatArray
-    rated: float
+    by: Policy | None = None
+    courses: tuple[FloatArray, ...] = ()
 
 
 class Choice(NamedTuple):
@@ -198,7 +196,8 @@ class Policy:
         log: FloatArray,  # noqa: ARG002
         level: FloatArray,  # noqa: ARG002
         sums: tuple[FloatArray, FloatArray, FloatArray],  # noqa: ARG002
-        before: Seen | None,  # noqa: ARG002
+        spent: FloatArray,  # noqa: ARG002
+        before: Seen | None = None,  # noqa: ARG002
     ) -> Seen | None:
         """What a look at the decisions is to the policy; None where it does not ask for what is nearest to certain.
 
@@ -206,7 +205,8 @@ class Policy:
             log: see :class:`Seen`.
             level: ln of the evidence at which a decision is settled if all can be certified, shape (…, 1).
             sums: n, Σx and Σx² of all arms, shape (…, K).
-            before: what the look before this came to.
+            spent: calls, shape (…, 1).
+            before: what the look before this came to; nothing but the time that it takes may depend on it.
         """
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from robin_cli.model.arms import IntArray
 from robin_cli.results.tables import Column, Table
 
+OF_DATA = "From the data."
 _KINDS = {"id": "id", "count": "number", "number": "score", "share": "score", "signed": "difference"}
 
 
@@ -18,7 +19,8 @@ _KINDS = {"id": "id", "count": "number", "number": "score", "share": "score", "s
 class PageColumn:
     """A column of a page: its name, a value a row, what it ``says``.
 
-    ``kind``: id, text, number, score, difference, range (low and high, or None) or bar (the number of the row's scale).
+    ``kind``: id, text, number, score, difference, range (low and high, or None), bar (the number of the row's scale) or hidden,
+    which can be looked for and is not shown.
     """
 
     name: str
@@ -30,10 +32,19 @@ class PageColumn:
 def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColumn]:
     """Return the columns of ``rows`` that a page shows; ``bar`` takes its place among them."""
     there, data = {column.name: column for column in table.shown(table.html)}, table.data.take(pa.array(rows))
-    return [
+    first, *others = [
         bar if name == bar.kind else _page_column(data, there[name])
         for name in table.html
         if name == bar.kind or name in there
+    ]
+    return [first, *own_columns(table.beside(rows), [first, *others], "text"), *others]
+
+
+def own_columns(texts: Mapping[str, Sequence[str]], there: Sequence[PageColumn], kind: str) -> list[PageColumn]:
+    """Return columns of the data as those of a page that are not called as one that is ``there``."""
+    taken = {"attribute", *(each.name for each in there)}  # the script goes by this one
+    return [
+        PageColumn(f"data.{name}" if name in taken else name, kind, OF_DATA, values) for name, values in texts.items()
     ]
 
 

@@ -96,7 +96,7 @@ def _order(table: Table, sort: Sort | None) -> IntArray:
 def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
     shown, data = table.shown(table.terminal), table.data.take(pa.array(rows))
     groups = list(dict.fromkeys(each.group for each in shown if each.group))
-    return [
+    first, *others = [
         Cells(
             column.header,
             _cells_of(data, column),
@@ -107,6 +107,11 @@ def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
         )
         for column in shown
     ]
+    beside = [
+        Cells(one_line(name), [one_line(text) or DASH for text in texts], numbers=_places(texts), is_left=True)
+        for name, texts in table.beside(rows).items()
+    ]
+    return [first, *beside, *others]
 
 
 def _cells_of(data: pa.Table, column: Column) -> list[str]:
@@ -139,7 +144,11 @@ def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> li
         return list((np.arange(len(table)) + 1 if table.ids is None else table.ids)[rows].tolist())
     if column.form != "name":
         return None
-    texts = data[column.name].to_pylist()
+    return _places(data[column.name].to_pylist())
+
+
+def _places(texts: Sequence[str]) -> list[int]:
+    """The place of each text among the different ones, from 1."""
     place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
     return [place[text] for text in texts]
 

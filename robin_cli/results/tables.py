@@ -22,6 +22,8 @@ Form = Literal["id", "name", "text", "word", "flag", "count", "number", "share",
 on the right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals, whole numbers without any.
 ``share``: two decimals. ``signed``: two decimals, with their sign.
 """
+Beside = Callable[[IntArray], Mapping[str, Sequence[str]]]
+"""Reads further texts of some rows, by their header."""
 TEXTS = frozenset({"id", "name", "text", "word"})
 _TYPES = {
     "flag": pa.bool_(),
@@ -98,6 +100,7 @@ class Table:
         notes, footer: lines under the table, before and behind those on rows and columns that are left out.
         command: the command line that shows it.
         further: the rows for files, where these have more columns.
+        beside: what people see of a row behind its first column, read for the rows that are shown alone.
         is_wide: it is one that :meth:`wide` returned.
     """
 
@@ -117,6 +120,7 @@ class Table:
     footer: Sequence[str] = ()
     command: str = ""
     further: Callable[[], pa.RecordBatchReader] | None = None
+    beside: Beside = lambda _rows: {}
     is_wide: bool = False
 
     @property
@@ -191,6 +195,7 @@ class Table:
             columns=columns,
             data=data,
             is_wide=True,
+            beside=lambda lines: self.beside(rows[lines, 0]),
             terminal=[
                 *(name for name in self.terminal if name in there),
                 *(f"{facet}_{name}" for facet in facets for name in shown),

@@ -15,7 +15,7 @@ from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
-from robin_cli.goals.checks import check_target
+from robin_cli.goals.checks import check_shown, check_target
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
@@ -92,6 +92,7 @@ def pairs_of(
     dataset = _read_data(settings, prompts, read)
     for said in dataset.notes:
         notify(said)
+    check_shown(settings.show, lambda: dataset.pairs.columns.column_names)
     of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
     ours = ("prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
     for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):

@@ -278,7 +278,7 @@ class Settings:
         1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
     top_p: float = _ask("Nucleus sampling.",
         1.0, always=True, of_question=True, check=_above_0(1, "above 0 and at most 1"))
-    max_tokens: int = _ask("Longest answer, in tokens.",
+    max_tokens: int = _ask("Longest answer, in tokens; once one is cut off before its text, four times as many.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
     timeout: float | None = _ask("Longest request, in seconds.",
@@ -308,6 +308,8 @@ class Settings:
     sort: Literal["width", "score", "variance", "data"] = _out(
         "What the table shows first: the largest width (of the likely interval), score or variance; or data.",
         "width", metavar="ORDER")
+    show: tuple[str, ...] = _out("Columns of the data beside each row.",
+        (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
     top: int = _out("Rows of the table.", 60, check=_within(1, None, "a number of rows, at least 1"))
     raw: bool = _out(
         "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from robin_cli.goals.rows import beginning, is_hashed
 from robin_cli.goals.watching import Fact
 from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
@@ -89,9 +90,17 @@ def standing_of(session: Session) -> Standing:
     most = np.argpartition(n, -_MOST)[-_MOST:] if len(n) > _MOST else np.arange(len(n))
     most = most[np.argsort(-n[most], kind="stable")]
     variance = sample_variance(n[most], totals[most], totals_sq[most])
-    names = [session.space.name(int(arm)) for arm in most]
+    names = [_name(session, int(arm)) for arm in most]
     asked = list(zip(names, n[most].tolist(), variance.tolist(), strict=True))
     return Standing(session.watch.standing(session.arms), asked)
+
+
+def _name(session: Session, arm: int) -> str:
+    """What the arm is called: where its id is a hash, which nobody recognises, also by the beginning of its texts."""
+    pair, name = session.space.pair.item(arm), session.space.name(arm)
+    if not is_hashed(session.space.pair_ids[pair]):
+        return name
+    return f"{beginning(session.pairs[pair], is_shared=bool(session.pairs.is_shared[pair]))} ({name})"
 
 
 class LiveView:
@@ -144,7 +153,12 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("phase", phase(session)),
         ("rate", f"{rate:,.1f}/s, {pace.left(calls_left(session), rate)}"),
         ("in flight", f"{stats.in_flight}"),
-        ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
+        (
+            "tokens",
+            tokens_text(
+                total.prompt_tokens, total.completion_tokens, total.cached_share, "", reasoning=total.reasoning_tokens
+            ),
+        ),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
         first,
         (f"no {noun}", counted(unparsed, noun) or "none"),

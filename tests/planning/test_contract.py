@@ -176,6 +176,16 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
     assert not any(arms.pending)
 
 
+@every_case
+def test_asks_five_at_a_time_with_a_third_of_the_requests(name: str) -> None:
+    case = CASES[name]()
+    ratings, budget = case.ratings(), 10 * len(case.space)
+    planner = case.planner(WritableArms(len(case.space)), budget=budget)
+    asked = list(work(planner, by_turns(ratings), at_once=8, samples=5))
+    assert sum(ticket.calls for ticket in asked) == budget
+    assert len(asked) <= budget / 3
+
+
 @pytest.mark.parametrize("name", ["dirichlet", "two-priors", "warm", "two scales"])
 @pytest.mark.parametrize("objective", ["worst-case", "mean-error"])
 def test_starves_no_arm(name: str, objective: str) -> None:

@@ -135,39 +135,55 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
     assert next_look(10_000_000, 200_000) == 10_004_000
 
 
-@pytest.mark.parametrize("cut", [482, pytest.param(508, marks=pytest.mark.whole)])
-def test_goes_on_between_two_looks_as_if_nothing_had_stopped(cut: int) -> None:
-    task = task_over([3] * 20, best=True, error_rate=0.1)
-    space, budget = task.space, 9 * len(task.space)
-    rng = np.random.default_rng(5)
-    answers = np.clip(rng.normal(rng.uniform(0, 4, (len(space), 1)), 1.0, (len(space), budget)).round(), 0, 4)
+@pytest.mark.parametrize(
+    ("best", "judges", "attributes", "sizes", "error_rate"),
+    [
+        (True, 1, 1, [3] * 6, 0.05),
+        (True, 2, 2, [2, 3], 0.5),
+        (False, 1, 1, [1] * 16, 0.05),
+        (False, 2, 2, [1] * 4, 0.2),
+    ],
+)
+def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
+    best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float
+) -> None:
+    task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=error_rate)
+    space, budget = task.space, 10 * len(task.space)
+    rng, answers = np.random.default_rng(2), []
+    for arm in range(len(space)):
+        scale = space.scale_of(arm)
+        ratings = np.clip(rng.normal(rng.uniform(scale.low, scale.high), 1.0, 600).round(), scale.low, scale.high)
+        answers.append([None if rng.random() <= 0.1 or arm == 3 else each for each in ratings.tolist()])
 
-    def told(history: list[int]) -> tuple[WritableArms, LevelCounts, Policy]:
+    def told(history: list[int]) -> tuple[WritableArms, LevelCounts, Policy, list[list[float]]]:
         arms, counts, policy = WritableArms(len(space)), LevelCounts(space), policy_for(task, budget)
-        for number, arm in enumerate(history, 1):
-            rating = answers[arm, arms.next_draw[arm]].item()
-            arms.add(arm, [rating])
+        found = [[answers[arm][history[:place].count(arm)]] for place, arm in enumerate(history)]
+        ratings = [[each for each in one if each is not None] for one in found]
+        fit = last_refit(sum(map(len, ratings)), space.first_fit)
+        for arm, one, rated in zip(history, found, ratings, strict=True):
+            arms.add(arm, one)
             arms.next_draw[arm] += 1
-            counts.add(arm, [rating])
-            if number == last_refit(len(history), space.first_fit):
+            counts.add(arm, rated)
+            if rated and arms.counts.sum() == fit:
                 policy = policy.fitted(arms.counts.astype(float), arms.totals.copy(), arms.totals_sq.copy())
-        return arms, counts, policy
+        return arms, counts, policy, ratings
 
-    def gone_on(history: list[int]) -> list[int]:
-        arms, _, policy = told(history)
+    def gone_on(history: list[int], calls: int | None = None) -> list[int]:
+        arms, _, policy, ratings = told(history)
         looked = last_look(len(history), len(space))
-        then, counted, fitted = told(history[:looked])
+        then, counted, fitted, _ = told(history[:looked])
         verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
         if looked:
             verdicts.begin(space, counted.by_scale(), then, fitted)
-        for place, arm in enumerate(history[looked:], looked):
-            verdicts.add(arm, [answers[arm, history[:place].count(arm)].item()])
-        planner = Planner(arms, policy, budget=budget, verdicts=verdicts, first_fit=space.first_fit, looked=looked)
-        planner.block, asked = 1, list(history)
-        while tickets := planner.plan():
-            planner.tell(tickets[0], [answers[tickets[0].arm, tickets[0].draw].item()])
-            asked.append(tickets[0].arm)
-        return asked
+        for arm, rated in zip(history[looked:], ratings[looked:], strict=True):
+            verdicts.add(arm, rated)
+        judge = space.judge if judges > 1 else None
+        planner = Planner(
+            arms, policy, budget=budget, judge=judge, verdicts=verdicts, first_fit=space.first_fit, looked=looked
+        )
+        planner.block = 1
+        return [each.arm for each in islice(work(planner, lambda each: [answers[each.arm][each.draw]]), calls)]
 
     whole = gone_on([])
-    assert gone_on(whole[:cut]) == whole
+    for cut in range(len(space), len(whole), 10):
+        assert gone_on(whole[:cut], 5) == whole[cut : cut + 5], cut

@@ -29,10 +29,17 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchRe
 
 
 def print_scores(
-    console: Console, scores: Scores, run: RunData, *, sort: str = "width", wide: bool = False, **how: Any
+    console: Console,
+    scores: Scores,
+    run: RunData,
+    *,
+    sort: str = "width",
+    wide: bool = False,
+    show: Sequence[str] = (),
+    **how: Any,
 ) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, sort=sort, wide=wide), sort=sort, **how)
+    print_table(console, score_table(scores, run, sort=sort, wide=wide, show=show), sort=sort, **how)
 
 
 def page_of(run: RunData, *, working: bool = False) -> Page:

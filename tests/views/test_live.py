@@ -23,9 +23,10 @@ import pytest
 from rich.console import Console
 
 import robin_cli
+from robin_cli.datasets.pair_table import PairTable
 from robin_cli.goals.watching import ErrorWatch
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import MoneyBudget
 from robin_cli.storage.fold import Spending
@@ -109,13 +110,15 @@ def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_colu
 
 @pytest.mark.parametrize("width", [25, 30, 41, 52, 59, 60, 80])
 def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None:
-    space = ArmSpace([f"a-rather-long-name-{k}" for k in range(9)], ["helpfulness"], ["m"], [Scale(0, 4)])
+    names = [f"a-rather-long-name-{k}" for k in range(8)]
+    space = ArmSpace([*names, f"{0:016x}"], ["helpfulness"], ["m"], [Scale(0, 4)])
     arms = WritableArms(9)
     for arm in range(9):
         for _ in range(1_000 + arm):
             arms.add_rating(arm, 2.0)
     session: Any = SimpleNamespace(
         space=space,
+        pairs=PairTable.of(Pair(each, "What is \x1b[1mrobin?", "A bird.") for each in space.pair_ids),
         arms=arms,
         stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
@@ -135,6 +138,8 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 41 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
     for number in numbers.split():
         assert any(word.strip(",()") == number for word in words), number
+    if width == 80:
+        assert re.search(r"What is \\x1b\S*…\S*000\)", out.getvalue())  # beside its hash, how its prompt begins
 
 
 def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:

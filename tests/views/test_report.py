@@ -36,7 +36,16 @@ EXTRA = ["</script><script>window.hacked = 1</script>", "<svg onload=window.hack
 
 def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
     """A run of 20 pairs, five ratings each, which vary more and more."""
-    pairs = [Pair(f"{name}-{k:02}", f"What is {k}?", f"It is {k}.", {"helpfulness": float(k % 5)}) for k in range(20)]
+    pairs = [
+        Pair(
+            f"{name}-{k:02}",
+            f"What is {k}?",
+            f"It is {k}.",
+            {"helpfulness": float(k % 5)},
+            columns={"attribute": "odd" if k % 2 else "even", "score": k},
+        )
+        for k in range(20)
+    ]
     ratings: list[list[int | None]] = [
         [max(0, min(4, 2 + shift + (k // 5) * (-1) ** draw)) for draw in range(5)] for k in range(20)
     ]
@@ -148,7 +157,20 @@ def test_sorts_and_filters_by_mouse_and_by_keyboard_and_lets_no_other_script_run
     page.fill("#find", "")
     page.select_option("#view", label="with unparsed answers")
     assert seen.rows() == ["pair-03"]
+    # What the data say of a pair can be looked for and chosen by, though it is not shown.
+    page.select_option("#view", label="data.attribute: odd")
+    assert len(seen.rows()) == 10
+    page.fill("#find", "3 ODD")
+    assert seen.rows() == ["pair-13", "pair-03"]
+    page.fill("#find", "")
+    page.select_option("#view", label="with unparsed answers")
 
+    row = page.locator("tbody tr.row").first
+    for cell in (0, 2, row.locator("td").count() - 1):
+        row.locator("td").nth(cell).click()
+        page.wait_for_selector(".texts pre")
+        row.locator("td").nth(cell).click()
+        assert page.locator(".texts").count() == 0
     page.locator("tbody tr.row button").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".texts pre")

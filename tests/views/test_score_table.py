@@ -24,7 +24,8 @@ from rich.cells import cell_len
 
 import robin_cli
 from robin_cli.analysis.scores import score
-from robin_cli.goals import scores as data_columns
+from robin_cli.datasets.checking import pair_id_of
+from robin_cli.goals import rows as data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
@@ -40,6 +41,46 @@ from tests.views.tables import make_run, rated, score_rows, shown_at
 ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
 VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"sort": "variance", "top": 3})
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity", "style", "safety", "tone of voice")
+
+
+def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_for(tmp_path: Path) -> None:
+    texts = [("What\nis \x1b[31mthe capital of France?", each) for each in ("Paris, of course.", "Lyon.")]
+    texts += [("Name a prime. " * 20, "7")]
+    pairs = [
+        Pair(pair_id_of(*each), *each, columns={"topic": topic, "score": at})
+        for at, (each, topic) in enumerate(zip(texts, ("maps", "=cmd()\x07", ""), strict=True))
+    ]
+    run = make_run(tmp_path / "r", pairs, [[4, 4], [1, 0], [3, 3]])
+    lines = shown_at(170, run, sort="data")
+    assert lines[0].split()[:2] == ["pair", "prompt"]
+    beginnings = [line[18:].split("  ")[0] for line in lines[2:5]]
+    assert beginnings[:2] == [f"What is \\x1b[31mthe capital of F… → {each}" for each in ("Paris, of course.", "Lyon.")]
+    assert beginnings[2] == f"{('Name a prime. ' * 20)[:59]}…"
+
+    lines = shown_at(100, run, sort="data", show=("topic", "score", "response"))
+    assert lines[0].split()[:5] == ["pair", "prompt", "topic", "score", "response"]
+    assert [cell in line for cell, line in zip(("maps", r"=cmd()\x07", "–"), lines[2:5], strict=True)] == [True] * 3
+    assert "Lyon." in lines[3]
+    named = make_run(tmp_path / "named", [replace(pairs[0], pair_id="capital")], [[4, 4]])
+    assert "prompt" not in shown_at(170, named)[0]  # an id of the data is as it is, and enough
+    assert "the capital" in shown_at(170, named, show=("prompt",))[2]
+
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "p", "response": "r", "topic": "x"}), encoding="utf-8")
+    flags = (
+        "--budget",
+        "9",
+        "--base-url",
+        "http://127.0.0.1:1/v1",
+        "--model",
+        "m",
+        "-a",
+        "helpfulness",
+        "--run",
+        "new",
+    )
+    refused = robin("judge", "pairs.jsonl", *flags, "--show", "topics", cwd=tmp_path, exits=2).stderr
+    assert 'no column of the data, which have topic, prompt, response; did you mean "topic"?' in refused
+    assert not (tmp_path / "new").exists()
 
 
 def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) -> None:

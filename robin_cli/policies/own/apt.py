@@ -51,12 +51,11 @@ class Apt(Deciding):
             square = distance * distance
             variance = self.variance(arms.n, arms.total, arms.total_sq, arms.arm)
             priority = variance / (made * square)
-            return (
-                Course(priority) if look is None else Course(priority, *_growth(look, look.n, made, variance, square))
-            )
+            growth = () if look is None else _growth(look, look.n, made, variance, square)
+            return Course(priority, *growth)
         found = self.responses(arms)
         distance = np.abs(found.mean - threshold[..., 0]) + margin[..., 0]
-        most = np.maximum(found.gain.max(axis=-1, keepdims=True), np.finfo(float).tiny)
+        most = np.maximum(found.most[..., None], np.finfo(float).tiny)
         part = found.gain / most
         priority = np.asarray((found.error / distance**2)[..., None] * part)
         if look is None:

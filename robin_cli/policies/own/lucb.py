@@ -8,7 +8,7 @@ import numpy as np
 
 from robin_cli.model.arms import IntArray
 from robin_cli.model.task import Task
-from robin_cli.policies.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look
+from robin_cli.policies.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look, over_judges
 
 _OF_SQUARE, _AT_FIRST = 0.35, 2.5
 _TINY = float(np.finfo(float).tiny)
@@ -46,7 +46,7 @@ class Lucb(Deciding):
         would do beside the other's; the leader has the largest of those with its rivals.
         """
         found = self.responses(arms)
-        mean, most = np.where(found.there, found.mean, -np.inf), found.gain.max(axis=-1)
+        mean, most = np.where(found.there, found.mean, -np.inf), found.most
         starts = np.arange(0, mean.size, mean.shape[-1]).reshape(
             mean.shape[:-1]
         )  # take and put count through all responses
@@ -63,8 +63,7 @@ class Lucb(Deciding):
         rival = starts + urgency.argmax(axis=-1)
         has_rival = rival != lead
         made, then = (
-            each.take(lead) + has_rival * each.take(rival)
-            for each in ((arms.n + arms.pending).sum(axis=-1), look.n.sum(axis=-1))
+            each.take(lead) + has_rival * each.take(rival) for each in map(over_judges, (arms.n + arms.pending, look.n))
         )
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
 from robin_cli.analysis.run_compare import compared, differing_in
@@ -19,12 +20,12 @@ from robin_cli.analysis.side_by_side import (
     side_by_side,
 )
 from robin_cli.goals.found import judged_by
-from robin_cli.model.arms import FloatArray
+from robin_cli.goals.rows import beside
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
 from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
-from robin_cli.results.tables import Column, Table
+from robin_cli.results.tables import Beside, Column, Table
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
@@ -35,8 +36,8 @@ _BINS = 48
 _LETTERS = ("A", "B")
 
 
-def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page:
-    """Return what the report of two runs shows: A, B, and A − B.
+def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: Sequence[str] = ()) -> Page:
+    """Return what the report of two runs shows: A, B, and A − B; ``show``: columns of A's data beside pairs of both.
 
     Raises:
         InputError: they have no pair and no prompt in common, or rate on different scales; or other responses by other judges.
@@ -68,7 +69,9 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
         charts=[*charts_of(found), *_charts(rows, scales, of_pairs=of_pairs)],
         facts={f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
         listing=Listing(
-            _table(rows, *ids, several=len(a.space.attributes) > 1),
+            _table(
+                rows, *ids, beside(a, what, show) if of_pairs else (lambda _: {}), several=len(a.space.attributes) > 1
+            ),
             _orders(rows["difference"].to_numpy()),
             _bar(scales, of_pairs=of_pairs),
             (
@@ -87,13 +90,13 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool]) -> Page
     )
 
 
-def _table(rows: pa.Table, column: Column, ids: Sequence[str], *, several: bool) -> Table:
+def _table(rows: pa.Table, column: Column, ids: Sequence[str], read: Beside, *, several: bool) -> Table:
     hidden = {"what"} if several else {"what", "attribute"}
     values = {name: rows[name].to_numpy() for name in rows.column_names if name not in hidden}
-    return SIDE_BY_SIDE.of({column.name: ids, **values}, column, html=[column.name, *SIDE_BY_SIDE.html])
+    return SIDE_BY_SIDE.of({column.name: ids, **values}, column, beside=read, html=[column.name, *SIDE_BY_SIDE.html])
 
 
-def _orders(difference: FloatArray) -> dict[Order, FloatArray | None]:
+def _orders(difference: NDArray[np.float64]) -> dict[Order, NDArray[np.float64] | None]:
     return {
         Order("order of the data"): None,
         Order("largest A − B", ("A − B",), power=1): difference,

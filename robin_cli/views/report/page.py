@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from robin_cli.goals.found import Found
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.render.charts import picture
-from robin_cli.render.html import PageColumn, page_columns
+from robin_cli.render.html import OF_DATA, PageColumn, own_columns, page_columns
 from robin_cli.render.text import plain
 from robin_cli.results.charts import Chart
-from robin_cli.results.tables import Table
+from robin_cli.results.tables import Beside, Table
 from robin_cli.results.words import dollars
 from robin_cli.views.report.rows import Texts, packed
 from robin_cli.views.status import Status
 
 MOST_ROWS = 10_000
+_FEW_VALUES = 12
+"""Of a column of the data, by which rows can be chosen."""
 _HERE = Path(__file__).parent
 
 
@@ -113,6 +115,7 @@ class Listing:
         scale: which of the bar's scales each row has, shape (rows,).
         views: choices of rows, beside all; those on columns that the table does not show are left out.
         texts: those of rows by number: of each its place among the texts, and these.
+        own: columns of the data, which can be looked for.
     """
 
     table: Table
@@ -123,6 +126,7 @@ class Listing:
     views: Sequence[View]
     texts: Callable[[IntArray], tuple[IntArray, Texts]]
     words: Words
+    own: Beside = lambda _rows: {}
 
     def rows(self) -> IntArray:
         """Return the rows that a page has room for."""
@@ -132,7 +136,19 @@ class Listing:
     def columns(self, rows: IntArray) -> list[PageColumn]:
         """Return what a page shows of ``rows``."""
         name, says = self.heading
-        return page_columns(self.table, rows, PageColumn(name, "bar", says, np.asarray(self.scale)[rows].tolist()))
+        bar = PageColumn(name, "bar", says, np.asarray(self.scale)[rows].tolist())
+        shown = page_columns(self.table, rows, bar)
+        return [*shown, *own_columns(self.own(rows), shown, "hidden")]
+
+    def choices(self, columns: Sequence[PageColumn]) -> list[View]:
+        """Return the choices of rows among ``columns``; of the data's own, those of few values, each value is one."""
+        there = {each.name for each in columns}
+        found = [each for each in self.views if each.column in there]
+        for each in columns:
+            values = sorted({*each.values} - {""}) if each.says == OF_DATA else []
+            if 1 < len(values) <= _FEW_VALUES:
+                found += [View(f"{each.name}: {value}", each.name, "is", value) for value in values]
+        return found
 
     def left_out(self, shown: int) -> str:
         """Return what is said of rows of which only so many are ``shown``; "" where that is all."""
@@ -185,8 +201,8 @@ class Sections:
 
 
 @singledispatch
-def sections_of(found: Found, status: Status) -> Sections:
-    """Return what a page shows of what was found; ``status``: of its run."""
+def sections_of(found: Found, status: Status, show: Sequence[str]) -> Sections:
+    """Return what a page shows of what was found; ``status``: of its run, ``show``: columns of the data beside its rows."""
     raise NotImplementedError(type(found).__name__)
 
 
@@ -228,12 +244,11 @@ def html(page: Page) -> str:
     style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     listing, rows = page.listing, page.listing.rows()
     columns, (place, texts) = listing.columns(rows), listing.texts(rows)
-    there = {each.name for each in columns}
     data = {
         "columns": [{"name": each.name, "kind": each.kind} for each in columns],
         "bar": asdict(listing.bar),
         "orders": [asdict(each) for each in listing.orders],
-        "views": [asdict(each) for each in listing.views if each.column in there],
+        "views": [asdict(each) for each in listing.choices(columns)],
         "rows": packed(list(zip(*(each.values for each in columns), place.tolist(), strict=True))),
         "texts": texts.blocks,
         "block": texts.block,

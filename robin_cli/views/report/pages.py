@@ -14,17 +14,21 @@ from robin_cli.views.report.systems import charts_of, headline_of, systems_in
 from robin_cli.views.status import Status, standing
 
 
-def page_of(runs: Sequence[RunData], working: Sequence[bool]) -> Page:
-    """Return what the report of one run shows, or of two; ``working``: whether a process is at work on each.
+def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str] = ()) -> Page:
+    """Return what the report of one run shows, or of two.
+
+    Args:
+        working: whether a process is at work on each.
+        show: columns of the data beside the rows, in two runs those of the first.
 
     Raises:
         InputError: two runs cannot be compared.
     """
     if len(runs) > 1:
-        return comparison_of(*runs, working=(working[0], working[1]))
+        return comparison_of(*runs, working=(working[0], working[1]), show=show)
     (run,), (at_work,) = runs, working
     status = standing(run, working=at_work)
-    said = sections_of(status.found, status)
+    said = sections_of(status.found, status, show)
     systems, left_out = systems_in(run, status.found.goal)
     return Page(
         title=said.title,

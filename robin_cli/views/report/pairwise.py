@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.comparisons import comparisons_of
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.preferences import Preferences, best_text
+from robin_cli.goals.rows import own_of
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
@@ -29,13 +30,13 @@ _LARGE = 0.25
 
 
 @sections_of.register
-def _sections(found: Preferences, status: Status) -> Sections:
+def _sections(found: Preferences, status: Status, show: Sequence[str]) -> Sections:
     return Sections(
         title=_title(found.run, found),
         headline=_headline(found, status),
         warnings=warnings_on(found.ranked),
         charts=list(_charts(found)),
-        listing=_listing(found.run, found),
+        listing=_listing(found.run, found, show),
     )
 
 
@@ -117,8 +118,8 @@ def _clearness(found: Preferences) -> Chart:
     return chart("How clear are the preferences?", says, histogram(values, "preference", (start, 1.0), "comparisons"))
 
 
-def _listing(run: RunData, found: Preferences) -> Listing:
-    table, by_order = comparisons_of(found, found.scores), order_means(run).mean(axis=2)
+def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
+    table, by_order = comparisons_of(found, found.scores, show=show), order_means(run).mean(axis=2)
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     names = {name: [cut(each, NAME) for each in of[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names} | names
@@ -151,4 +152,5 @@ def _listing(run: RunData, found: Preferences) -> Listing:
         ],
         lambda rows: texts_of_pairs(run, rows),
         WORDS["prefer"],
+        own_of(run, run.space.pair[found.scores.arm], [*show, *SYSTEM_COLUMNS]),
     )

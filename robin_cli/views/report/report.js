@@ -60,7 +60,7 @@
   function choose() {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     const wanted = data.views[view.selectedIndex - 1];
-    const texts = data.columns.flatMap((column, at) => (column.kind === "id" || column.kind === "text" ? [at] : []));
+    const texts = data.columns.flatMap((column, at) => (["id", "text", "hidden"].includes(column.kind) ? [at] : []));
     chosen = rows.filter((row) => {
       if (wanted && !TESTS[wanted.test](row[position[wanted.column]], wanted.value)) return false;
       const text = texts.map((at) => row[at]).join(" ").toLowerCase();
@@ -132,6 +132,7 @@
   function line(row) {
     const tr = element("tr", undefined, "row");
     data.columns.forEach((column, at) => {
+      if (column.kind === "hidden") return;
       const cell = element("td", undefined, column.kind);
       const text = written(row[at], column.kind);
       if (at === 0) {
@@ -139,12 +140,14 @@
         button.type = "button";
         button.title = text;
         button.setAttribute("aria-expanded", "false");
-        button.addEventListener("click", () => toggle(tr, button, row));
+        // The button has the keyboard; its click comes by the row, which opens wherever it is clicked but for marking text.
+        tr.addEventListener("click", () => { if (getSelection().isCollapsed) toggle(tr, button, row); });
         cell.append(button);
       } else if (column.kind === "bar") {
         cell.append(bar(row));
       } else {
         cell.append(element("bdi", text));
+        if (column.kind === "text") cell.title = text;
       }
       tr.append(cell);
     });
@@ -161,7 +164,7 @@
     button.setAttribute("aria-expanded", "true");
     const opened = element("tr", undefined, "open");
     const cell = element("td", "…");
-    cell.colSpan = data.columns.length;
+    cell.colSpan = heads.length;
     opened.append(cell);
     tr.after(opened);
     const pair = row[row.length - 1];

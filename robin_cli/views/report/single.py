@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from robin_cli.analysis.run_agreement import subjects
 from robin_cli.analysis.scores import Scores, likely_widths
 from robin_cli.goals.decided import OPEN, decided_text
 from robin_cli.goals.rating import Rated
+from robin_cli.goals.rows import own_of
 from robin_cli.goals.scores import score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
@@ -27,7 +28,7 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
 @sections_of.register
-def _sections(found: Rated, status: Status) -> Sections:
+def _sections(found: Rated, status: Status, show: Sequence[str]) -> Sections:
     run, scores = found.run, found.scores
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     return Sections(
@@ -35,7 +36,7 @@ def _sections(found: Rated, status: Status) -> Sections:
         headline=list(_headline(found, status)),
         warnings=[] if varied else [_NONE_HAS_TWO],
         charts=list(rated_charts(found)),
-        listing=_listing(run, scores),
+        listing=_listing(run, scores, show),
         further={"paper's bound": found.paper_text()},
     )
 
@@ -70,8 +71,9 @@ def _mean_line(name: str, scores: FloatArray) -> Tile:
     return name, mean, f"over {number_of(len(rated), 'score')}; how they differ: standard deviation {spread}"
 
 
-def _listing(run: RunData, scores: Scores) -> Listing:
-    table, scales, pair = score_table(scores, run, sort="width"), run.manifest.scales, run.space.pair[scores.arm]
+def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
+    scales, pair = run.manifest.scales, run.space.pair[scores.arm]
+    table = score_table(scores, run, sort="width", show=show)
     has_human = "human" in {column.name for column in table.shown(["human"])}
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
     ring = ", the ring the human rating" if has_human else ""
@@ -96,6 +98,7 @@ def _listing(run: RunData, scores: Scores) -> Listing:
         ],
         lambda rows: texts_of_pairs(run, pair[rows]),
         WORDS["rate"],
+        own_of(run, pair, show),
     )
 
 

@@ -1,0 +1,1 @@
+"""What pytest finds of robin, by its entry points."""

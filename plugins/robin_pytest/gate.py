@@ -1,0 +1,43 @@
+"""The fixture ``robin_gate``: robin gate inside a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from robin_cli.views.gate import Gated
+
+
+@pytest.fixture
+def robin_gate() -> Callable[..., Gated]:
+    """``robin_gate("runs/first", "mean(helpfulness)>=3")``: the test fails, with robin's words, unless the run meets all.
+
+    The keywords ``margin``, ``error_rate`` and ``by`` are the flags of robin gate. What the ratings do not settle fails, too;
+    with ``unsettled="skip"`` the test is skipped then.
+    """
+
+    def gate(
+        run: str | Path,
+        *required: str,
+        margin: float | None = None,
+        error_rate: float = 0.05,
+        by: str | None = None,
+        unsettled: Literal["fail", "skip"] = "fail",
+    ) -> Gated:
+        from robin_cli.views.gate import gated, lines_of  # pytest starts without it where no test asks
+
+        if not required:
+            raise TypeError('robin_gate needs a requirement, for example "mean(helpfulness)>=3"')
+        found = gated(Path(run), required, margin=margin, error_rate=error_rate, by=by)
+        said = "\n".join([*lines_of(found), *found.notes])
+        if found.state == "inconclusive" and unsettled == "skip":
+            pytest.skip(said)
+        if found.state != "pass":
+            pytest.fail(said, pytrace=False)
+        return found
+
+    return gate

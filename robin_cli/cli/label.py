@@ -1,0 +1,69 @@
+"""robin label: people label the pairs of a run at a page of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from robin_cli.storage.reader import RunData
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: robin label runs/20261120T101500Z-helpfulness --labeller ann --n 100")
+def label(
+    run: Annotated[
+        Path | None,
+        typer.Argument(help="A run directory. (default: the newest run)", metavar="[RUN]", show_default=False),
+    ] = None,
+    labeller: Annotated[
+        str, typer.Option(help="Who labels; the page asks where it is not given.", metavar="NAME", show_default=False)
+    ] = "",
+    n: Annotated[int, typer.Option("--n", help="Pairs that each person is to label, at random.", min=1)] = 50,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser; the address is printed.")] = False,
+) -> None:
+    """Label pairs of a run at a local page, blind: keys for the labels, u for undo, s for skip, c for a comment.
+
+    Each label is at once in labels.csv of the run, which every command takes by itself.
+    """
+    from robin_cli.storage.manifest import newest_run
+    from robin_cli.storage.reader import read_run
+    from robin_cli.views.label.work import changes
+    from robin_cli.views.messages import messages_for
+
+    path = run or newest_run()
+    messages = messages_for()
+    if run is None:
+        messages.note(f"run: {path}, the newest one")
+    data = read_run(path)
+    _serve(data, labeller, n, port, open_browser=not no_browser)
+    for line in changes(data):
+        messages.note(line)
+
+
+def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool) -> None:
+    """Serve the page until it is done with, or until Ctrl-C."""
+    import asyncio
+    import webbrowser
+    from contextlib import suppress
+
+    from robin_cli.views.label.server import LabelPage
+    from robin_cli.views.label.work import Labelling
+
+    labelling = Labelling(run, n)
+
+    def ready(address: str) -> None:
+        typer.echo(address)
+        typer.echo("Ctrl-C, or Done at the page, ends it; each label is kept at once", err=True)
+        if open_browser:
+            webbrowser.open(address)
+
+    async def serve() -> None:
+        await LabelPage(labelling, labeller).serve(port, ready)
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve())

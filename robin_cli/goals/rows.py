@@ -1,0 +1,142 @@
+"""What the data say of each row: columns and texts for files, and for people what they recognise it by beside its id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from robin_cli.datasets.images import named
+from robin_cli.goals.checks import TEXTS_SHOWN
+from robin_cli.model.arms import IntArray
+from robin_cli.model.errors import typed
+from robin_cli.model.records import Pair
+from robin_cli.results.tables import Beside, read_by
+from robin_cli.storage.pair_files import read_pair_batches
+from robin_cli.storage.reader import RunData
+from robin_cli.storage.segments import gathered
+
+_TEXTS = {"prompt": "prompt", "response": "response"}
+"""Columns of the texts, and what they are called among the run's pairs."""
+_GROUP_BYTES = 2**24
+_LENGTH = 60
+"""Characters of a beginning."""
+_MOST_COLUMNS = 12
+"""That a report can look for."""
+_HASHED = re.compile(r"[0-9a-f]{16}(~[0-9a-f]{16})?\Z")
+
+
+def is_hashed(pair_id: str) -> bool:
+    """Return whether an id looks like those that robin makes for data without ids, which nobody recognises."""
+    return _HASHED.match(pair_id) is not None
+
+
+def beginning(pair: Pair, *, is_shared: bool) -> str:
+    """Return the beginning of a pair's prompt; ``is_shared``: other pairs have it too, so that of its response as well."""
+    if not is_shared:
+        return _cut(pair.prompt, _LENGTH)
+    return f"{_cut(pair.prompt, _LENGTH // 2)} → {_cut(pair.response, _LENGTH // 2)}"
+
+
+def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
+    """Return what reads the texts that people see beside rows.
+
+    Args:
+        pair: of each row, shape (rows,).
+        show: columns of the data, also prompt and response; without prompt it is shown where ids are hashes.
+    """
+
+    def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
+        pairs, place = np.unique(pair[rows], return_inverse=True)
+        unnamed = [] if "prompt" in show else ["prompt"] * any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
+        found: dict[str, Sequence[str]] = {}
+        for name in dict.fromkeys([*unnamed, *show]):
+            if name in TEXTS_SHOWN:
+                found[name] = [_text(each, name, run, at) for each, at in zip(run.pairs.at(pairs), pairs, strict=True)]
+            else:
+                values = run.column(name)
+                found[name] = [values[each] or "" for each in pairs.tolist()]
+        return {name: [texts[at] for at in place.tolist()] for name, texts in found.items()}
+
+    return read
+
+
+def shown_by(show: Sequence[str]) -> str:
+    """Return the flag that shows these columns; "" for none."""
+    return f" --show {typed(','.join(show))}" if show else ""
+
+
+def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
+    """Return what reads the further columns of the data of each row, without ``but``, cut; the first of many."""
+    names = [name for name in run.column_names if name not in but][:_MOST_COLUMNS]
+
+    def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
+        places = pair[rows].tolist()
+        columns = ((name, run.column(name)) for name in names)
+        return {name: [_cut(values[at] or "", _LENGTH) for at in places] for name, values in columns}
+
+    return read
+
+
+def _text(pair: Pair, name: str, run: RunData, at: int) -> str:
+    if name == "response":
+        return _cut(pair.response, _LENGTH)
+    is_told = run.manifest.is_pairwise and bool(run.matches.names)  # by the names of both systems
+    return beginning(pair, is_shared=not is_told and bool(run.pairs.is_shared[at]))
+
+
+def _cut(text: str, length: int) -> str:
+    words = " ".join(named(text)[: 8 * length].split())
+    return words if len(words) <= length else f"{words[: length - 1]}…"
+
+
+def with_data(
+    table: pa.Table,
+    run: RunData,
+    pairs: NDArray[np.integer[Any]] | None,
+    *,
+    with_text: bool,
+    texts: Mapping[str, str] = _TEXTS,
+    told: Collection[str] = (),
+) -> pa.RecordBatchReader:
+    """``table`` with what the data say of the pair of each row.
+
+    Args:
+        pairs: of the rows, rising; None where there is a row for each, in order.
+        with_text: add ``texts``, columns that come last, and the columns of the data that they are.
+        told: names of further columns that ``table`` has already.
+    """
+    taken = {*table.column_names, *texts}
+    for name in run.column_names:
+        if name in told:
+            continue
+        called = name
+        while called in taken or (called != name and called in run.column_names):
+            called = f"data.{called}"
+        taken.add(called)
+        values = run.columns[name]
+        table = table.append_column(called, values if pairs is None else values.take(pairs))
+    if not with_text:
+        return table.to_reader()
+    schema = table.schema
+    for name in texts:
+        schema = schema.append(pa.field(name, pa.large_string()))
+    return read_by(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
+
+
+def _with_texts(
+    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]], texts: Mapping[str, str], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
+    start, wanted = 0, set(texts.values())
+    batches = read_pair_batches(run.path, lambda name: name in wanted)
+    for found in gathered((pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES):
+        first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
+        rows = pa.array(pairs[first:last] - start)
+        columns = [found[of_data].take(rows) for of_data in texts.values()]
+        start += len(found)
+        yield pa.table([*table.slice(first, last - first).columns, *columns], schema=schema)

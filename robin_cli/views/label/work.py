@@ -1,0 +1,168 @@
+"""What people label at the page of ``robin label``: whole prompts at random, blind, each label on disk at once."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robin_cli.analysis.agreement import krippendorff
+from robin_cli.analysis.run_labels import labelling_order
+from robin_cli.datasets.chats import readable_turns
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.summary import given_labels, labelled_texts
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import number_of
+from robin_cli.runner.inputs import recorded_prompts
+from robin_cli.storage.labels import add_labels, kept_labels
+from robin_cli.storage.reader import RunData
+
+MOST_COMMENT = 2_000
+"""Characters of a comment."""
+
+
+class Item(NamedTuple):
+    """What is labelled: a pair and an attribute, by number."""
+
+    pair: int
+    attribute: int
+
+
+class Labelling:
+    """The labels of a run while people work at them.
+
+    Args:
+        run: whose pairs with a score are labelled, whole prompts in the random order of ``labels-wanted``.
+        n: how many pairs each person is to label, those labelled before included.
+
+    Raises:
+        InputError: no pair has a score, or the labels that the run keeps cannot be read.
+    """
+
+    def __init__(self, run: RunData, n: int) -> None:
+        self.run, self._prompts = run, recorded_prompts(run.manifest)
+        self.is_of_two = run.manifest.is_pairwise
+        given_labels(None, run)  # says what is wrong with those that there are
+        scores = goal_of_run(run).found(run).scores.numbers("score")
+        rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
+        order = [pair for pair in labelling_order(run).tolist() if rated[pair]][:n]
+        if not order:
+            raise InputError(f"{run.name}: no pair has a score, so there is nothing to label; judge first")
+        self.items = [Item(pair, each) for pair in order for each in range(len(run.manifest.attributes))]
+        self._number = {
+            (run.pair_ids[pair], run.manifest.attributes[each]): k for k, (pair, each) in enumerate(self.items)
+        }
+        self.said: dict[str, dict[int, float]] = defaultdict(dict)
+        self._last: dict[str, list[int]] = defaultdict(list)
+        self._skipped: dict[str, set[int]] = defaultdict(set)
+        if (kept := kept_labels(run.path)) is not None:
+            with kept.open(encoding="utf-8", newline="") as file:
+                for row in csv.DictReader(file):
+                    self._take(row)
+
+    def shown(self, labeller: str) -> dict[str, Any]:
+        """Return what the page shows one person next; ``item`` is None once all is labelled."""
+        said, skipped = self.said[labeller], self._skipped[labeller]
+        number = next((k for k in range(len(self.items)) if k not in said and k not in skipped), None)
+        done = {"labelled": len(said), "wanted": len(self.items) - len(skipped), "can_undo": bool(self._last[labeller])}
+        return {**done, "item": None if number is None else self._item(number), "agreement": self.agreement()}
+
+    def label(self, labeller: str, number: int, value: float, comment: str) -> None:
+        """Keep a label, on disk when this returns. InputError for one that is none, StorageError if the disk refuses."""
+        self._check(number, value)
+        self._write(labeller, number, value, comment)
+        self.said[labeller][number] = value
+        self._last[labeller].append(number)
+
+    def skip(self, labeller: str, number: int) -> None:
+        """Show an item to this person no more, while the page is open."""
+        self._check(number)
+        self._skipped[labeller].add(number)
+        self._last[labeller].append(number)
+
+    def undo(self, labeller: str) -> None:
+        """Take back the person's last label, or skip."""
+        if not (last := self._last[labeller]):
+            return
+        number = last.pop()
+        if number in self._skipped[labeller]:
+            self._skipped[labeller].discard(number)
+            return
+        self._write(labeller, number, None, "")
+        self.said[labeller].pop(number, None)
+
+    def agreement(self) -> str:
+        """Return how far several people agree, in words; "" for one person, or where no pair has two labels."""
+        people = [said for said in self.said.values() if said]
+        both = {number for one, other in combinations(people, 2) for number in one.keys() & other.keys()}
+        if not both:
+            return ""
+        table = np.array([[said.get(number, np.nan) for number in sorted(both)] for said in people])
+        alpha = krippendorff(table)
+        told = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
+        return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
+
+    def _item(self, number: int) -> dict[str, Any]:
+        """What is shown of one: no id, no system, no score."""
+        pair, attribute = self.items[number]
+        texts = {
+            name: each[0].as_py()
+            for name, each in labelled_texts(self.run, np.array([pair])).items()
+            if name != "pair_id"
+        }
+        texts["prompt"] = readable_turns(texts["prompt"])
+        name = self.run.manifest.attributes[attribute]
+        rubric = self._prompts.rubrics.get(name)
+        scale = self.run.manifest.told_scales[attribute]
+        choices = (
+            [["A", 1.0], ["tie", 0.5], ["B", 0.0]]
+            if self.is_of_two
+            else [[str(level), float(level)] for level in range(int(scale.low), int(scale.high) + 1)]
+        )
+        return {
+            "number": number,
+            "attribute": name,
+            "rubric": "" if rubric is None else rubric.text,
+            "choices": choices,
+        } | texts
+
+    def _check(self, number: int, value: float | None = None) -> None:
+        if not 0 <= number < len(self.items):
+            raise InputError("there is no such item on this page; load it again")
+        scale = self.run.manifest.told_scales[self.items[number].attribute]
+        if value is not None and not scale.low <= value <= scale.high:
+            raise InputError(f"the label {value:g} is off the scale {scale}")
+
+    def _write(self, labeller: str, number: int, value: float | None, comment: str) -> None:
+        pair, attribute = self.items[number]
+        row = {
+            "pair_id": self.run.pair_ids[pair],
+            "attribute": self.run.manifest.attributes[attribute],
+            "rating": "" if value is None else f"{value:g}",
+            "labeller": labeller,
+            "labelled_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "comment": " ".join(comment.split())[:MOST_COMMENT],
+        }
+        add_labels(self.run.path, [row])
+
+    def _take(self, row: Mapping[str, str]) -> None:
+        """Take in a line that was written before, which :func:`given_labels` has read without complaint."""
+        number = self._number.get((row.get("pair_id", ""), row.get("attribute", "")))
+        if number is None or "labeller" not in row:
+            return
+        said = self.said[row["labeller"]]
+        if row["rating"]:
+            said[number] = float({"A": 1.0, "B": 0.0, "tie": 0.5}.get(row["rating"], row["rating"]))
+        else:
+            said.pop(number, None)
+
+
+def changes(run: RunData) -> list[str]:
+    """Return what labels make of the run's means, and of its decisions, in words."""
+    found = goal_of_run(run).found(run, given_labels(None, run))
+    return [*found.mean_lines(), *found.agreed_lines()]

@@ -1,0 +1,164 @@
+"""robin label: people label at a page of this machine, in a real browser and with the keyboard alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import robin_cli as robin
+from robin_cli.analysis.agreement import krippendorff
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAIRS = [
+    robin.Pair(
+        f"p{k}",
+        f"Question {k // 2} <b>bold</b>",
+        f"Answer {k} <script>alert(1)</script>",
+        columns={"system": "secret-7b"},
+    )
+    for k in range(8)
+]
+
+
+def rate(messages: Any) -> str:
+    return f"Feedback: fine\nRating: {int(re.findall(r'Answer ([0-9])', messages[-1]['content'])[-1]) % 5}"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    robin.judge(PAIRS, judge=rate, attribute="helpfulness", budget=16, run=tmp_path / "run", quiet=True)
+    return tmp_path / "run"
+
+
+@contextmanager
+def page(run: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a page for ``run``."""
+    command = [sys.executable, "-m", "robin_cli", "label", str(run), "--no-browser", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        try:
+            yield started.stdout.readline().strip(), started
+        finally:
+            if started.poll() is None:
+                started.send_signal(signal.SIGINT)
+
+
+def kept(run: Path) -> list[tuple[str, str, str, str]]:
+    with (run / "labels.csv").open(newline="") as file:
+        return [(row["pair_id"], row["rating"], row["labeller"], row["comment"]) for row in csv.DictReader(file)]
+
+
+def ask(address: str, what: str, **more: Any) -> dict[str, Any]:
+    body = json.dumps({"labeller": "bob", **more}).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{address}{what}", body)) as reply:  # noqa: S310
+        answer: dict[str, Any] = json.load(reply)
+    return answer
+
+
+def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
+    with page(run) as (address, started):
+        tab = browser.new_page(viewport={"width": 400, "height": 800})
+        complaints: list[str] = []
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.goto(address)
+        tab.keyboard.type("ann")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#item:not([hidden])")
+        shown = tab.inner_text("body")
+        assert "<script>alert(1)</script>" in shown, "what data hold is shown as it is"
+        assert "secret-7b" not in shown
+        assert not re.search(r"\bp[0-7]\b", shown), "blind: no system, no id"
+        assert "The response" in shown or "Score 0" in shown, "with the rubric"
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+        names = tab.locator("button, input, pre, progress").evaluate_all(
+            "all => all.map(e => e.getAttribute('aria-label') || e.textContent || (e.labels && e.labels[0]?.textContent) || '')"
+        )
+        assert all(name.strip() for name in names), "a screen reader has a name for each"
+
+        def pressed(key: str, count: str) -> None:
+            tab.keyboard.press(key)
+            tab.wait_for_function("text => document.getElementById('count').textContent.startsWith(text)", arg=count)
+
+        pressed("3", "1 of 8")
+        pressed("u", "0 of 8")
+        tab.keyboard.press("c")
+        tab.keyboard.type("too =short, 4")
+        tab.keyboard.press("Enter")
+        pressed("4", "1 of 8")
+        tab.keyboard.press("s")
+        tab.wait_for_function("document.getElementById('count').textContent.startsWith('1 of 7')")
+        for number in range(2, 8):
+            pressed("0", f"{number} of 7")
+        tab.wait_for_selector("#end:not([hidden])")
+        tab.keyboard.press("Enter")  # on Done, which has the focus
+        _, said = started.communicate(timeout=20)
+        tab.close()
+    assert not complaints
+    assert started.returncode == 0
+    lines = kept(run)
+    assert [line[1] for line in lines] == ["3", "", "4", *"000000"]
+    assert lines[2][2:] == ("ann", "too =short, 4")
+    assert len({line[0] for line in lines}) == 7
+    assert "mean of helpfulness" in said, "ends with what the labels changed"
+    facts = robin.open_run(run).status()["means"]["helpfulness"]
+    assert "labels of" in str(facts["not_corrected_because"]) or facts["n_labels"] == 7
+
+
+def test_several_people_are_told_apart_and_their_agreement_is_shown(run: Path) -> None:
+    with page(run, "--n", "4") as (address, _):
+        first = ask(address, "show")
+        assert (first["wanted"], first["item"]["number"], first["agreement"]) == (4, 0, "")
+        for number in range(4):
+            ask(address, "label", number=number, value=number)
+            ask(address, "label", labeller="ann", number=number, value=min(4, number + number % 2))
+        assert "2 people, 4 pairs with several labels: Krippendorff's α 0." in ask(address, "show")["agreement"]
+        assert "off the scale" in ask(address, "label", number=0, value=9)["error"]
+        assert ask(address, "undo", labeller="carl")["labelled"] == 0
+    with page(run, "--n", "4") as (address, _):
+        assert ask(address, "show")["labelled"] == 4, "what was labelled is there the next time"
+
+
+def test_nobody_else_can_see_or_label(run: Path) -> None:
+    with page(run) as (address, _):
+        for wrong, headers in (
+            (re.sub(r"/[^/]+/$", "/x/", address), {}),
+            (address, {"Host": "evil.example"}),
+            (f"{address}show", {"Origin": "https://evil.example"}),
+        ):
+            data = b"{}" if wrong.endswith("show") else None
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(wrong, data, headers))  # noqa: S310
+            assert refused.value.code in {403, 404}
+            refused.value.close()
+        with urllib.request.urlopen(address) as reply:  # noqa: S310
+            assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+    assert not (run / "labels.csv").exists()
+
+
+def test_the_agreement_is_krippendorffs() -> None:
+    said = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, np.nan, np.nan, np.nan],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, np.nan, 3],
+            [np.nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, np.nan],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, np.nan],
+        ],
+        float,
+    )
+    assert krippendorff(said) == pytest.approx(0.849, abs=5e-4)  # Krippendorff 2011, interval metric
