@@ -229,7 +229,7 @@ DATA: list[dict[str, Any]] = [
 OURS = [
     name
     for name in SCORES.public
-    if name not in {"judge", "judges", "judge_spread", "decision", "leaning", "certified", "group"}
+    if name not in {"judge", "judges", "judge_spread", "decision", "leaning", "certified", "agreed", "group"}
 ]
 
 
