@@ -141,16 +141,17 @@ class PairTable(Sequence[Pair]):
     @cached_property
     def groups(self) -> IntArray:
         """Which group each pair is of, shape (pairs,), numbered as they first appear: by name, or else by prompt."""
-        return numbers_of(self.texts(self._grouped_by))
+        return numbers_of(self.texts(self.grouped_by))
 
     @cached_property
     def group_names(self) -> Texts:
         """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
-        by = self._grouped_by
+        by = self.grouped_by
         return names_of(self.texts(by), self.groups, str if by == GROUP_COLUMN else name_of)
 
     @property
-    def _grouped_by(self) -> str:
+    def grouped_by(self) -> str:
+        """The column of texts that says which pairs belong together: the prompt, or what the data names."""
         return GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"
 
     @property

@@ -13,6 +13,7 @@ from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import Wanted
 from robin_cli.goals.found import View
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
@@ -36,8 +37,12 @@ def known_goals() -> Sequence[type[Goal]]:
 
 
 def goal_of(source: Inquiry) -> Goal:
-    """Return the goal that ``source`` asks for. InputError, StorageError: as its goal says."""
-    return next(goal for kind in known_goals() if (goal := kind.of(source)) is not None)
+    """Return the goal that ``source`` asks for. InputError: it asks for two, or as its goal says; StorageError likewise."""
+    *asked, usual = (goal for kind in known_goals() if (goal := kind.of(source)) is not None)
+    if len(asked) > 1:
+        flags = " and ".join(goal.asked_by or type(goal).__name__ for goal in asked)
+        raise InputError(f"{flags}: a run has one goal; leave one out, and make a run of each")
+    return asked[0] if asked else usual
 
 
 def goal_of_run(run: RunData | RunStore) -> Goal:

@@ -78,7 +78,7 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
            "word", "best", hide="empty", for_people=True),
     Column("a_first", "Preference for A where the judge read A first.", "share", "A first", for_people=True),
     Column("b_first", "Preference for A where the judge read B first.", "share", "B first", for_people=True),
-), terminal=("pair_id", "judge", "system_a", "system_b", "preference", "likely_low", "ci_low", "order_effect", "n_ties",
+), terminal=("pair_id", "judge", "system_a", "system_b", "told", "preference", "likely_low", "ci_low", "order_effect", "n_ties",
              "n_unparsed", "given_up", "n"),
    html=("pair_id", "system_a", "system_b", "bar", "preference", "likely_low", "ci_low", "a_first", "b_first", "order_effect",
          "n", "n_ties", "n_unparsed", "told", "certified", "given_up"))

@@ -7,6 +7,8 @@ import math
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import BATCH, number_of
 
+MOST_LINES = 3
+"""Of an answer."""
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
 

@@ -87,13 +87,11 @@ class Spent:
         estimated = f" (of {number_of(self.usage_estimated, 'request')} estimated)" if self.usage_estimated else ""
         places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
         return {
-            "tokens": self._tokens(unit="") + estimated,
+            "cost": f"{self._cost_line(is_begun=is_begun)}; {self._tokens()}{estimated}",
             **self._tier_line,
-            "cost": self._cost_line(is_begun=is_begun),
             **({} if self.variances_from is None else {"warm start": self._warm_line(self.variances_from)}),
             "judge": f"{self.judge}{places}",
-            "data": self.data,
-            "made": f"{self.created_at}, {number_of(self.sessions, 'session')}",
+            "data": f"{self.data}; made {self.created_at}, {number_of(self.sessions, 'session')}",
         }
 
     @property
@@ -101,8 +99,8 @@ class Spent:
         """The tokens and the service tier in words."""
         return "; ".join([self._tokens(), *self._tier_line.values()])
 
-    def _tokens(self, unit: str = " tokens") -> str:
-        return tokens_text(self.prompt_tokens, self.completion_tokens, self.cached_share, unit)
+    def _tokens(self) -> str:
+        return tokens_text(self.prompt_tokens, self.completion_tokens, self.cached_share)
 
     @property
     def _tier_line(self) -> dict[str, str]:

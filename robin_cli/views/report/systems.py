@@ -10,11 +10,11 @@ import numpy as np
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.base import Goal
+from robin_cli.goals.differences import letters_of, notes_of, p_text, verdict
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.results.charts import Chart, under_one_another
 from robin_cli.storage.reader import RunData
-from robin_cli.views.comparing import letters_of, notes_of, p_text, verdict
 
 _MOST = 12
 """Differences that are drawn of one attribute, and told at the top of a page."""
