@@ -201,7 +201,7 @@ class Sections:
 
     Attributes:
         further: facts about the run.
-        compares: it is of systems, which come first.
+        systems_first: what is said of systems comes first.
     """
 
     title: str
@@ -211,7 +211,7 @@ class Sections:
     charts: Sequence[Chart]
     listing: Listing
     further: Mapping[str, str] = field(default_factory=dict)
-    compares: bool = False
+    systems_first: bool = False
 
 
 @singledispatch

@@ -39,8 +39,8 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str
         sure=said.sure,
         cost=cost_text(status),
         warnings=[*_warnings_of(status), *left_out, *said.warnings],
-        charts=[*charts, *said.charts] if said.compares else [*said.charts, *charts],
-        headline=[*tiles, *said.headline] if said.compares else [*said.headline, *tiles],
+        charts=[*charts, *said.charts] if said.systems_first else [*said.charts, *charts],
+        headline=[*tiles, *said.headline] if said.systems_first else [*said.headline, *tiles],
         facts={"About this run": {**status.lines, **said.further, **notes}},
         listing=said.listing,
     )

@@ -52,7 +52,7 @@ def _sections(found: Rated, show: Sequence[str]) -> Sections:
 
 @sections_of.register
 def _of_systems(found: Comparison, show: Sequence[str]) -> Sections:
-    return replace(_sections(found, show), compares=True)
+    return replace(_sections(found, show), systems_first=True)
 
 
 def _headline(found: Rated) -> Iterator[Tile]:
