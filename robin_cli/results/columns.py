@@ -123,6 +123,7 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("text_because", "With `--scoring logprobs`: why the text was rated.", "name"),
     Column("service_tier", "The service tier of the answer.", "name"),
     Column("cached_tokens", "Tokens sent that were cached.", "count"),
+    Column("reasoning_tokens", "Tokens answered that the model thought in before its text.", "count"),
 ))
 
 _OF_JUDGES = "What was rated; with the name of a panel's judge."

@@ -58,10 +58,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def tokens_text(prompt: int, completion: int, cached_share: float | None, unit: str = " tokens") -> str:
-    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells."""
+def tokens_text(
+    prompt: int, completion: int, cached_share: float | None, unit: str = " tokens", *, reasoning: int = 0
+) -> str:
+    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells; ``reasoning``: of the others."""
     cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
-    return f"{prompt:,}{unit} in{cached}, {completion:,} out"
+    thought = f" ({reasoning:,} of them reasoning)" if reasoning else ""
+    return f"{prompt:,}{unit} in{cached}, {completion:,} out{thought}"
 
 
 def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:

@@ -122,6 +122,7 @@ class Session:
             before.prompt_tokens_told + stats.prompt_tokens_told,
             before.at_tier + stats.at_tier,
             before.at_normal_tier + stats.at_normal_tier,
+            before.reasoning_tokens + stats.reasoning_tokens,
         )
 
     async def work(self) -> Outcome:

@@ -175,11 +175,13 @@ def spent_line(stats: Stats, total: Spending) -> str:
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     told = stats.prompt_tokens_told
     share = stats.cached_tokens / told if told else None
-    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share)
+    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share, reasoning=stats.reasoning_tokens)
     line = _taken(tokens, stats.cost_usd or None, complete=not stats.unpriced)
     if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
         return line + marked
-    tokens = tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share)
+    tokens = tokens_text(
+        total.prompt_tokens, total.completion_tokens, total.cached_share, reasoning=total.reasoning_tokens
+    )
     of_all = _taken(tokens, total.cost_usd or None, complete=total.complete)
     return f"{line} in this session{marked}; {of_all} in all sessions of this run"
 

@@ -32,6 +32,7 @@ class Spent:
 
     prompt_tokens: int
     completion_tokens: int
+    reasoning_tokens: int
     cached_share: float | None
     service_tier: str | None
     answers_at_tier: int
@@ -59,6 +60,7 @@ class Spent:
         return cls(
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,
+            reasoning_tokens=spent.reasoning_tokens,
             cached_share=spent.cached_share,
             service_tier=_tier_asked(manifest, last),
             answers_at_tier=spent.at_tier,
@@ -100,7 +102,9 @@ class Spent:
         return "; ".join([self._tokens(), *self._tier_line.values()])
 
     def _tokens(self) -> str:
-        return tokens_text(self.prompt_tokens, self.completion_tokens, self.cached_share)
+        return tokens_text(
+            self.prompt_tokens, self.completion_tokens, self.cached_share, reasoning=self.reasoning_tokens
+        )
 
     @property
     def _tier_line(self) -> dict[str, str]:
