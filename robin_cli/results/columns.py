@@ -285,6 +285,13 @@ RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest f
     Column("by", "Who judges, and the scheduler; of a damaged run what is wrong.", "name", "judge", for_people=True),
 ), terminal=("run", "state", "calls", "by"))
 
+RESULTS = declared("results", "What can be exported of a run: `robin results`", "table", (
+    Column("what", "The word for `--what`."),
+    Column("rows", "Its rows.", "count"),
+    Column("holds", "What it is.", "name"),
+    Column("row", "What a row is.", "name", "a row for each"),
+), terminal=("what", "rows", "holds"))
+
 SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate`", "set of ratings, scheduler and budget", (
     Column("attribute", "The set of recorded ratings.", "name"),
     Column("scheduler", "The scheduler.", "name"),
@@ -347,6 +354,17 @@ PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "bud
 JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
 TABLES = (
     *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
-    *(LABELS_WANTED, JUDGE_QUALITY, DISAGREEMENTS, DECISIONS, DIFFERENCES, REQUIREMENTS, RUNS, SIMULATED, PLANNED),
+    *(
+        LABELS_WANTED,
+        JUDGE_QUALITY,
+        DISAGREEMENTS,
+        DECISIONS,
+        DIFFERENCES,
+        REQUIREMENTS,
+        RUNS,
+        RESULTS,
+        SIMULATED,
+        PLANNED,
+    ),
 )
 """All of them, in the order of docs/columns.md."""
