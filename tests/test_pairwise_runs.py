@@ -310,6 +310,7 @@ def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
     assert levels.to_dict() == {each: pytest.approx(people[preference == each].mean()) for each in (0.0, 0.5, 1.0)}
     status = robin("status", "r", "--labels", "labels.csv", cwd=tmp_path, exits=0).stdout
     has(said_in(status), f"the same preferred {found['same']:.2f}", "corrected by 40 labels of 40 prompts")
+    assert "with fewer than 50 labelled prompts rare errors may be in none of them" in said_in(status)
     wanted.loc[3, "label"] = "C"
     refuses(RobinError, 'row 4: the label "C" is no verdict. Write A, B or tie', run.agreement, labels=wanted)
 
@@ -573,10 +574,12 @@ def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Pat
     assert corrected["corrected_mean"].between(0, 1).all()
 
     done = robin("compare", "a", "b", "--json", cwd=tmp_path, exits=0)
+    assert "30 comparisons not in all of the runs" in done.stderr
     (difference,) = json.loads(done.stdout)["comparisons"]
     mine, theirs, third = (run.scores().set_index("k")["preference"] for run in judged.values())
     assert difference["difference"] == pytest.approx((mine - theirs).mean())
     assert difference["ci_low"] <= difference["difference"] <= difference["ci_high"]
     by_other = robin("compare", "a", "c", "--json", cwd=tmp_path, exits=0)
     assert "judged in different ways" in by_other.stderr
+    assert "not in all of the runs" not in by_other.stderr
     assert json.loads(by_other.stdout)["comparisons"][0]["difference"] == pytest.approx((mine - third).mean())

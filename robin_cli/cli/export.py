@@ -51,12 +51,7 @@ _WITH = OF_SCORES | {"agree", "confidence"}
 
 _What = Annotated[
     What,
-    typer.Option(
-        help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
-        "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
-        "means of the scores; pairs for people to label; how good the judge is at what people decide; where the "
-        "judge and people are furthest apart."
-    ),
+    typer.Option(help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"),
 ]
 _By = Annotated[
     str | None,
@@ -127,6 +122,21 @@ def export(
         push(table)
     else:
         show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
+
+
+@app.command(
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each)),
+    epilog="Example: robin results runs/20261120T101500Z-helpfulness",
+)
+def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
+    """List what robin export --what can write of a run, and how many rows each has."""
+    from robin_cli.goals.making import results_of
+    from robin_cli.views.messages import messages_for
+
+    given = settings_of_rows(ctx, by_flags_alone=True)
+    (run,) = opt.scored(ctx, [run] if run else [])
+    for_people = given.format in {None, "table"} and given.output is None
+    show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
 
 
 def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:

@@ -90,6 +90,8 @@ class People:
             is_given = each.labels is not None and not each.labels.of_data
             if (why := _why_not(each)) and (is_given or f"levels of {each.attribute}" in lines):
                 lines[f"labels of {each.attribute}"] = f"not corrected by labels: {why}"
+            elif is_given and each.corrected is not None and each.corrected.caution:
+                lines[f"labels of {each.attribute}"] = each.corrected.caution
         if any(each.levels for each in self.calibration.values()):
             lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines

@@ -40,9 +40,14 @@ AT_TARGET = "the true worst error was then 0.6 to 1.8 times the target in 9 of 1
 """What stopping at an estimated error comes to: docs/evidence/budget.md, "Stopping at an error"."""
 
 
+def significant(value: float, digits: int) -> str:
+    """Return ``value`` with so many significant digits, and never with an exponent for a large one: 10, 1,200, 0.003."""
+    return f"{value:.{digits}g}" if abs(value) < 1 else f"{float(f'{value:.{digits}g}'):,.12g}"
+
+
 def target_text(error: float, *, as_share: bool) -> str:
     """An error that somebody named, as they did, or what is held against it: with three digits, which tell the two apart."""
-    return f"{100 * error:.3g} % of the scale" if as_share else f"{error:.3g}"
+    return f"{significant(100 * error, 3)} % of the scale" if as_share else significant(error, 3)
 
 
 def duration(seconds: float) -> str:

@@ -53,6 +53,7 @@ _MORE = {
     "summary-labelled": "export run --what summary --by topic --labels labels.csv",
     "compare-labelled": "compare run --by system --labels labels.csv --format csv",
     "wide": "export run --wide --with-text --format tsv",
+    "results": "results run",
     "simulate": "simulate run --budget 60,120 --schedulers uniform,robin-hood,two-priors --runs 8",
     "gate-failed": "gate run --require 'mean(helpfulness)>=3.9' --json",
     "gate-open": "gate run --require 'mean(helpfulness)>=2.0' --junit junit.xml --summary -",
@@ -66,6 +67,7 @@ _MORE = {
 }
 _PREFERENCES = {
     "ranking": "export run --what ranking",
+    "results": "results run",
     "ranking-by-length": "export run --what ranking --length-control --format jsonl",
 }
 
