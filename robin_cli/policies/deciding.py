@@ -46,18 +46,20 @@ class Deciding(Policy):
     n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
     ninth of the scale's width until 50 arms have been asked twice.
 
-    Half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near the
-    end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
-    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
-    calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
-    less than .2, no call is spent on certainty. It is found anew at every look, from the ratings alone.
+    About half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near
+    the end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, it has max(L − ℓ, .05) / r
+    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
+    can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is less than
+    .2, no call is spent on certainty. The part of the calls left that goes there is s = min(3/8 + f/2, 43/32 − f): less where
+    each certain decision takes many, and where nearly all will be certain in any case. All of this is found anew at every look,
+    from the ratings alone.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). Where it is a function of the mean,
             (4, …): the coefficients of 1, u and u², and the least that it is; u is the mean on a scale from −1 to 1.
-        horizon: the budget, in calls, which f goes by; None where all calls go to what is least clear.
+        horizon: the budget, in calls, which f and s go by; None where all calls go to what is least clear.
     """
 
     whole: ClassVar[bool] = True
@@ -116,17 +118,17 @@ class Deciding(Policy):
     def sight(
         self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], spent: FloatArray
     ) -> Seen | None:
-        """What a look found: ``level`` less ln f, −inf where f is 0."""
+        """What a look found: ``level`` less ln f, −inf where f is 0, and s."""
         if self.horizon is None:
             return None
-        share = self._affordable(log, level, sums, np.maximum(self.horizon - spent, 0.0) / 2.0)
+        share = self._affordable(log, level, sums, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):
-            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf))
+            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), _part(share))
 
     def _affordable(
         self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], calls: FloatArray
     ) -> FloatArray:
-        """f, shape (…, 1); ``calls``: what there is for it, of the same shape."""
+        """f, shape (…, 1); ``calls``: what is left, of the same shape."""
         arm = np.arange(len(self.task.space)) if self.contests is None else self.contests
         there, arm = arm >= 0, np.maximum(arm, 0)
         n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
@@ -138,7 +140,8 @@ class Deciding(Policy):
         for _ in range(_TIMES):
             missing = level - np.log(share) - found.log
             left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
-            reached = (np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls).mean(axis=-1, keepdims=True)
+            is_within = np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls * _part(share)
+            reached = is_within.mean(axis=-1, keepdims=True)
             share = np.maximum(_LEAST_SHARE, np.round(_PARTS * reached) / _PARTS)
         return np.where(reached < _LEAST_SHARE, 0.0, share)
 
@@ -261,6 +264,11 @@ class Responses(NamedTuple):
 def over_judges(column: FloatArray) -> FloatArray:
     """The sum of ``column``, shape (…, judges), over the judges."""
     return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
+
+
+def _part(share: FloatArray) -> FloatArray:
+    """s, see :class:`Deciding`."""
+    return np.minimum(0.375 + share / 2.0, 1.34375 - share)
 
 
 def _before(task: Task, warm_up: int) -> FloatArray:
