@@ -142,7 +142,8 @@ def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
 
 def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Path) -> None:
     done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work, exits=0)
-    assert done.stdout.startswith("A  new\nB  old\nC  older\n")
+    assert done.stdout.startswith("new is better than old by 0.62 [0.18, 0.97] (95 %, over 40 prompts)\nnew is ")
+    assert "\n\nA  new\nB  old\nC  older\n" in done.stdout
     assert re.search(r"A − B +40 .* A *\n", done.stdout)
     assert re.search(r"B − C +40 .* not settled *\n", done.stdout)
     assert re.search(

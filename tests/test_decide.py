@@ -97,7 +97,7 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert len(wire.bodies) == scores["n"].sum()
     for each in (again, resumed, more):
         assert each.returncode == 0, each.stderr
-        has(each.stderr, "all 12 pairs are decided: 5 keep, 7 drop", "nothing was sent")
+        has(each.stderr, "kept 5 of 12 pairs (5 certified), dropped 7 (7 certified); 0 open", "nothing was sent")
         assert each.stdout == done.stdout
 
 
@@ -238,7 +238,7 @@ def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_pa
         assert len(wire.bodies) == budget
         scores = scores_in(done.stdout)
         assert ((scores["decision"] != "undecided") == scores["certified"]).all()
-        assert "none of 12 pairs is certified yet" in done.stderr
+        assert "; 12 open" in done.stderr
         asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=3_000)
         further = robin(*asked, cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(further.stdout))

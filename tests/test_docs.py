@@ -313,6 +313,7 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
 
     assert set(opened) <= {"sh", "python", "text", ""}
     assert opened.count("") == len(opened) / 2  # each one ends
+    assert not re.search(r"\n\n\|.*\n(?!\|-)", page.read_text(encoding="utf-8"))  # a table's rows follow its head
     assert not re.search(r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 

@@ -13,7 +13,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
 from robin_cli.runner.health import ANSWERS, Fuse
 from tests.conftest import DEMO, has, judging, robin, write_pairs
-from tests.judges.wire import completion, serving
+from tests.judges.wire import Answer, Handler, completion, error, serving
 from tests.storage.test_store import judgment
 
 TALK = "Let me think\x1b[2J about it,\nstep by step: " + "hm, " * 100
@@ -111,3 +111,52 @@ def test_a_single_rating_keeps_the_fuse_whole() -> None:
     fuse.look([unparsed(), unparsed(), rated()])  # of one request
     for _ in range(ANSWERS):
         fuse.look([unparsed()])
+
+
+def thinking(needs: int, most: int = 10**6) -> Handler:
+    """A judge that thinks in so many tokens before its text, and takes requests for ``most`` at most."""
+
+    def answer(_number: int, body: dict[str, Any]) -> Answer:
+        limit = body["max_tokens"]
+        if limit > most:
+            return error(400, f"max_tokens is too large: {limit}. This model supports at most {most} completion tokens")
+        thought = {"completion_tokens_details": {"reasoning_tokens": min(limit, needs)}}
+        usage = {"prompt_tokens": 100, "completion_tokens": min(limit, needs + 9), **thought}
+        cut = [{"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "length"}]
+        return completion(usage=usage) if limit > needs else completion(choices=cut, usage=usage)
+
+    return answer
+
+
+def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    with serving(thinking(2000)) as wire:
+        first = robin(*judging(wire.url, data, 30, "--run", "r", "--concurrency", "4"), cwd=tmp_path, exits=0)
+        cut = [body["max_tokens"] for body in wire.bodies].count(1024)
+        robin("resume", "r", "--budget", "40", cwd=tmp_path, exits=0)
+        facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+        shown = robin("status", "r", cwd=tmp_path).stdout
+        robin(*judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0)
+
+    assert first.stderr.count("--max-tokens is 4,096 from now on, in place of 1,024, and those that were cut") == 1
+    assert 1 <= cut <= 4
+    assert {body["max_tokens"] for body in wire.bodies[30 + cut : 40 + cut]} == {4096}
+    assert (facts["spent"], facts["unparsed"], facts["failed"]) == (40, {}, {"truncated": cut})
+    assert facts["completion_tokens"] == cut * 1024 + 40 * 2009  # those that were cut are paid for
+    assert facts["reasoning_tokens"] == cut * 1024 + 40 * 2000
+    assert f"{facts['reasoning_tokens']:,} of them reasoning" in " ".join(shown.split())
+    assert {body["max_tokens"] for body in wire.bodies[40 + cut :]} == {50, 200}  # once, and no further
+
+
+def test_goes_back_to_shorter_answers_where_longer_ones_are_refused_and_keeps_to_the_money(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    money = ("--max-cost", "0.1", "--price-in", "1", "--price-out", "4")
+    with serving(thinking(2000, most=2048)) as wire:
+        refused = robin(*judging(wire.url, data, 300, "--run", "r"), cwd=tmp_path, exits=3).stderr
+    with serving(thinking(2000)) as wire:
+        robin(*judging(wire.url, data, 300, "--run", "s", *money), cwd=tmp_path, exits=4)
+    facts = json.loads(robin("status", "s", "--json", cwd=tmp_path).stdout)
+
+    has(" ".join(refused.split()), "--max-tokens is 1,024 again", "raise --max-tokens")
+    assert facts["ratings"] > 5
+    assert 0.07 < facts["cost_usd"] <= 0.1

@@ -31,6 +31,29 @@ def test_prints_what_it_printed_before(scene: str, tmp_path: Path, urls: tuple[s
     assert not differences, "\n".join(["make golden writes the files anew and shows the difference", *differences[:20]])
 
 
+ANSWERS = {
+    "scores": r"mean helpfulness \d\.\d\d \[.*\] \(95 %, over 8 prompts, 24 pairs\)",
+    "thresholds": r"kept \d+ of 24 pairs \(\d+ certified\), dropped \d+ \(\d+ certified\); \d+ open",
+    "best": r"best response certified for \d of 8 groups; \d open",
+    "comparison": r"birch (is better than|and) cedar .*\[.*\] \(95 %, over 8 prompts\)",
+    "pairwise": r"ranking of 6 systems: 1 \w+.*, 2 \w+.*, 3 \w+",
+    "pairwise-best": r"best response certified for \d+ of 24 prompts; \d+ open",
+    "gate": r"PASS mean\(helpfulness\)>=1: \d\.\d\d, 95 % interval ",
+}
+"""How the answer to each question begins."""
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_answers_in_its_first_lines_and_ends_with_the_answer_and_what_is_useful_next(question: str) -> None:
+    file = "comparison/gate.txt" if question == "gate" else f"{question}/screen.txt"
+    screen = (OUTPUTS / file).read_text(encoding="utf-8").split("\n\n", 1)[1].splitlines()
+    assert re.match(ANSWERS[question], screen[0])
+    *before, step = screen[-4:]
+    assert step.startswith("next: robin re")
+    assert screen[0] in before or "PASS: of 3 requirements 3 pass" in before
+    assert "→" in "".join(before) or "best" not in question
+
+
 def _differing(before: str, now: str) -> Iterator[str]:
     """The lines that differ by more than the last digits of a number, which other versions of numpy make otherwise."""
     for number, lines in enumerate(zip_longest(before.splitlines(), now.splitlines(), fillvalue=""), 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -48,14 +47,12 @@ class Greedy(Estimating):
         return empirical_variance(n, total, total_sq)
 """
 
-GOAL = """from collections.abc import Callable
-from dataclasses import dataclass
+GOAL = """from dataclasses import dataclass
 from typing import Any, Self
 import numpy as np
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
-from robin_cli.storage.reader import RunData
 
 class Shares(Rated):
     @property
@@ -65,12 +62,14 @@ class Shares(Rated):
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "share_above": self.share}
 
-    def lines(self) -> dict[str, str]:
-        return {**super().lines(), "above": f"{100 * self.share:.0f} %"}
+    @property
+    def answer(self) -> list[str]:
+        return [f"{100 * self.share:.0f} % of the scores are above {self.goal.above:g}"]
 
 @dataclass(frozen=True)
 class Share(Rating):
     says = Shares
+    asked_by = "--above"
     space: ArmSpace
     above: float
 
@@ -78,9 +77,6 @@ class Share(Rating):
     def of(cls, source: Inquiry) -> Self | None:
         above = source.own.get("above")
         return None if above is None else cls(source.space, above)
-
-    def headline(self, read: Callable[[], RunData]) -> list[str]:
-        return [f"above: {Shares(read(), self).share:.2f}"]
 
     def loss(self, found: Any, truth: Any) -> dict[str, Any]:
         own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
@@ -136,13 +132,17 @@ def check_policy(robin: Robin, folder: Path, url: str) -> None:
 def check_goal(robin: Robin, folder: Path, url: str) -> None:
     """The share of scores above a number: one file, and the setting that names the number."""
     asked = judging(url, write_pairs(folder / "p.jsonl", 6), 30, "--above", "1.5")
+    both = robin(*asked, "--decide", "score>=2", "--run", "both")
+    assert (both.returncode, "--decide and --above: a run has one goal" in both.stderr) == (2, True), both.stderr
+    assert not (folder / "both").exists()
     planned = robin("plan", *asked[1:])
     assert planned.returncode == 0, planned.stderr
     done = robin(*asked, "--run", "r")
     assert done.returncode == 0, done.stderr
     status, facts = robin("status", "r").stdout, json.loads(robin("status", "r", "--json").stdout)
-    assert f"above: {facts['share_above']:.2f}" in done.stderr
-    assert re.search(rf"above +{100 * facts['share_above']:.0f} %", status)
+    answer = f"{100 * facts['share_above']:.0f} % of the scores are above 1.5\n"
+    assert done.stderr.endswith(f"{answer}next: robin report r -o report.html\n")
+    assert status.startswith(answer)
     scores = [float(row["score"]) for row in csv.DictReader(io.StringIO(robin("export", "r").stdout))]
     assert facts["share_above"] == sum(score > 1.5 for score in scores) / len(scores)
     summary = robin("export", "r", "--what", "summary", "--threshold", "1.5")
@@ -152,7 +152,7 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     simulated = robin("simulate", "r", "--budget", "24", "--runs", "2")
     assert simulated.returncode == 0, simulated.stderr
     resumed = robin("resume", "r", "--budget", "40")
-    assert "above: " in resumed.stderr, resumed.stderr
+    assert "of the scores are above 1.5\nnext: " in resumed.stderr, resumed.stderr
 
 
 def check_setting(robin: Robin, folder: Path, url: str) -> None:

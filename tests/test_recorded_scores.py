@@ -70,7 +70,7 @@ def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None
     has(
         robin("status", table, "--columns", OF_TABLE, cwd=tmp_path, exits=0).stdout,
         "480 of 480",
-        "mean of f1",
+        "mean f1",
         "reliability",
     )
     robin("report", table, "--columns", OF_TABLE, cwd=tmp_path, exits=0)

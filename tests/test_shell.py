@@ -19,7 +19,8 @@ from tests.starting import Robin
 from tests.views.test_live import on_a_terminal
 
 COMMANDS = (
-    "judge plan status runs export render parse resume report merge simulate serve init check compare gate demo rubrics".split()  # noqa: SIM905
+    *"judge plan status runs export render parse resume report merge simulate serve init check".split(),  # noqa: SIM905
+    *("compare", "gate", "demo", "rubrics", "results"),
 )
 
 
@@ -158,7 +159,7 @@ def test_lists_every_command_in_a_group(tmp_path: Path) -> None:
 def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
     few, all_of_them = (robin("judge", flag, cwd=tmp_path, COLUMNS="80").stdout for flag in ("--help", "--help-all"))
 
-    for shown, lines in ((few, 80), (all_of_them, 180)):
+    for shown, lines in ((few, 82), (all_of_them, 182)):
         assert groups_of(shown)[2:] == [
             "Data and judge",
             "How the budget is spent",
@@ -201,6 +202,9 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "no runs in elsewhere" in nothing.stderr
     assert "no run is named" in none.stderr
+    listed = robin("results", "--format", "csv", cwd=tmp_path, exits=0).stdout
+    has(listed, '"scores",3,', '"judgments",12,')
+    assert "ranking" not in listed
     for command in ("status", "export", "report", "gate --require mean(helpfulness)>=0.01"):
         assert f"run: {facts[2]['run']}, the newest one" in robin(*command.split(), cwd=tmp_path, exits=0).stderr
 

@@ -210,18 +210,18 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
     assert robin_cli.open_run(work / "r").status(labels=work / name)["means"]["helpfulness"] == facts
     done = robin("status", "r", "--labels", name, cwd=work, COLUMNS="300")
     ends = " ".join(f"{told[end]:.2f}" for end in ("mean", "ci_low", "ci_high", "corrected_mean"))
-    line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean of helpfulness"))
+    line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean helpfulness"))
     mean, low, high, corrected = ends.split()
-    assert f"{mean} [{low}, {high}] by the judge (95 %, over 120 pairs of 60 prompts); {corrected} [" in line
+    assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs); {corrected} [" in line
     assert line.endswith("] corrected by 40 labels of 40 prompts")
 
     plain = robin("status", "r", cwd=work, COLUMNS="300").stdout
-    assert f"{mean} [{low}, {high}] by the judge (95 %, over 120 pairs of 60 prompts) " in plain
+    assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs)\n" in plain
     few = made(tmp_path, human={name: TRUE[name] for name in list(TRUE)[:10]})
     facts = robin_cli.open_run(few.path).status()
     assert facts["means"]["helpfulness"]["not_corrected_because"] == "5 prompts with a label; 25 are needed"
     out = robin("status", "r", cwd=tmp_path, COLUMNS="300").stdout
-    assert "not corrected by labels: 5 prompts with a label; 25 are needed" in out
+    assert "no agreement is told: " in out
     all_ = made(tmp_path / "all", human=TRUE)
     line = robin("status", all_.path, cwd=tmp_path, COLUMNS="300").stdout
     assert "corrected by 120 human ratings of 60 prompts" in line

@@ -116,17 +116,16 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
 
     spent, error = status["spent"], status["worst_error_estimate"]
     assert error <= 0.5
-    took = f"{spent:,} of 4,000 calls spent, {4000 - spent:,} left over; for a smaller error: "
-    took += "robin resume r --target-error SMALLER"
-    assert f"the target error of 0.5 is reached (about {error:.3g}): {took}" in done.stderr
-    assert "--scheduler auto: two-priors; it asks where ratings vary" in done.stderr
-    assert (
-        f"the target error of 0.5 is reached already (about {error:.3g}), so nothing was sent: {took}" in again.stderr
+    reached, took = (
+        f"the target error of 0.5 is reached (about {error:.3g}, an estimate: ",
+        f"{spent:,} of 4,000 calls spent",
     )
+    has(done.stderr, reached, took)
+    assert "--scheduler auto: two-priors; it asks where ratings vary" in done.stderr
+    has(again.stderr, reached, f"nothing was sent: the run has reached its goal already, {took}")
     assert again.stdout == done.stdout  # the scores are delivered all the same
     assert status["sessions"] == 1
-    has(shown, "state finished", "target error 0.5, reached (by the likely worst error)")
-    assert "to go on" not in shown
+    has(shown, "state finished", reached, "next: robin report r")
     assert json.loads(listed.stdout)["state"] == "finished"
     assert "This run is" not in report.stdout
 
@@ -141,14 +140,12 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     after = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
     now = f"(about {status['worst_error_estimate']:.3g})"
-    go_on = (
-        "to go on: robin resume r --budget MORE (robin plan DATA … --variances r --for-error 0.2 says about how much)"
-    )
-    assert f"the target error of 0.2 is not reached {now}: the budget of 60 calls is spent; {go_on}" in done.stderr
+    go_on = "next: robin resume r --budget MORE (robin plan DATA … --variances r --for-error 0.2 says about how much)\n"
+    for each in (done, again):
+        assert each.stderr.endswith(f"the target error of 0.2 is not reached {now}\n{go_on}")
     assert (status["state"], status["target_reached"]) == ("finished", False)
-    assert f"not reached {now}: the budget of 60 calls is spent already, so nothing was sent; {go_on}" in again.stderr
-    assert "the target error of 3.9 is reached already" in larger.stderr
-    assert "0 left over; for a smaller error: robin resume r --target-error SMALLER --budget MORE" in larger.stderr
+    assert "nothing was sent: the budget of 60 calls is spent already" in again.stderr
+    has(larger.stderr, "nothing was sent", "the target error of 3.9 is reached (about ")
     assert (after["target_error"], after["target_reached"], after["sessions"]) == (3.9, True, 1)
 
 

@@ -276,7 +276,7 @@ def _reply(judgments: Sequence[Judgment]) -> Told:
     """The reply that workers made ``judgments`` of, as far as those that retry it look at it."""
     first = judgments[0]
     usage = Usage(first.prompt_tokens, first.completion_tokens)
-    return Told((), first.model, usage, first.request_id, first.latency_s, judgments)
+    return Told((), first.model, usage, first.request_id, first.latency_s, judgments=judgments)
 
 
 def _tell(sent: _Sent | None, outcome: Reply | Failure | BaseException) -> None:

@@ -27,7 +27,7 @@ __all__ = ["carrying", "check"]
 def carrying(settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]) -> Carrying:
     """Each judge that ``settings`` name, to be asked by workers about the run of ``store``."""
     targets = Targets()
-    judges, prices = endpoints_of(settings, store.manifest.budget, keys, notify, reach=targets.add)
+    judges, prices = endpoints_of(settings, store.manifest, keys, notify, reach=targets.add)
     manifest, space, path = store.manifest, store.space, store.path.resolve()
     texts_bytes = bytes_of_texts(path)
     is_small = texts_bytes <= MOST_AT_ONCE

@@ -87,7 +87,8 @@ class Certainty(ABC, Generic[Outcome]):
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
         columns = [np.array(each, dtype=np.float64) for each in sums]  # copies: calls go on meanwhile
-        self.seen = policy.sight(self.of_contests, self.settled_at, (columns[0], columns[1], columns[2]), spent)
+        of_all = (columns[0], columns[1], columns[2])
+        self.seen = policy.sight(self.of_contests, self.settled_at, of_all, spent, self.seen)
 
     @property
     def needed_by_all(self) -> FloatArray:
@@ -110,12 +111,12 @@ class Certainty(ABC, Generic[Outcome]):
     def closed(self) -> NDArray[np.bool_]:
         """Decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these."""
         closed, count = self.stuck.copy(), max(1, self.log.shape[1])
-        while True:
+        more = self.gone
+        while more.any():
             able = np.maximum(count - closed.sum(axis=1, keepdims=True), 1)
             more = self.gone & ~closed & (self.log < self.needed + np.log(count / able))
-            if not more.any():
-                return closed
             closed |= more
+        return closed
 
     def update(
         self,
@@ -371,7 +372,7 @@ class RunVerdicts(Generic[Outcome]):
         self.settled = self.evidence.settled[0]
         if seen is None:
             return np.flatnonzero(self.settled != before)
-        self.seen = Seen(*(each[0] for each in seen))
+        self.seen = Seen(seen.log[0], seen.n[0], seen.level[0], seen.part[0])
         # What is known of a pair is known of each of its thresholds.
         is_new = last is None or (last.level != self.seen.level) | (last.log != self.seen.log)[self.evidence.contest]
         return np.flatnonzero((self.settled != before) | is_changed | is_new)

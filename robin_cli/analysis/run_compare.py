@@ -311,7 +311,13 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
     """Say of what is in several runs, of labels that correct nothing, and of runs that go on."""
     if found.who.by is None:
         ids = read_numbers([run.path for run in found.runs], "pair_id")
-        if again := len(ids) - len(np.unique(ids)):
+        if all(len(run.space.variants) > 1 for run in found.runs):  # a row has both sides, and is the same in every run
+            if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
+                notify(
+                    f"{number_of(some, 'comparison')} not in all of the runs: these may differ in what was compared, not in "
+                    "how it was judged"
+                )
+        elif again := len(ids) - len(np.unique(ids)):
             are = "is" if again == 1 else "are"
             notify(
                 f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"

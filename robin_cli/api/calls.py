@@ -125,7 +125,7 @@ def compare(
     Raises:
         InputError: runs that cannot be compared, and what differs.
     """
-    from robin_cli.views.comparing import comparison_of, table_of
+    from robin_cli.goals.differences import comparison_of, table_of
 
     if not runs:
         raise InputError("compare: name two runs, or one and by=, the column that says which system answered")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.files.remote import scheme_of
+from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError
 from robin_cli.runner.session import Outcome, Session
@@ -19,10 +20,10 @@ from robin_cli.runner.working import check_rated, work
 from robin_cli.settings.reading import checked, from_home
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
 from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import count_answers
+from robin_cli.storage.reader import count_answers, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, goal_lines, shown
+from robin_cli.views.progress import conclusion, nothing_sent, shown
 
 
 def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,5 +123,8 @@ def spend(store: RunStore, settings: Settings, messages: Messages, function: Fun
         return
     if outcome.worked:
         check_rated(outcome, store.path)
-    for line in goal_lines(outcome, store.path, in_python=True):
+    else:
+        messages.note(nothing_sent(outcome, store.path))
+    found = goal_of_run(run := read_run(store.path)).found(run)
+    for line in (*found.asides, *found.ends_with(in_python=True)):
         messages.note(line)

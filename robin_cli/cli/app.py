@@ -55,7 +55,7 @@ _TAKES = {str: "TEXT", int: "N", float: "X"}
 _GROUPS = {
     "Start": ("demo", "init", "check", "rubrics"),
     "Judge": ("plan", "judge", "resume"),
-    "Look": ("status", "runs", "report", "export"),
+    "Look": ("status", "runs", "report", "results", "export"),
     "Decide": ("compare", "gate", "label"),
     "Tools": ("render", "parse", "merge", "simulate", "serve"),
 }

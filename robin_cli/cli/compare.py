@@ -49,9 +49,10 @@ def compare(
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
     from rich.console import Console
 
+    from robin_cli.goals.differences import comparison_of, table_of
     from robin_cli.render.json import print_json
     from robin_cli.runner.inputs import files_read_by
-    from robin_cli.views.comparing import comparison_of, facts_of, print_comparison, table_of
+    from robin_cli.views.comparing import facts_of, print_comparison
     from robin_cli.views.messages import messages_for
 
     runs = opt.scored(ctx, runs or [], by)

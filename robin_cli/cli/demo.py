@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,11 +39,9 @@ def demo(
     The judge answers with recorded ratings; no model reads the responses.
     """
     from robin_cli.cli.judge import judge_by
-    from robin_cli.cli.showing import deliver
     from robin_cli.files.local import shipped
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import load_settings
-    from robin_cli.settings.table import Settings
 
     path = run or Path("runs") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -50,20 +49,24 @@ def demo(
     typer.echo(_ABOUT, err=True)
     with _replaying(shipped("configs") / "demo" / "ratings.parquet") as url:
         try:
-            judge_by(load_settings({"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"}, "demo"))
+            judge_by(
+                load_settings({"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"}, "demo"),
+                partial(_put_away, path),
+            )
         except typer.Exit:
             typer.echo("The demo's judge ended with it: robin demo begins a new one.", err=True)
             raise
-    scores = path / "scores.csv"
-    deliver(path, Settings(output=str(scores), quiet=True))
-    robin, place = _program(), shlex.quote(str(path))
-    typer.echo(f"\nThe ratings above are replayed ones. The run is in {path}, its scores in {scores}.", err=True)
-    for what, rest in {
-        "a report": f"report {place} -o report.html",
-        "where it stands": f"status {place}",
-        "these pairs, by a judge of your own": f"judge {place}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME",
-    }.items():
-        typer.echo(f"{what}: {robin} {rest}", err=True)
+
+
+def _put_away(run: Path) -> list[str]:
+    """Write the scores into the run; return where they are, and what the ratings are."""
+    from robin_cli.cli.showing import deliver
+    from robin_cli.settings.table import Settings
+
+    scores = run / "scores.csv"
+    deliver(run, Settings(output=str(scores), quiet=True))
+    own = f"{_program()} judge {shlex.quote(str(run))}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME"
+    return [f"scores: {scores}", f"The ratings above are replayed ones. These pairs, by a judge of your own: {own}"]
 
 
 def _program() -> str:

@@ -129,6 +129,21 @@ def export(
         show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
 
+@app.command(
+    cls=opt.taking(lambda each: is_of_rows(each) or opt.is_of_scores(each)),
+    epilog="Example: robin results runs/20261120T101500Z-helpfulness",
+)
+def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
+    """List what robin export --what can write of a run, and how many rows each has."""
+    from robin_cli.goals.making import results_of
+    from robin_cli.views.messages import messages_for
+
+    given = settings_of_rows(ctx, by_flags_alone=True)
+    (run,) = opt.scored(ctx, [run] if run else [])
+    for_people = given.format in {None, "table"} and given.output is None
+    show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
+
+
 def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
     """What is asked for, by the ``options`` that are for some of it."""
     from robin_cli.goals.found import View

@@ -100,4 +100,5 @@ def gate(
         show([views.requirement_table(found)], given, say, for_people=given.format == "table")
     elif "-" not in {junit, summary}:
         typer.echo("\n".join(views.lines_of(found)))
+        say("\n".join(views.ends_with(found)))
     raise typer.Exit(views.EXIT_CODES[found.state])

@@ -41,11 +41,11 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     judge_by(load_settings(ctx.obj, config))
 
 
-def judge_by(settings: Settings) -> None:
-    """Do what robin judge does, by ``settings``."""
+def judge_by(settings: Settings, also: Callable[[], list[str]] = list) -> None:
+    """Do what robin judge does, by ``settings``; ``also`` is done when the run is, and returns lines for before the answer."""
     from robin_cli.runner.opening import inputs_of, open_run
 
-    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note))
+    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note), also)
 
 
 @app.command(
@@ -68,7 +68,10 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
 
 def _work(
-    settings: Settings, inputs: Callable[[], Iterable[str]], opened: Callable[[Settings, Messages], RunStore]
+    settings: Settings,
+    inputs: Callable[[], Iterable[str]],
+    opened: Callable[[Settings, Messages], RunStore],
+    also: Callable[[], list[str]] = list,
 ) -> None:
     """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
     from robin_cli.cli.showing import deliver
@@ -89,7 +92,7 @@ def _work(
         store = opened(settings, messages)
     with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):
         try:
-            is_done = spend(store, settings, messages)
+            took = spend(store, settings, messages)
         except LimitReached:
             deliver(store.path, settings)
             raise
@@ -97,5 +100,5 @@ def _work(
             if settings.output is not None and store.has_answers:
                 deliver(store.path, settings)
             raise
-        if is_done:
-            deliver(store.path, settings)
+        if took is not None:
+            deliver(store.path, settings, [*took, *also()])

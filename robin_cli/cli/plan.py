@@ -136,7 +136,8 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
         return Path(settings.run)
     settings = ready(settings)
     with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
-        spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True)
+        for line in spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True) or ():
+            messages.note(line)
         return store.path
 
 

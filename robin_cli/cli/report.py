@@ -33,7 +33,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write one HTML file with pictures first, then every pair with its texts; it opens offline."""
+    """Write one HTML file: the answer and a picture, then every row with its texts; it opens offline."""
     from robin_cli.settings.reading import checked
     from robin_cli.views.report.writing import write_report
 

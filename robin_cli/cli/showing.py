@@ -81,8 +81,7 @@ def show(
         for number, table in enumerate(tables):
             if number:
                 console.print()
-            sort = {} if number else {"sort": given.sort}
-            print_table(console, table, top=top or given.top, **sort)
+            print_table(console, table, top=top or given.top, sort=given.sort)
         return
     from robin_cli.render.files import export
     from robin_cli.storage.manifest import settings_of
@@ -92,11 +91,15 @@ def show(
     export(tables[0].rows(), made_with, notify=notify, **how)
 
 
-def deliver(run: Path, settings: Settings) -> None:
-    """Print or write the scores of a run as ``settings`` say."""
+def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
+    """Print or write the scores of a run as ``settings`` say, then its answer and what is useful next.
+
+    The first line of the answer stands above rows that people see, too; ``facts`` stand before the answer.
+    """
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
+    from robin_cli.render.text import one_line
     from robin_cli.storage.reader import read_run
     from robin_cli.views.messages import messages_for
 
@@ -106,8 +109,11 @@ def deliver(run: Path, settings: Settings) -> None:
         view = View(settings.sort if for_people else None, settings.with_text, settings.wide, show=settings.show)
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
+        if for_people:
+            typer.echo(f"{one_line(found.answer[0])}\n")
         show(tables, settings, messages.note, for_people=for_people, run=run)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
-    if settings.output not in {None, "-"}:
-        messages.note(f"scores: {settings.output}")
+    scores = [] if settings.output in {None, "-"} else [f"scores: {settings.output}"]
+    for line in (*facts, *found.asides, *scores, f"run: {run}", *found.ends_with()):
+        messages.note(line)

@@ -26,10 +26,17 @@ def status(
 
     from robin_cli.render.json import print_json
     from robin_cli.render.terminal import print_facts
+    from robin_cli.render.text import one_line
     from robin_cli.views.status import status_of
 
     found = status_of(*opt.scored(ctx, [run] if run else []), labels=labels)
-    print_json(found.facts, indent=True) if json else print_facts(Console(soft_wrap=True), found.lines)
+    if json:
+        print_json(found.facts, indent=True)
+        return
+    first, *rest = map(one_line, found.found.answer)
+    typer.echo(f"{first}\n")
+    print_facts(Console(soft_wrap=True), found.lines)
+    typer.echo("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]))
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")

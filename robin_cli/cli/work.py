@@ -1,4 +1,4 @@
-"""A session of work at the command line: questions on the terminal, signals, progress, and what is said at the end."""
+"""A session of work at the command line: questions on the terminal, signals, progress, and what it took."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from robin_cli.settings.trust import Source, question, remember
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, goal_lines, shown, spent_already
+from robin_cli.views.progress import conclusion, nothing_sent, shown
 
 INTERRUPTED = 130
 
@@ -55,11 +55,11 @@ def ready(settings: Settings) -> Settings:
     return settings
 
 
-def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> bool:
-    """Work on the open run until its budget is spent; say how it ended and what to do next.
+def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> list[str] | None:
+    """Work on the open run until its budget is spent.
 
     Returns:
-        Whether the work is done: False where answers are to come from commands that the user runs.
+        What that took, a line each; None where answers are to come from commands that the user runs.
 
     Args:
         pilot: more budget is to come.
@@ -101,14 +101,10 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
     if not outcome.worked and pilot:
-        messages.note(f"the pilot {store.path} is made already: nothing was sent")
-        return True
+        return [f"the pilot {store.path} is made already: nothing was sent"]
     if not outcome.worked:
-        for line in goal_lines(outcome, store.path) or [spent_already(outcome, store.path)]:
-            messages.note(line)
-        return True
-    _conclude(store, outcome, settings, messages)
-    return not outcome.to_run
+        return [nothing_sent(outcome, store.path)]
+    return _concluded(store, outcome, settings, messages)
 
 
 @contextmanager
@@ -207,8 +203,11 @@ def _not_waited_for(calls: int) -> str:
     return f"; {number_of(calls, 'call')} under way not waited for, which may be on the bill" if calls else ""
 
 
-def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: Messages) -> None:
-    for line in conclusion(outcome):
+def _concluded(store: RunStore, outcome: Outcome, settings: Settings, messages: Messages) -> list[str] | None:
+    lines = conclusion(outcome)
+    if not outcome.interrupted and not outcome.to_run and outcome.stats.ratings:
+        return lines
+    for line in lines:
         messages.note(line)
     if outcome.interrupted:
         lost = _not_waited_for(outcome.stats.dropped)
@@ -222,8 +221,6 @@ def _conclude(store: RunStore, outcome: Outcome, settings: Settings, messages: M
         if not outcome.stats.ratings and not outcome.stats.calls:
             messages.note("no answers are there yet")
         messages.note(f"once these commands have run, in any order and at any place: {again(store, settings)}")
-        return
+        return None
     check_rated(outcome, store.path)
-    for line in goal_lines(outcome, store.path):
-        messages.note(line)
-    messages.note(f"run: {store.path}")
+    return []

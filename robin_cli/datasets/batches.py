@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from robin_cli.datasets.checking import HeldColumns, held_by, held_in, id_of_two, pair_id_of
+from robin_cli.datasets.checking import Held, held_by, held_in, id_of_two, pair_id_of
 from robin_cli.datasets.fields import only_in
 from robin_cli.datasets.pair_table import OPTIONAL_TEXTS, typed
 from robin_cli.datasets.rows import BadRow
@@ -41,25 +41,25 @@ class Batch:
         if held is None:
             held, places = self._looked_at(part)
             part = part.take(places)
-        systems = dict(zip((each.name for each in fields.systems), held.systems, strict=False))
-        found = further.of(part, systems)
+        systems = zip(*(each.systems for each in held), strict=True)
+        found = further.of(part, dict(zip((each.name for each in fields.systems), systems, strict=False)))
         self._columns = found.columns
         if found.bad:
             self.bad |= {places[at]: bad for at, bad in found.bad.items()}
             good = [at for at in range(len(part)) if at not in found.bad]
-            part, held = part.take(good), held.take(good)
+            part, held = part.take(good), [held[at] for at in good]
             self._columns = {name: [values[at] for at in good] for name, values in found.columns.items()}
         self.part, self._held = part, held
         if fields.other is None:
-            texts = zip(held.own_id, held.prompt, held.response, strict=True)
-            self.ids = [own_id or pair_id_of(prompt, response) for own_id, prompt, response in texts]
+            self.ids = [own_id or pair_id_of(prompt, response) for prompt, response, _, own_id, *_ in held]
         else:
-            self.ids = [own_id or self._id_of_two(at) for at, own_id in enumerate(held.own_id)]
+            self.ids = [each.own_id or self._id_of_two(at, each) for at, each in enumerate(held)]
         self.kept: Sequence[int] = range(len(self.ids))
 
-    def _looked_at(self, part: Part) -> tuple[HeldColumns, Sequence[int]]:
+    def _looked_at(self, part: Part) -> tuple[list[Held], Sequence[int]]:
         """What the rows hold, those of which one by one are good, and the places of these."""
-        held, places = [], []
+        held: list[Held] = []
+        places = []
         for at, row in enumerate(part.rows):
             try:
                 if isinstance(row, BadRow):
@@ -70,11 +70,11 @@ class Batch:
                 self.bad[at] = bad
             else:
                 places.append(at)
-        return HeldColumns.of(held), places
+        return held, places
 
     def is_made(self, at: int) -> bool:
         """Return whether an id is made of the pair's texts."""
-        return self._held.own_id[at] is None
+        return self._held[at].own_id is None
 
     def row(self, at: int) -> Row:
         """Return the row that holds the pair at a place."""
@@ -82,26 +82,24 @@ class Batch:
 
     def pair(self, at: int) -> Pair:
         """Return the pair at a place."""
-        prompt, response, other, _, reference, group, _, _ = held = self._held.at(at)
+        prompt, response, other, _, reference, group, _, _ = held = self._held[at]
         return Pair(
             self.ids[at], prompt, response, held.ratings(self._fields), reference, group, self._columns_of(at), other
         )
 
     def columns(self) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
         """Return the columns of the pairs that are kept, and their further ones."""
-        held = self._held.take(self.kept)
-        of_held = held._asdict()
+        of_held = dict(zip(Held._fields, zip(*(self._held[at] for at in self.kept), strict=True), strict=True))
         pairs = {"pair_id": pa.array([self.ids[at] for at in self.kept], _TEXT)}
         texts = {"prompt": "prompt", "response": "response", **OPTIONAL_TEXTS}
         pairs |= {name: pa.array(of_held[attribute], _TEXT) for name, attribute in texts.items()}
-        ratings = zip(self._fields.ratings, held.human, strict=True)
+        ratings = zip(self._fields.ratings, zip(*of_held["human"], strict=True), strict=True)
         pairs |= {field.name: pa.array(values, pa.float64()) for field, values in ratings}
         further = {name: typed([values[at] for at in self.kept]) for name, values in self._columns.items()}
         return _with_values(pairs), _with_values(further)
 
-    def _id_of_two(self, at: int) -> str:
-        held = self._held
-        return id_of_two(held.prompt[at], held.response[at], str(held.other[at]), self._columns_of(at))
+    def _id_of_two(self, at: int, held: Held) -> str:
+        return id_of_two(held.prompt, held.response, str(held.other), self._columns_of(at))
 
     def _columns_of(self, at: int) -> dict[str, Value]:
         found = ((name, values[at]) for name, values in self._columns.items())

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
 from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
-from robin_cli.datasets.rows import BadRow, Row, kind, not_encodable
+from robin_cli.datasets.images import MARKS_BEGIN
+from robin_cli.datasets.rows import BadRow, Row, is_encodable, kind, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from robin_cli.datasets.chats import Turns
     from robin_cli.datasets.fields import Field, Fields
@@ -24,15 +25,16 @@ if TYPE_CHECKING:
 
 _JUDGED = ("prompt", "response", "reference")
 
-LEVELS = 101
-"""Usual ratings are whole numbers from 0 up to below this."""
-
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
 
 _SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
-_ABSENT = "null or empty"
+_OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}."
+_GROUPED, _SYSTEM = (
+    f"Say which {what}, or leave such rows out with --skip-bad-rows."
+    for what in ("responses it belongs to", "system wrote it")
+)
 _LONG = 2**20
 
 
@@ -62,41 +64,7 @@ class Held(NamedTuple):
         return {field.name: rating for field, rating in named if rating is not None}
 
 
-class HeldColumns(NamedTuple):
-    """The same of several rows, by column; of ``systems`` and ``human`` each has one of its own."""
-
-    prompt: Sequence[Any]
-    response: Sequence[Any]
-    other: Sequence[Any]
-    own_id: Sequence[Any]
-    reference: Sequence[Any]
-    group: Sequence[Any]
-    systems: Sequence[Sequence[Any]]
-    human: Sequence[Sequence[Any]]
-
-    @classmethod
-    def of(cls, held: Sequence[Held]) -> HeldColumns:
-        """Return what rows hold."""
-        *texts, systems, human = list(zip(*held, strict=True)) or [()] * len(cls._fields)
-        return cls._make([*texts, list(zip(*systems, strict=True)), list(zip(*human, strict=True))])
-
-    def at(self, place: int) -> Held:
-        """Return what one row holds."""
-        *texts, systems, human = self
-        return Held._make([*_at(texts, place), _at(systems, place), _at(human, place)])
-
-    def take(self, places: Sequence[int]) -> HeldColumns:
-        """Return what the rows at these places hold, which rise."""
-        if len(places) == len(self.prompt):
-            return self
-        return HeldColumns.of([self.at(place) for place in places])
-
-
-def _at(columns: Iterable[Sequence[Any]], place: int) -> tuple[Any, ...]:
-    return tuple([column[place] for column in columns])
-
-
-def held_in(columns: Columns, fields: Fields) -> HeldColumns | None:
+def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
     """Return what rows hold in which nothing is unusual; None for others, each of which :func:`held_by` looks at.
 
     Args:
@@ -111,7 +79,10 @@ def held_in(columns: Columns, fields: Fields) -> HeldColumns | None:
     if None in found or None in human:
         return None
     prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
-    return HeldColumns(prompt, response, nothing, own_id, reference, group, systems, cast("list[Sequence[Any]]", human))
+    inner = [
+        list(zip(*each, strict=True)) or [()] * len(nothing) for each in (systems, cast("list[Sequence[Any]]", human))
+    ]
+    return [_new(Held, each) for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)]
 
 
 def _values_of(columns: Columns, field: Field) -> Sequence[object]:
@@ -121,16 +92,20 @@ def _values_of(columns: Columns, field: Field) -> Sequence[object]:
 
 
 def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
-    """Return texts of ASCII; a response alone may be empty, and what only names something may be a whole number."""
+    """Return texts that can be stored; a response alone may be empty, what only names something may be a whole number."""
     values = _values_of(columns, field)
     kinds = set(map(type, values))
     if kinds == {int} and field.name not in _JUDGED:
         return list(map(str, values))
     texts = cast("Sequence[str]", values)
-    if kinds != {str} or not all(map(str.isascii, texts)):
+    if kinds != {str} or not (all(map(str.isascii, texts)) or all(map(_is_sound, texts))):
         return None
     is_usual = field.name == "response" or (all(texts) and not any(map(str.isspace, texts)))
     return texts if is_usual else None
+
+
+def _is_sound(text: str) -> bool:
+    return is_encodable(text) and MARKS_BEGIN not in text
 
 
 def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
@@ -148,35 +123,27 @@ def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | N
 
 def held_by(row: Row, fields: Fields) -> Held:
     """Return what a row holds of a pair; raise BadRow if it holds none."""
-    # The usual case is looked for here, without a call: a second less for a million pairs.
     prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
     if fields.other is not None:
         prompt, response, other = _two_texts(row, fields, fields.other)
     elif type(prompt) is not str or type(response) is not str:
         prompt, response = _texts(row, fields)
-    elif not (prompt.isascii() and response.isascii()):
+    else:
         _check_encodable(prompt, row, fields.prompt)
         _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    own_id = _own_id(row, fields.id, fields) if fields.id else None
-    human: list[float | None] = []
-    for field in fields.ratings:
-        value = row.get(field.path)
-        if type(value) is int and 0 <= value < LEVELS:
-            human.append(float(value))
-        else:
-            value = find(row, field)
-            human.append(None if value is MISSING else _rating(value, row, field, of_two=other is not None))
+    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
+    human = [_rating(row, field, of_two=other is not None) for field in fields.ratings]
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     if fields.taking is not None and not (prompt.isascii() and response.isascii() and other is reference is None):
         fields.taking.check(prompt, response, other, reference)
-    group = _said_of(row, fields.group, fields, "Say which responses it belongs to") if fields.group else None
+    group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
     systems: tuple[str, ...] = ()
     if fields.systems:
-        systems = tuple([_said_of(row, each, fields, "Say which system wrote it") for each in fields.systems])
+        systems = tuple([str(_named(row, each, fields, _SYSTEM)) for each in fields.systems])
     return _new(Held, (prompt, response, other, own_id, reference, group, systems, tuple(human)))
 
 
@@ -274,49 +241,22 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
             raise not_encodable(error, _called(row, field)) from None
 
 
-def _own_id(row: Row, field: Field, fields: Fields) -> str | None:
+def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
+    """The text, or the whole number as one, that names the row's pair, its group or its system; None where it need not."""
     value = find(row, field)
-    if (name := _name(value, row, field)) is not None:
-        return name
-    if value is MISSING and field.mapped:
-        raise _absent(row, field, [field], fields)
-    what = _no_name(value)
-    if what == _ABSENT and not field.mapped:
-        return None
-    raise BadRow(
-        f"the id in {_called(row, field)} is {what}. Correct it, or make ids from the text with --columns id={NOT_READ}.",
-        "no id" if what == _ABSENT else "the id is no text",
-    )
-
-
-def _said_of(row: Row, field: Field, fields: Fields, step: str) -> str:
-    """The name of the group, or of the system, that the row must have."""
-    value = find(row, field)
-    if (name := _name(value, row, field)) is not None:
-        return name
-    if value is MISSING:
-        raise _absent(row, field, [field], fields)
-    what = _no_name(value)
-    raise BadRow(
-        f"the {field.name} in {_called(row, field)} is {what}. {_or_skip(step)}",
-        f"no {field.name}" if what == _ABSENT else f"the {field.name} is no text",
-    )
-
-
-def _name(value: object, row: Row, field: Field) -> str | None:
-    """The text that a value is, or the whole number, as one; None for what is neither."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
         return value
-    return None
-
-
-def _no_name(value: object) -> str:
-    if value is MISSING or value is None or value == "" or kind(value) == "NaN":
-        return _ABSENT
-    return f"{kind(value)}, not text or a whole number"
+    if value is MISSING and field.mapped:
+        raise _absent(row, field, [field], fields)
+    is_absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
+    if is_absent and not field.mapped:
+        return None
+    what = "null or empty" if is_absent else f"{kind(value)}, not text or a whole number"
+    reason = f"no {field.name}" if is_absent else f"the {field.name} is no text"
+    raise BadRow(f"the {field.name} in {_called(row, field)} is {what}. {step}", reason)
 
 
 def pair_id_of(prompt: str, response: str) -> str:
@@ -341,7 +281,9 @@ def mean(ratings: Sequence[float]) -> float:
     return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
 
 
-def _rating(value: object, row: Row, field: Field, *, of_two: bool) -> float | None:
+def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
+    if (value := find(row, field)) is MISSING:
+        return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
         rated = [rating for each in value if (rating := one_rating(each, row, field, of_two=of_two)) is not None]
         return mean(rated) if rated else None

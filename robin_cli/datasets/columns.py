@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from robin_cli.datasets.fields import DEPTH
-from robin_cli.datasets.rows import BadRow, Columns, Part, Row, not_encodable
+from robin_cli.datasets.rows import BadRow, Columns, Part, Row, is_encodable, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import Value
 
@@ -220,7 +220,7 @@ class FurtherColumns:
 
     def _admitted(self, name: str) -> str:
         """The name under which values are kept, one object for all rows; _LEFT_OUT where there is no place for them."""
-        if len(name) > LONGEST_NAME or not _encodable(name):
+        if len(name) > LONGEST_NAME or not is_encodable(name):
             self._say(shown(name), _NO_NAME)
             return _LEFT_OUT
         if len(self._names) >= MOST_COLUMNS:
@@ -275,11 +275,3 @@ def _leaves(value: Row, prefix: str, depth: int) -> Iterator[tuple[str, object]]
                 yield f"{prefix}{name}", inner
         elif depth > 1:
             yield from _leaves(inner, f"{prefix}{name}.", depth - 1)
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -267,13 +267,6 @@ def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:
     return Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), mapped)
 
 
-def only_among(fields: Fields, names: Collection[str]) -> Fields:
-    """The fields a table with these columns can have, so that the others are not looked for in every row."""
-    own_id, reference = (each if each and each.is_among(names) else None for each in (fields.id, fields.reference))
-    ratings = tuple(field for field in fields.ratings if field.is_among(names))
-    return fields._replace(id=own_id, reference=reference, ratings=ratings)
-
-
 def only_in(fields: Fields, keys: Collection[object]) -> Fields:
     """The fields that a row with these keys can have, and those that it must have."""
 

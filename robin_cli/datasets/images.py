@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 20 * 2**20
 """Of one image."""
 
-_BEGIN = "\ufdd0[image"
+MARKS_BEGIN = "\ufdd0[image"
 _MARK = re.compile("\ufdd0\\[image(?: (low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
 _ADDRESS = re.compile(r"https://[!-~]{1,8000}")
 _DATA = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
@@ -90,8 +90,10 @@ class Images:
     def check(self, *texts: str | None) -> None:
         """BadRow where texts of a row hold the beginning of a mark that was not made since the last check."""
         made, self._made = self._made, set()
-        marked = (text for text in texts if text and _BEGIN in text)
-        if any(_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text) for text in marked):
+        marked = (text for text in texts if text and MARKS_BEGIN in text)
+        if any(
+            MARKS_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text) for text in marked
+        ):
             step = "Name images in parts image_url, or by --columns image=NAME"
             raise BadRow(f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}", _BAD)
 
@@ -103,7 +105,7 @@ class Images:
             raise BadRow(f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD) from None
         self.folder = str(self._first)
         fine = f" {detail}" if detail in ["low", "high"] else ""
-        mark = f"{_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
+        mark = f"{MARKS_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
         self._made.add(hash(mark))
         return mark
 
@@ -152,12 +154,12 @@ def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
         image = Image(mark[3], mark[1] or "", mark[2] or "", folder)
         return f"[image {images.setdefault(image, len(images) + 1)}]"
 
-    return _MARK.sub(number, text) if _BEGIN in text else text
+    return _MARK.sub(number, text) if MARKS_BEGIN in text else text
 
 
 def named(text: str) -> str:
     """A text with its images as people read them: the path, the address, or the beginning of a long one."""
-    return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text) if _BEGIN in text else text
+    return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text) if MARKS_BEGIN in text else text
 
 
 def files_in(text: str, folder: str, most: int) -> list[str]:

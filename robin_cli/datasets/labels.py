@@ -16,8 +16,8 @@ from math import isinf, isnan
 from pathlib import Path
 
 from robin_cli.datasets.checking import as_number, as_share
-from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, place
-from robin_cli.datasets.sources import Source, in_memory, opened
+from robin_cli.datasets.rows import Row, Wanted, kind
+from robin_cli.datasets.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import GivenLabels, Label, NamedBest, Scale, number_of
 
@@ -67,10 +67,7 @@ def _labels(
     unknown: list[str] = []
     labelled = rows = 0
     names: dict[str, None] = {}
-    for number, row in table.rows:
-        where = place(source.name, table.unit, number)
-        if isinstance(row, BadRow):
-            raise InputError(f"{where}: {str(row).partition('. ')[0]}. Correct the row.")
+    for where, row in sound_rows(source, "Correct the row."):
         rows += 1
         names.update(dict.fromkeys(row))
         if not _is_empty(row.get(_BEST)) and _LABEL not in row:

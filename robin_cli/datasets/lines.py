@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from robin_cli.datasets.rows import BadRow
 from robin_cli.files import compression
 from robin_cli.model.errors import Damaged, InputError, shown, size
 
+Cells = TypeVar("Cells", bound=list[Any])
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from _typeshed import WriteableBuffer
 
@@ -146,6 +148,18 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
             yield number, held.pop()  # a line that has a name here would be held while its row is worked on
         if total > MAX_FILE_BYTES:
             raise file_too_long(source)
+
+
+def filled(rows: Iterable[tuple[int, Cells | BadRow]], source: str) -> Iterator[tuple[int, Cells | BadRow]]:
+    """The rows of cells of which one at least is not empty."""
+    blank = count = 0
+    for number, cells in rows:
+        if isinstance(cells, BadRow) or cells.count(None) + cells.count("") < len(cells):
+            count += 1
+            yield number, cells
+        else:
+            blank += 1
+            check_idle(blank, count, source, "rows of empty cells")
 
 
 def read_piped(stream: BinaryIO, source: str) -> io.BytesIO:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from operator import attrgetter
 from typing import Any, overload
@@ -93,14 +94,24 @@ class PairTable(Sequence[Pair]):
         place = at + len(self) if at < 0 else at
         batch, row = self._pairs.at(place)
         found = {name: column[row].as_py() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
-        return self._pair(found, _Columns(_Part(lambda: self.columns, place, 1), 0))
+        return self._pair(found, _Columns(self._further(place, 1), 0))
 
     def __iter__(self) -> Iterator[Pair]:
         start = 0
         for batch in self._pairs:
-            part = _Part(lambda: self.columns, start, len(batch))
+            part = self._further(start, len(batch))
             yield from (self._pair(found, _Columns(part, row)) for row, found in enumerate(batch.to_pylist()))
             start += len(batch)
+
+    def _further(self, start: int, rows: int) -> Callable[[], Sequence[dict[str, Value]]]:
+        """The further columns of some pairs, one behind the other, read once one of them is looked at."""
+
+        @cache
+        def read() -> Sequence[dict[str, Value]]:
+            found = self.columns.slice(start, rows).to_pylist() or [{} for _ in range(rows)]
+            return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+        return read
 
     def _pair(self, found: dict[str, Any], columns: Mapping[str, Value]) -> Pair:
         pair_id, prompt, response = (found.pop(name) for name in ALWAYS)
@@ -141,16 +152,17 @@ class PairTable(Sequence[Pair]):
     @cached_property
     def groups(self) -> IntArray:
         """Which group each pair is of, shape (pairs,), numbered as they first appear: by name, or else by prompt."""
-        return numbers_of(self.texts(self._grouped_by))
+        return numbers_of(self.texts(self.grouped_by))
 
     @cached_property
     def group_names(self) -> Texts:
         """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
-        by = self._grouped_by
+        by = self.grouped_by
         return names_of(self.texts(by), self.groups, str if by == GROUP_COLUMN else name_of)
 
     @property
-    def _grouped_by(self) -> str:
+    def grouped_by(self) -> str:
+        """The column of texts that says which pairs belong together: the prompt, or what the data names."""
         return GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"
 
     @property
@@ -238,40 +250,18 @@ class PairTable(Sequence[Pair]):
         return self._columns()
 
 
-class _Part:
-    """The further columns of some pairs, one behind the other, read once one of them is looked at."""
-
-    def __init__(self, read: Callable[[], pa.Table], start: int, rows: int) -> None:
-        self._read, self._start, self._rows = read, start, rows
-
-    @cached_property
-    def rows(self) -> list[dict[str, Value]]:
-        found = self._read().slice(self._start, self._rows).to_pylist() or [{} for _ in range(self._rows)]
-        return [{name: value for name, value in row.items() if value is not None} for row in found]
-
-
-class _Columns(Mapping[str, Value]):
+class _Columns(UserDict[str, Value]):
     """The further columns of a pair."""
 
-    __slots__ = ("_at", "_part")
-
-    def __init__(self, part: _Part, at: int) -> None:
+    def __init__(self, part: Callable[[], Sequence[dict[str, Value]]], at: int) -> None:
         self._part, self._at = part, at
 
-    def __getitem__(self, name: str) -> Value:
-        return self._part.rows[self._at][name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._part.rows[self._at])
-
-    def __len__(self) -> int:
-        return len(self._part.rows[self._at])
-
-    def __repr__(self) -> str:
-        return repr(self._part.rows[self._at])
+    @property
+    def data(self) -> dict[str, Value]:  # type: ignore[override]  # read once it is looked at
+        return self._part()[self._at]
 
     def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
-        return dict, (self._part.rows[self._at],)
+        return dict, (self.data,)
 
 
 class GrowingTable:

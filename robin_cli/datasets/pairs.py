@@ -22,7 +22,6 @@ from robin_cli.datasets.fields import (
     is_of_one_worker,
     names_in,
     no_such_fields,
-    only_among,
     spread,
 )
 from robin_cli.datasets.images import Images
@@ -211,7 +210,7 @@ class _Gathering:
         table, fields = _with_fields(source.table, self._fields, self._of_two)
         table = spread(table, fields, source.name) if fields.beside else table
         if table.names is not None:
-            fields = _checked(fields, table.names, source.name)
+            _check(fields, table.names, source.name)
         self._sources.append(source)
         fields = fields._replace(taking=self._images.beside(source.path or source.name))
         self._starts.append(len(self._pairs))
@@ -222,7 +221,8 @@ class _Gathering:
         # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
         rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        parts = self._parts(rows) if table.parts is None else self._with_room(table.parts)
+        # Up to a limit no more rows are looked at than are kept.
+        parts = self._parts(rows) if table.parts is None or self._limit else table.parts
         while not self.done and (part := next(parts, None)) is not None:
             for row in part.rows if unseen else ():
                 if unseen and isinstance(row, dict):
@@ -254,13 +254,6 @@ class _Gathering:
             yield Part.of(some)
         if broken is not None:
             raise broken
-
-    def _with_room(self, parts: Iterator[Part]) -> Iterator[Part]:
-        for part in parts:
-            start = 0
-            while start < len(part):
-                start, first = start + self._room, start
-                yield part[first:start]
 
     def _check_unused(self, source: Source, bad: int, passed: int) -> None:
         """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""
@@ -402,17 +395,14 @@ class _Gathering:
                 "Correct one of them, or leave the later ones out with --skip-bad-rows.",
                 "the same pair in another group",
             )
-        if made and pair.other is not None:
-            raise BadRow(
-                f"the same prompt and responses as {before}. Remove one of them, name a field with ids of their own "
-                "(--columns id=NAME), or keep the first of each with --skip-bad-rows.",
-                AGAIN,
-            )
         if made:
+            two, other = (
+                pair.other is not None,
+                " or, if two systems gave this answer, one that names these (--columns system=NAME)",
+            )
             raise BadRow(
-                f"the same prompt and response as {before}. Remove one of them, name a field with ids of their own "
-                "(--columns id=NAME) or, if two systems gave this answer, one that names these (--columns system=NAME), or "
-                "keep the first of each with --skip-bad-rows.",
+                f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
+                f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows.",
                 AGAIN,
             )
         raise BadRow(
@@ -465,11 +455,10 @@ def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[T
     return table._replace(rows=chain(iter(before), rows)), of_two if holds_two else fields
 
 
-def _checked(fields: Fields, names: list[str], source: str) -> Fields:
-    """The fields these columns have; InputError where a required or a mapped one is missing."""
+def _check(fields: Fields, names: list[str], source: str) -> None:
+    """InputError where a required or a mapped field is none of these columns."""
     needed = dict.fromkeys([*fields.required(), *(field for field in fields.ratings if field.mapped)])
     told = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
     missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in told)]
     if missing:
         raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
-    return only_among(fields, names)

@@ -2,7 +2,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +21,8 @@ from robin_cli.datasets.fields import (
     names_in,
     no_such_fields,
 )
-from robin_cli.datasets.rows import BadRow, Row, Wanted, place
-from robin_cli.datasets.sources import Source, expanded, opened
+from robin_cli.datasets.rows import BadRow, Row, Wanted
+from robin_cli.datasets.sources import expanded, opened, sound_rows
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import numbered
@@ -31,6 +30,8 @@ from robin_cli.model.groups import numbered
 _WANTED = (
     "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
 )
+# Not a bad row's own next step, which is for robin judge, whose flags are not known here.
+_STEP = f"Correct or remove the row. {_WANTED}"
 
 _LARGEST = 2**31
 _COLUMNS = ("pair_id", "attribute", "rating")
@@ -97,15 +98,16 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
         with opened(
             each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING, _RIGHT}, numbers={"rating", *fields.numbers})
         ) as source:
-            first = next(source.table.rows, None)
-            columns = source.table.names or (_names_of(first[1]) if first else [])
-            rows = chain([first] if first else [], source.table.rows)
+            sound = sound_rows(source, _STEP)
+            first = next(sound, None)
+            columns = source.table.names or ([*first[1], *names_in(first[1])] if first else [])
+            rows = chain([first] if first else [], sound)
             if _is_long(columns, fields, source.name):
                 by = _grouping(columns, fields, source.name) if grouped else None
                 groups.of = groups.of if by else None
-                ratings += _in_table(source, rows, None if "attribute" in columns else path.stem, by, groups, right)
+                ratings += _in_table(rows, None if "attribute" in columns else path.stem, by, groups, right)
             else:
-                ratings += _of_people(source, rows, fields, groups)
+                ratings += _of_people(rows, fields, groups)
                 of_people = True
     pools = pools_of(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
     if of_people and all(pool.constant == len(pool.pair_ids) for pool in pools.values()):
@@ -166,10 +168,6 @@ def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) ->
     return found
 
 
-def _names_of(row: Row | BadRow) -> list[str]:
-    return [] if isinstance(row, BadRow) else [*row, *names_in(row)]
-
-
 def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
     """Whether these are the columns of a long table of ratings. InputError where one of them is missing."""
     missing = [each for each in ("pair_id", "rating") if each not in columns]
@@ -218,12 +216,7 @@ def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | No
 
 
 def _in_table(
-    source: Source,
-    rows: Iterable[tuple[int, Row | BadRow]],
-    name: str | None,
-    by: Field | None,
-    groups: _Groups,
-    right: set[str],
+    rows: Iterable[tuple[str, Row]], name: str | None, by: Field | None, groups: _Groups, right: set[str]
 ) -> Iterator[_Rating]:
     """The ratings of a long table.
 
@@ -232,10 +225,7 @@ def _in_table(
         by: where groups are.
         right: gets the pairs that are right answers.
     """
-    for number, row in rows:
-        here = place(source.name, source.table.unit, number)
-        if isinstance(row, BadRow):
-            _raise_bad(here, row)
+    for here, row in rows:
         rating = _whole(row.get("rating"), "rating", here)
         if rating is not None:
             # Where some rows have an attribute, all need one.
@@ -252,25 +242,20 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _of_people(
-    source: Source, rows: Iterable[tuple[int, Row | BadRow]], fields: Fields, groups: _Groups
-) -> Iterator[_Rating]:
+def _of_people(rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups) -> Iterator[_Rating]:
     """The ratings of a data set: a list is those of that many people, a number that of one; rows with the same id add theirs.
 
     Raises InputError for a row that cannot be used, and for ratings that are not whole numbers.
     """
     texts: dict[str, tuple[str, str]] = {}
-    for number, row in rows:
-        here = place(source.name, source.table.unit, number)
-        if isinstance(row, BadRow):
-            _raise_bad(here, row)
+    for here, row in rows:
         if missing := [each.path for each in fields.required() if not is_in(row, each)]:
             there = ", ".join(shown(name) for name in list(names_in(row))[:12])
             raise InputError(f'{here}: no field "{missing[0]}"; found {there or "none"}. {_WANTED}')
         try:
             held = held_by(row, fields)
         except BadRow as bad:
-            _raise_bad(here, bad)
+            raise bad.at(here, _STEP) from None
         pair_id = held.own_id or pair_id_of(held.prompt, held.response)
         groups.add(pair_id, held.group or held.prompt, here)
         if texts.setdefault(pair_id, held[:2]) != held[:2]:
@@ -292,8 +277,3 @@ def _whole(value: object, field: str, here: str) -> int | None:
     if not number.is_integer() or abs(number) > _LARGEST:
         raise InputError(f'{here}: the rating in field "{field}" is {shown(value)}. Pools hold whole numbers')
     return int(number)
-
-
-def _raise_bad(here: str, bad: BadRow) -> NoReturn:
-    """The fact alone: its own next step is for robin judge, whose flags are not known here."""
-    raise InputError(f"{here}: {str(bad).partition('. ')[0]}. Correct or remove the row. {_WANTED}") from None

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
+from robin_cli.model.errors import InputError
+
 if TYPE_CHECKING:
     from robin_cli.datasets.columns import FurtherColumns
 
@@ -36,6 +38,10 @@ class BadRow(Exception):
         super().__init__(said)
         self.reason = reason
 
+    def at(self, here: str, step: str) -> InputError:
+        """The error where rows are not left out: the fact, behind its place, and another step."""
+        return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
+
 
 class Passed(BadRow):
     """A row that is none of the data, as of a log what is no answer: it is left out in any case, and counted."""
@@ -57,10 +63,6 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.numbers)
-
-    def __getitem__(self, places: slice) -> Part:
-        columns = self._columns and {name: values[places] for name, values in self._columns.items()}
-        return Part(self.numbers[places], self._rows[places], columns)
 
     def take(self, places: Sequence[int]) -> Part:
         """The rows at these places."""
@@ -182,6 +184,14 @@ def kind(value: object) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
     words[bytes] = "binary data"
     return words.get(type(value), f"a {type(value).__name__}")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text holds no half of a surrogate pair."""
+    try:
+        return text.isascii() or text.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:

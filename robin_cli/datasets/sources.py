@@ -20,7 +20,7 @@ import orjson
 from robin_cli.datasets import lines
 from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
-from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted
+from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted, place
 from robin_cli.files import remote
 from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
@@ -99,6 +99,15 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
             reader = _reader(Path(path), source_name)
             with Path(path).open("rb") as raw:
                 yield _source(raw, source_name, reader, wanted, path)._replace(path=path)
+
+
+def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
+    """The rows of a source, each behind its place. InputError, which ends in ``step``, for one that cannot be used."""
+    for number, row in source.table.rows:
+        here = place(source.name, source.table.unit, number)
+        if isinstance(row, BadRow):
+            raise row.at(here, step)
+        yield here, row
 
 
 def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:

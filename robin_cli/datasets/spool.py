@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import tempfile
 import weakref
 from bisect import bisect_right
@@ -41,13 +40,12 @@ class Spool:
     """
 
     def __init__(self) -> None:
-        self._places: list[tuple[int, int]] = []  # offset and length in the file
         self._opened: dict[int, pa.RecordBatch] = {}
         self._ends = [0]
+        self._places: list[tuple[int, int]] = []  # offset and length in the file of those that lie there
         self._file: IO[bytes] | None = None
-        self._is_small = False
         self._mapped: mmap.mmap | None = None
-        self._looked = 0  # bytes, about
+        self._bytes = self._looked = 0  # of all, and of what was looked at, about
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> Spool:
@@ -66,24 +64,35 @@ class Spool:
         """Put rows behind those there are. InputError where the disk does not take them."""
         if not batch.num_rows:
             return
+        self._opened[len(self._ends) - 1] = batch
+        self._ends.append(len(self) + batch.num_rows)
+        self._bytes += batch.nbytes
+        is_long = batch.nbytes >= _LONG_BYTES * batch.num_rows
+        del batch
+        if self._bytes > _SMALL_BYTES:
+            self._write()
+        if is_long:
+            give_back()
+
+    def _write(self) -> None:
+        """Put what is in memory on disk. InputError where that does not take it."""
         try:
-            file = self._room_for(batch.nbytes)
-            offset = file.tell()
-            with pa.ipc.new_stream(pa.PythonFile(file, "w"), batch.schema) as stream:
-                stream.write_batch(batch)
-            file.flush()
-            end = file.tell()
-            file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
+            if self._file is None:
+                self._file = _on_disk()
+                weakref.finalize(self, self._file.close)
+            for number in range(len(self._places), len(self._ends) - 1):
+                offset, batch = self._file.tell(), self._opened.pop(number)
+                with pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema) as stream:
+                    stream.write_batch(batch)
+                self._file.flush()
+                end = self._file.tell()
+                self._file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
+                self._places.append((offset, end - offset))
         except OSError as error:
             raise InputError(
                 f"{tempfile.gettempdir() if 'TMPDIR' in os.environ else _FOR_LONG}: the texts of the data cannot be put there "
                 f"({error.strerror}); make room, or name another folder with TMPDIR"
             ) from error
-        self._places.append((offset, end - offset))
-        self._ends.append(len(self) + batch.num_rows)
-        if batch.nbytes >= _LONG_BYTES * batch.num_rows:
-            del batch
-            give_back()
 
     def at(self, row: int) -> tuple[pa.RecordBatch, int]:
         """The batch that holds the row, and its place there. IndexError where there is none."""
@@ -91,44 +100,27 @@ class Spool:
             raise IndexError(row)
         number = bisect_right(self._ends, row) - 1
         start, end = self._ends[number : number + 2]
-        self._looked += _AROUND_BYTES + self._places[number][1] // (end - start)
+        self._looked += _AROUND_BYTES + self._batch(number).nbytes // (end - start)
         if self._looked >= _LET_GO_BYTES:
             self._let_go()
         return self._batch(number), row - start
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """All batches, one after the other, in memory only while they are looked at."""
-        for number in range(len(self._places)):
+        for number in range(len(self._ends) - 1):
             yield self._batch(number)
             self._let_go()
 
     def batches(self) -> list[pa.RecordBatch]:
         """All batches, over the file where they lie."""
-        return [self._batch(number) for number in range(len(self._places))]
-
-    def _room_for(self, further: int) -> IO[bytes]:
-        """Return the file for so many bytes more: one on disk, once they are many. OSError where it cannot be made."""
-        before = self._file
-        size = (0 if before is None else before.tell()) + further
-        if before is None or (self._is_small and size > _SMALL_BYTES):
-            self._is_small = size <= _SMALL_BYTES
-            self._file = _in_memory() if self._is_small else _on_disk()
-            weakref.finalize(self, self._file.close)
-            if before is not None:
-                end = before.tell()
-                before.seek(0)
-                shutil.copyfileobj(before, self._file)
-                self._file.seek(end)
-                self._mapped = None
-        assert self._file is not None  # noqa: S101  # for the types
-        return self._file
+        return [self._batch(number) for number in range(len(self._ends) - 1)]
 
     def _batch(self, number: int) -> pa.RecordBatch:
         found = self._opened.get(number)
         if found is None:
             offset, length = self._places[number]
+            assert self._file is not None  # noqa: S101  # for the types
             if self._mapped is None or len(self._mapped) < offset + length:
-                assert self._file is not None  # noqa: S101  # for the types
                 self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._opened = {}  # those opened before keep what was mapped then
             with pa.ipc.open_stream(pa.py_buffer(self._mapped).slice(offset, length)) as stream:
@@ -140,12 +132,6 @@ class Spool:
         self._looked = 0
         if self._mapped is not None and hasattr(self._mapped, "madvise"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def _in_memory() -> IO[bytes]:
-    if not hasattr(os, "memfd_create"):
-        return _on_disk()
-    return os.fdopen(os.memfd_create("robin"), "w+b")
 
 
 def _on_disk() -> IO[bytes]:

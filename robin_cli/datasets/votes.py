@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from robin_cli.datasets.checking import as_share, held_by, id_of_two
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import RESPONSES, Fields, fields_of_two
-from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, no_collector, place
-from robin_cli.datasets.sources import STDIN, expanded, opened
+from robin_cli.datasets.rows import BadRow, Row, Wanted, kind, no_collector
+from robin_cli.datasets.sources import STDIN, expanded, opened, sound_rows
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import ORDERS, SYSTEM_COLUMNS, Pair
@@ -109,22 +109,19 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
         for each in names:
             with opened(each, Wanted(fields.paths | {*_COLUMNS}, numbers={_VERDICT})) as source:
                 further = FurtherColumns(fields)
-                for number, row in source.table.rows:
-                    here = place(source.name, source.table.unit, number)
+                for here, row in sound_rows(source, _WANTED):
                     try:
                         for judge, pair, order, points in _votes(row, fields, further):
                             gathered.setdefault(judge or Path(each).stem, _Gathered()).add(pair, order, points)
                     except BadRow as bad:
-                        raise InputError(f"{here}: {str(bad).partition('. ')[0]}. {_WANTED}") from None
+                        raise bad.at(here, _WANTED) from None
     if not gathered:
         raise InputError(f"{', '.join(map(str, names[:3]))}: holds no verdicts. {_WANTED}")
     return {judge: found.pool(judge) for judge, found in gathered.items()}
 
 
-def _votes(row: Row | BadRow, fields: Fields, further: FurtherColumns) -> Iterator[tuple[str, Pair, str | None, int]]:
+def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[str, Pair, str | None, int]]:
     """The verdict of a row, if it has one."""
-    if isinstance(row, BadRow):
-        raise row
     points = _points(row.get(_VERDICT))
     if points is None:
         return

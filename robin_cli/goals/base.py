@@ -34,6 +34,7 @@ class Goal(ABC):
 
     Attributes:
         is_usual: whether it is the goal of a run that asks for no other.
+        asked_by: the flag that asks for it.
         space: which arm is which pair, attribute and judge.
         noun: what an answer holds, a rating or a verdict.
         rows, results: what the rows of the data are, and what the run says of each, in the plural.
@@ -50,6 +51,7 @@ class Goal(ABC):
     """
 
     is_usual: ClassVar[bool] = False
+    asked_by: ClassVar[str] = ""
     space: ArmSpace
     noun: ClassVar[str] = "rating"
     rows: ClassVar[str] = "pairs"
@@ -156,15 +158,6 @@ class Goal(ABC):
     def found(self, run: RunData, given: GivenLabels | None = None) -> Found:
         """Return what ``run`` says; ``given``: people's labels, in place of the human ratings of its data."""
         return self.says(run, self, given)
-
-    def headline(self, read: Callable[[], RunData]) -> list[str]:
-        """Return what the end of a session says of the results, beside how the run stands to its goal.
-
-        Args:
-            read: reads the run, where that takes more than the session knows.
-        """
-        del read
-        return []
 
     @abstractmethod
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:

@@ -77,7 +77,7 @@ def comparisons_of(
         beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
-        sorts=_sorts(scores),
+        sorts=_sorts(scores, np.zeros(len(scores)) if best is None else values["best"] != ""),
         notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}{shown_by(show)}",
@@ -106,9 +106,10 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
     }
 
 
-def _sorts(scores: Scores) -> Mapping[str, Sort]:
+def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
+    """Return the orders of comparisons; those ``has_best``, in which a best response is, come before wide ones."""
     preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
-    keys = {"width": high - low, "score": preference, "data": -np.arange(float(len(scores)))}
+    keys = {"width": high - low + 2.0 * has_best, "score": preference, "data": -np.arange(float(len(scores)))}
     return {
         name: Sort(words, partial(np.asarray, keys[name]), "likely_low" if name == "width" else "")
         for name, words in SORTS_OF_COMPARISONS.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from robin_cli.analysis.decisions import (
 )
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.goals.watching import Conclusion, ErrorWatch, Fact, Watch
+from robin_cli.goals.watching import ErrorWatch, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import DROP, KEEP, UNDECIDED
-from robin_cli.model.errors import option, typed
 from robin_cli.model.records import number_of
 from robin_cli.model.task import Task
 from robin_cli.results.words import Bars
@@ -105,6 +103,24 @@ def decided_text(decided: Decided) -> str:
     return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
 
 
+def kept_text(decided: Decided) -> str:
+    """Return how many pairs are kept, or of how many groups the best is known; how many are certified, and how many open."""
+    certain, open_ = int(decided.held.sum()), f"{int((~decided.held).sum()):,} open"
+    if decided.task.decision.is_best:
+        return f"best response certified for {certain:,} of {things(decided)}; {open_}"
+    sure = decided.tally(decided.decision)
+    told = decided.tally(np.where(decided.certified, decided.decision, decided.leaning))
+    kept, dropped = (f"{told[side]:,}{{}} ({sure[side]:,} certified)" for side in (KEEP, DROP))
+    unrated = f", {told[UNDECIDED]:,} not rated" if told[UNDECIDED] else ""
+    return f"kept {kept.format(f' of {things(decided)}')}, dropped {dropped.format('')}{unrated}; {open_}"
+
+
+def sure_text(decided: Decided) -> str:
+    """Return what holds of the certified decisions, and how likely the leanings are wrong."""
+    wrong = _wrong(decided, f"all {number_of(_known(decided), 'leaning')}")
+    return f"{promise(decided, 'the certified')}{wrong}"
+
+
 def things(decided: Decided) -> str:
     """What is decided, counted: "60 pairs"."""
     several = decided.task.decision.is_best and len(decided.task.space.attributes) > 1
@@ -148,28 +164,6 @@ def cells_of(decided: Decided) -> list[str]:
     return cells
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionsEnding:
-    """How the decisions of a run stand."""
-
-    decided: Decided
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everything is decided that can be."""
-        return self.decided.is_over
-
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return what was decided, what that took, and how to go on."""
-        line = f"{decided_text(self.decided)}; {at.spent}{'' if at.worked else ' already'}, {at.left}"
-        if self.is_over:
-            return [line + ("" if at.worked else ", so nothing was sent")]
-        if not at.is_spent:
-            return [f"{line}: no pair is left to ask"]
-        plan = f"robin plan DATA … {option('--decide', self.decided.task.decision)} --variances {typed(at.run)}"
-        return [line, f"to go on: {at.again()} ({plan} says about how much)"]
-
-
 class DecisionsWatch(Watch):
     """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
 
@@ -181,9 +175,9 @@ class DecisionsWatch(Watch):
         self._errors = ErrorWatch(task.space, None, None)
         self._certified, self._wrong = Bars(), Bars()
 
-    def ending(self, arms: Arms) -> DecisionsEnding:
-        """Return what the ratings so far come to."""
-        return DecisionsEnding(self.verdicts.decided(arms))
+    def is_over(self, arms: Arms) -> bool:
+        """Return whether everything is decided that can be."""
+        return self.verdicts.decided(arms).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the likely worst error, and how many decisions are certified, open and likely wrong, by the last look."""

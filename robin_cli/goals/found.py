@@ -18,9 +18,9 @@ from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
 from robin_cli.goals.agreeing import agreed_facts, agreed_text
-from robin_cli.goals.people import People
+from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.summary import given_labels
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
 from robin_cli.results.tables import Table
 from robin_cli.results.words import cost
@@ -68,6 +68,9 @@ class View:
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False
 
+
+_NEAR = 0.9
+"""Of a limit of money: a run that stopped beyond it was stopped by it."""
 
 Builder = Callable[[Any, View], Table]
 """Makes a table of what was found."""
@@ -150,9 +153,18 @@ class Found(ABC):
         return all_scores(self.run, self.scores)
 
     @cached_property
+    def means(self) -> Means:
+        """The mean of each attribute, also as people's labels correct it."""
+        return means_of(self.run, self.scores, self.given)
+
+    def mean_lines(self, most: int | None = None) -> list[str]:
+        """Return the means in words, as :func:`~robin_cli.goals.people.mean_lines`."""
+        return mean_lines(self.means, most)
+
+    @cached_property
     def people(self) -> People:
         """What people say of the same pairs."""
-        return People.of(self.run, self.all_scores, self.given)
+        return People.of(self.run, self.means, self.all_scores, self.given)
 
     @cached_property
     def judges(self) -> Sequence[Asked]:
@@ -189,12 +201,12 @@ class Found(ABC):
         found = self.people_agree
         return {} if found is None else {"agreed": agreed_facts(found) if isinstance(found, Agreed) else None}
 
-    def agreed_line(self) -> dict[str, str]:
-        """Return the same in words, by name; nothing where the run did not ask."""
+    def agreed_lines(self) -> list[str]:
+        """Return the same in a line; nothing where the run did not ask."""
         found = self.people_agree
         if found is None:
-            return {}
-        return {"people": found if isinstance(found, str) else agreed_text(found)}
+            return []
+        return [found if isinstance(found, str) else agreed_text(found)]
 
     def agreed(
         self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
@@ -231,6 +243,48 @@ class Found(ABC):
     def lines(self) -> dict[str, str]:
         """Return what is found in words, by name."""
 
+    @property
+    @abstractmethod
+    def answer(self) -> list[str]:
+        """The answer to what was asked, in three lines at most: the end of a session, the status and the report have it."""
+
+    @property
+    def asides(self) -> list[str]:
+        """What the end of a session says before the answer."""
+        return []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a larger budget would say more of what was asked."""
+        return False
+
+    @property
+    def forecast(self) -> str:
+        """The command that says how much a larger budget would take; "" for none."""
+        return ""
+
+    def next_step(self, *, in_python: bool = False) -> str:
+        """Return the command, or the line of Python, that is useful next."""
+        run, manifest = self.run, self.run.manifest
+        is_spent = manifest.is_spent(run.fold.arms.spent)
+        if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
+            if in_python:
+                return f"open_run({run.name!r}).report()"
+            return f"robin report {typed(run.name)} -o report.html"
+        unit = "" if manifest.budget_usd is None else "_usd"
+        if in_python:
+            return f"open_run({run.name!r}).resume({f'budget{unit}=MORE' * is_spent})"
+        more = f" --budget{unit.replace('_', '-')} MORE" if is_spent else ""
+        limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
+        if not is_spent and limit and known and known > _NEAR * limit:
+            more = " --max-cost MORE"
+        says = f" ({self.forecast} says about how much)" if is_spent and self.forecast else ""
+        return f"robin resume {typed(run.name)}{more}{says}"
+
+    def ends_with(self, *, in_python: bool = False) -> list[str]:
+        """Return the last lines of a session: the answer, and what is useful next."""
+        return [*self.answer, f"next: {self.next_step(in_python=in_python)}"]
+
     def table(self, what: str, view: View) -> Table:
         """Return the table called ``what``, as in ``robin export --what``. InputError where there is none, and why."""
         if (build := self.tables.get(what)) is None:
@@ -239,5 +293,5 @@ class Found(ABC):
         return build(self, view)
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the tables that people see when a run is done; a file has the first."""
+        """Return the tables that people see when a run is done, under the first line of its answer."""
         return [self.table("scores", view)]

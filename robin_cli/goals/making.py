@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
+from operator import itemgetter
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -13,10 +15,11 @@ from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import Wanted
 from robin_cli.goals.found import View
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.inquiry import Inquiry
-from robin_cli.results.columns import JUDGMENTS
+from robin_cli.results.columns import JUDGMENTS, RESULTS
 from robin_cli.results.tables import Table, read_by
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage import schema
@@ -36,8 +39,12 @@ def known_goals() -> Sequence[type[Goal]]:
 
 
 def goal_of(source: Inquiry) -> Goal:
-    """Return the goal that ``source`` asks for. InputError, StorageError: as its goal says."""
-    return next(goal for kind in known_goals() if (goal := kind.of(source)) is not None)
+    """Return the goal that ``source`` asks for. InputError: it asks for two, or as its goal says; StorageError likewise."""
+    *asked, usual = (goal for kind in known_goals() if (goal := kind.of(source)) is not None)
+    if len(asked) > 1:
+        flags = " and ".join(goal.asked_by or type(goal).__name__ for goal in asked)
+        raise InputError(f"{flags}: a run has one goal; leave one out, and make a run of each")
+    return asked[0] if asked else usual
 
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
@@ -55,6 +62,20 @@ def table_of(path: Path, what: str, view: View) -> Table:
         return judgment_table(path)
     run = read_run(path)
     return goal_of_run(run).found(run).table(what, view)
+
+
+def results_of(path: Path, names: Iterable[str]) -> Table:
+    """Return which of the tables ``names`` the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
+    run = read_run(path)
+    found, values = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
+    for what in names:
+        if what == "judge-scores" and len(run.space.judges) == 1:  # these are its scores
+            continue
+        with suppress(InputError):  # of this run there is none
+            table = JUDGMENTS if what == "judgments" else found.table(what, View())
+            rows = run.fold.judgments if what == "judgments" else len(table)
+            values.append((what, rows, table.says.partition(":")[0], table.row.replace("`", "")))
+    return RESULTS.of(dict(zip(RESULTS.columns, zip(*filter(itemgetter(1), values), strict=True), strict=False)))
 
 
 def judgment_table(path: Path) -> Table:

@@ -16,9 +16,10 @@ from robin_cli.analysis.run_agreement import (
 )
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FIRST, Summary, summaries
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.render.text import one_line
 from robin_cli.results.words import finite
 from robin_cli.storage.reader import RunData
 
@@ -31,6 +32,10 @@ _LEVELS = {"same": "the same preferred", "kappa": "weighted κ", "alpha": "Kripp
 _OWN = {"reliability": "scores", "icc": "one rating (ICC)", "ceiling": "so correlation with a human at most"}
 
 
+Means = Sequence[Summary]
+"""The mean of each attribute, also as people's labels correct it."""
+
+
 @dataclass(frozen=True, slots=True)
 class People:
     """The means of a run with people's labels, and how its scores agree with these, by attribute (and judge).
@@ -39,22 +44,22 @@ class People:
         first: of so many ratings of each pair the means are; None for all.
     """
 
-    means: Sequence[Summary]
+    means: Means
     agreement: Mapping[str, Sequence[Agreement]]
     reliability: Mapping[str, Sequence[Agreement]]
     calibration: Mapping[str, Calibration]
     first: int | None
 
     @classmethod
-    def of(cls, run: RunData, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
-        """Return it for a run with these scores, of all judges together first.
+    def of(cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
+        """Return it for a run with these means and scores, of all judges together first.
 
         Args:
             given: people's labels, in place of the human ratings of its data.
         """
         scores = tables[0]
         return cls(
-            summaries(run, scores, labels_of(run, given)),
+            means,
             agreements(run, *tables, given=given),
             reliabilities(run, *tables),
             calibrations(run, *tables, given=given),
@@ -72,17 +77,21 @@ class People:
             },
         }
 
-    def mean_lines(self) -> dict[str, str]:
-        """Return the means in words, by name."""
-        return {f"mean of {each.attribute}": self._mean_line(each) for each in self.means if each.pairs}
-
     def human_lines(self, run: RunData) -> dict[str, str]:
         """Return in words how the scores agree with people; nothing where nobody said anything."""
         lines = {}
         for name, found in self.agreement.items():
-            lines[f"human {name}"] = agreement_line(found)
-            if not math.isnan(found[0].value):
+            is_told = not math.isnan(found[0].value)
+            if is_told or name in run.manifest.attributes:  # of single judges the reason would be the same
+                lines[f"human {name}"] = agreement_line(found)
+            if is_told:
                 lines[f"levels of {name}"] = levels_line(found)
+        for each in self.means:
+            is_given = each.labels is not None and not each.labels.of_data
+            if (why := _why_not(each)) and (is_given or f"levels of {each.attribute}" in lines):
+                lines[f"labels of {each.attribute}"] = f"not corrected by labels: {why}"
+            elif is_given and each.corrected is not None and each.corrected.caution:
+                lines[f"labels of {each.attribute}"] = each.corrected.caution
         if any(each.levels for each in self.calibration.values()):
             lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
         return lines
@@ -92,17 +101,40 @@ class People:
         lines = {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
         return {name: line for name, line in lines.items() if not (known and line.startswith(_UNTOLD))}
 
-    def _mean_line(self, each: Summary) -> str:
-        over = f"{number_of(each.pairs, 'pair')} of {number_of(each.prompts, 'prompt')}"
-        first = f", the first {self.first} ratings of each" if self.first else ""
-        own = f"{each.mean.value:.2f} {range_of(each.mean.low, each.mean.high)} by the judge (95 %, over {over}{first})"
-        told = each.corrected
-        if told is not None and not math.isnan(told.estimate):
-            is_given = each.labels is not None and not each.labels.of_data
-            labels = number_of(told.n_labels, "label" if is_given else "human rating")
-            of, ends = number_of(told.n_prompts, "prompt"), f"[{told.low:.2f}, {told.high:.2f}]"
-            return f"{own}; {told.estimate:.2f} {ends} corrected by {labels} of {of}"
-        return f"{own}; not corrected by labels: {why}" if (why := _why_not(each)) else own
+
+def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
+    """Return the mean of each attribute; ``given``: people's labels, in place of the human ratings of the data."""
+    return summaries(run, scores, labels_of(run, given))
+
+
+def mean_lines(means: Means, most: int | None = None) -> list[str]:
+    """Return the mean of each attribute in words, and as labels correct it; of more than ``most`` all in one line."""
+    there = [each for each in means if each.pairs]
+    if not there:
+        return ["no pair has a score yet"]
+    if most is None or len(there) <= most:
+        return [f"mean {_mean_text(each)} ({_over(each)}){_corrected_text(each)}" for each in there]
+    return [f"means {'; '.join(map(_mean_text, there))} ({_over(there[0])})"]
+
+
+def _mean_text(each: Summary) -> str:
+    ends = "" if math.isnan(each.mean.low) else f" {range_of(each.mean.low, each.mean.high)}"
+    return f"{one_line(each.attribute)} {each.mean.value:z.2f}{ends}"
+
+
+def _over(each: Summary) -> str:
+    over = f"over {number_of(each.prompts, 'prompt')}, {number_of(each.pairs, 'pair')}"
+    return f"{over}; no interval below {FEWEST_PROMPTS} prompts" if math.isnan(each.mean.low) else f"95 %, {over}"
+
+
+def _corrected_text(each: Summary) -> str:
+    told = each.corrected
+    if told is None or math.isnan(told.estimate):
+        return ""
+    is_given = each.labels is not None and not each.labels.of_data
+    labels = number_of(told.n_labels, "label" if is_given else "human rating")
+    by = f"corrected by {labels} of {number_of(told.n_prompts, 'prompt')}"
+    return f"; {told.estimate:z.2f} {range_of(told.low, told.high)} {by}"
 
 
 def _why_not(each: Summary) -> str:

@@ -55,7 +55,7 @@ def calibration_table(ran: Found, view: View) -> Table:
     run = ran.run
     found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
     check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
-    quarters = [replace(CALIBRATION.columns[name], form="share") for name in ("level", "to_level")]
+    quarters = [replace(CALIBRATION.columns[name], form="number") for name in ("level", "to_level")]
     more = quarters if run.manifest.is_pairwise else []
     return _by_attribute(CALIBRATION, {name: told.levels for name, told in found.items()}, *more)
 

@@ -13,18 +13,18 @@ from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
+from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
+from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
-from robin_cli.model.errors import typed
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import compared_text, finite
 
-_MOST_SHOWN = 20
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
 
 
@@ -132,23 +132,16 @@ class Preferences(Found):
         """Return what is found in words, by name."""
         people, several, run = self.people, len(self.judges) > 1, self.run
         labelled = any(each.labels is not None for each in people.means)
-        effects = enumerate(zip(run.space.judges, self.order_effects, strict=True), 1)
         sure, because = self._sum("certified"), counted(self._why_none())
         certain = f"{number_of(sure, 'comparison')} (at most {100 * self.error_rate:g} % of these wrong on average)"
         return {
             "comparisons": compared_text(self.compared),
             "without a preference": f"{self._without:,} ({because})" if self._without else "none",
             "certified": certain if sure else "none",
-            **({} if self.bests is None else {"best response": best_text(self.bests, self.error_rate)}),
-            **self.agreed_line(),
             "ties": f"{self._sum('n_ties'):,}",
-            **{
-                f"order effect {number}" if several else "order effect": f"{judge}: " * several
-                + order_effect_text(each)
-                for number, (judge, each) in effects
-            },
+            **self._order_lines(),
             **self._ranking_lines(),
-            **(people.mean_lines() if labelled else {}),
+            **({"by labels": "; ".join(self.mean_lines())} if labelled else {}),
             **people.human_lines(run),
             **people.own_lines(known=True),
             **(
@@ -156,30 +149,48 @@ class Preferences(Found):
             ),
         }
 
-    def headlines(self) -> list[str]:
-        """Return the order's effect, and who leads."""
-        several = len(self.judges) > 1
-        lines = [
-            f"order effect{' of ' + judge if several else ''}: {order_effect_text(each)}"
-            for judge, each in zip(self.run.space.judges, self.order_effects, strict=True)
-            if not math.isnan(each.effect)
-        ]
-        if self.bests is not None:
-            return [*lines, f"best response {best_text(self.bests, self.error_rate)}"]
-        if self.ranked.ranking is not None:
-            circle = [told] if (told := self.ranked.circle_text) else []
-            return [*lines, self._leader(self.ranked.ranking.n_comparisons), *circle]
+    @property
+    def answer(self) -> list[str]:
+        """The ranking's first, or the best responses, or how many preferences are certified."""
+        if self.best is not None and self.bests is not None:
+            return [
+                f"best response {best_text(self.bests, self.error_rate)}",
+                self._winners(self.best),
+                *self.agreed_lines(),
+            ]
+        if (ranking := self.ranked.ranking) is not None:
+            return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:
-            lines.append(f"no ranking of systems: {self._not_ranked}")
-        if sure := self._sum("certified"):
-            rate = f"at most {100 * self.error_rate:g} % wrong on average"
-            lines.append(f"in {number_of(sure, 'comparison')} a response is certified to be better ({rate})")
-        return lines
+            return [f"no ranking of systems: {self._not_ranked}"]
+        sure, rate = (
+            number_of(self._sum("certified"), "comparison"),
+            f"at most {100 * self.error_rate:g} % wrong on average",
+        )
+        return [f"in {sure} of {len(self.matches):,} a response is certified to be better ({rate})"]
+
+    @property
+    def asides(self) -> list[str]:
+        """How many comparisons were asked, and what the order does to the judges."""
+        return [compared_text(self.compared), *(f"{name}: {line}" for name, line in self._order_lines().items())]
+
+    def _order_lines(self) -> dict[str, str]:
+        several = len(self.judges) > 1
+        effects = zip(self.run.space.judges, self.order_effects, strict=True)
+        return {f"order effect{f' of {judge}' * several}": order_effect_text(each) for judge, each in effects}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left to ask that may tell more apart."""
+        if self.best is not None:
+            return not self.is_over
+        first = ranking_of(self.ranked).records()[:1]
+        is_told = bool(first) and first[0]["rank_low"] == first[0]["rank_high"]
+        return not is_told and self.compared.whole < self.compared.comparisons
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the comparisons, and the ranking where there is one."""
-        there = ["scores", *(["ranking"] if self.ranked.ranking is not None else [])]
-        return [self.table(what, view) for what in there]
+        """Return the ranking where there is one, and the comparisons."""
+        is_ranked = self.ranked.ranking is not None and self.best is None
+        return [self.table(what, view) for what in (*(["ranking"] * is_ranked), "scores")]
 
     def _sum(self, name: str) -> int:
         return int(np.asarray(self.scores.columns[name]).sum())
@@ -224,30 +235,41 @@ class Preferences(Found):
         lines = {"ranking": f"{number_of(len(rows), 'system')} by {by} (95 % intervals){prior}"}
         if told := self.ranked.circle_text:
             lines["circle"] = told
-        lines |= {f"system {place}": _system_text(each) for place, each in enumerate(rows[:_MOST_SHOWN], 1)}
-        if (more := len(rows) - _MOST_SHOWN) > 0:
-            lines["further systems"] = f"{more:,}; all: robin export {typed(self.run.path)} --what ranking"
         return lines
 
-    def _leader(self, comparisons: int) -> str:
-        """Who leads, and how sure that is."""
+    def _leaders(self, comparisons: int) -> str:
+        """Return which system leads, and which come next, with how sure that is."""
         first, *others = ranking_of(self.ranked).records()
         if len(others) == 1:
             share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
             verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
             preferred = f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])}"
             return f"{preferred} in {share} of {number_of(comparisons, 'comparison')}: {verdict} at 95 %"
-        open_ = [each["system"] for each in others if each["rank_low"] == 1]
+        leaders = [f"{each['rank']} {one_line(each['system'])}{_rank_range(each)}" for each in (first, *others)[:SHOWN]]
+        rivals = sum(each["rank_low"] == 1 for each in others)
         # Each range of ranks is for itself: where no other can be ahead of the first, the others' own may still begin at 1.
-        rivals = f"; {number_of(len(open_), 'other')} may be as good" if open_ and first["rank_high"] > 1 else ""
-        return f"{one_line(first['system'])} leads {number_of(len(others) + 1, 'system')}, rank {_ranks(first)}{rivals}"
+        alone = (
+            f"; {number_of(rivals, 'other')} may be as good as the first" if rivals and first["rank_high"] > 1 else ""
+        )
+        return f"ranking of {number_of(len(others) + 1, 'system')}: {', '.join(leaders)}{alone}"
+
+    def _winners(self, best: Best) -> str:
+        """Return the first responses that lead, by their systems where these have names."""
+        matches, names = self.matches, []
+        prompts, place = np.unique(matches.prompt, return_index=True)
+        for at in range(min(SHOWN, len(best.prompt))):
+            comparison, side = int(best.comparison[at]), int(best.side[at])
+            system = int(matches.system[comparison, side]) if matches.names else -1
+            name = matches.names[system] if system >= 0 else f"{'AB'[side]} of {self.run.pair_ids[comparison]}"
+            names.append(OPEN if best.leader[at] < 0 else f"{name}{OPEN * (not best.certified[at])}")
+        return winners_text(self.run, place[np.searchsorted(prompts, best.prompt)], names, "prompt")
 
 
 def best_text(found: Bests, error_rate: float) -> str:
     """The best responses in words."""
     certain, open_ = found.certified, found.of - found.certified
     promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
-    line = f"certain for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
+    line = f"certified for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
     if not open_:
         return line
     stuck = f", {found.stuck:,} that no call can settle" if found.stuck else ""
@@ -274,18 +296,10 @@ def order_effect_text(each: OrderEffect) -> str:
     return f"{each.effect:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
 
 
-def _system_text(each: Mapping[str, Any]) -> str:
-    strength = f"strength {each['strength']:+.2f}{_ends(each, 'ci', '{:+.2f}')}"
-    wins = f"preferred in {100 * each['win_rate']:.0f} %{_ends(each, 'win', '{:.0f}', 100)}"
-    return (
-        f"{one_line(each['system'])}: rank {_ranks(each)}, {strength}, {wins}, {number_of(each['n_votes'], 'verdict')}"
-    )
-
-
-def _ranks(each: Mapping[str, Any]) -> str:
-    """The rank of a system, and in brackets those that are not ruled out where they are several."""
+def _rank_range(each: Mapping[str, Any]) -> str:
+    """The ranks of a system that are not ruled out, in brackets where they are several."""
     low, high = each["rank_low"], each["rank_high"]
-    return f"{each['rank']}" if low == high else f"{each['rank']} ({low} – {high})"
+    return "" if low == high else f" ({low} – {high})"
 
 
 def _ends(each: Mapping[str, Any], name: str, form: str, times: float = 1.0) -> str:

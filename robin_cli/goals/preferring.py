@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ class Preferring(Goal):
     What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
     """
 
+    asked_by: ClassVar[str] = "--pairwise"
     noun: ClassVar[str] = "verdict"
     rows: ClassVar[str] = "comparisons"
     results: ClassVar[str] = "preferences"
@@ -57,10 +58,6 @@ class Preferring(Goal):
     matches: Matches
 
     says: ClassVar[type[Found]] = Preferences
-
-    def headline(self, read: Callable[[], RunData]) -> list[str]:
-        """Return the order's effect, and who leads."""
-        return Preferences(read(), self).headlines()
 
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
         """Say why there is no table of ratings, and what there is."""

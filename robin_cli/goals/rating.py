@@ -14,15 +14,15 @@ from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
 from robin_cli.goals.base import Goal
-from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
 from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import number_of, things_rated
-from robin_cli.results.words import WORST, error_text, finite, target_text
+from robin_cli.results.words import AT_TARGET, MOST_LINES, WORST, error_text, finite, target_text
 from robin_cli.storage.reader import RunData
 
 
@@ -76,6 +76,30 @@ class Rated(Found):
         """Whether all is decided that can be, or the error is as small as was asked for."""
         decided = self.scores.decided
         return (decided is not None and decided.is_over) or (self.aim is not None and self.aim.reached)
+
+    @property
+    def mean_text(self) -> str:
+        """The means in a line, for runs that were asked for something else."""
+        first = f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
+        return f"{'; '.join(self.mean_lines())}{first}"
+
+    @property
+    def answer(self) -> list[str]:
+        """The mean of each attribute, and how the worst error stands to the one that was named."""
+        aimed = [] if self.aim is None else [aim_text(self.aim)]
+        return [*self.mean_lines(MOST_LINES - len(aimed)), *aimed]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the error that was named is not reached."""
+        return self.aim is not None and not self.aim.reached
+
+    @property
+    def forecast(self) -> str:
+        """What says how many calls an error takes."""
+        if self.aim is None or self.aim.guaranteed:
+            return ""
+        return f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
 
     @cached_property
     def paper_bound(self) -> PaperBound:
@@ -143,12 +167,8 @@ class Rated(Found):
             WORST: ": ".join(self.worst_text()),
             "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
             f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
-            **self._target_line(),
-            **self._decision_lines(),
-            **self.agreed_line(),
-            **people.mean_lines(),
-            **(people.human_lines(self.run) or {"human ratings": "none"}),
-            **people.own_lines(),
+            **people.human_lines(self.run),
+            **people.own_lines(known=True),
             **(self._judge_lines() if self.is_panel else {}),
         }
 
@@ -187,18 +207,6 @@ class Rated(Found):
         guarantee = f"δ = {bound.delta:g}; variances estimated: no guarantee; assumes {bound.assumes}"
         return f"{self.error_text(bound.value)} ({guarantee})"
 
-    def _target_line(self) -> dict[str, str]:
-        if (aim := self.aim) is None:
-            return {}
-        error = target_text(aim.error, as_share=aim.as_share)
-        of = "error bound" if aim.guaranteed else "likely worst error"
-        return {"target error": f"{error}, {'reached' if aim.reached else 'not reached'} (by the {of})"}
-
-    def _decision_lines(self) -> dict[str, str]:
-        if (decided := self.scores.decided) is None:
-            return {}
-        return {"decide": str(decided.task.decision), "decided": decided_text(decided)}
-
     def _judge_lines(self) -> dict[str, str]:
         lines, spread = {}, self.judge_spread
         for number, (asked, own) in enumerate(zip(self.judges, self.of_judges, strict=True), 1):
@@ -208,6 +216,18 @@ class Rated(Found):
         unknown = "not known: a judge has fewer than two ratings of every pair"
         apart = f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
         return {**lines, "between judges": f"{unknown if math.isnan(spread) else self.error_text(spread)} ({apart})"}
+
+
+def aim_text(aim: Aim) -> str:
+    """Return how the worst error stands to the one that was named."""
+    wanted, now = (target_text(error, as_share=aim.as_share) for error in (aim.error, aim.now))
+    if math.isnan(aim.now):
+        stands = "not known: some scores have no rating"
+    elif aim.guaranteed:
+        stands = f"at most {now}, for all scores at once"
+    else:
+        stands = f"about {now}, an estimate: {AT_TARGET}" if aim.reached else f"about {now}"
+    return f"the target error of {wanted} is {'reached' if aim.reached else 'not reached'} ({stands})"
 
 
 class Rating(Goal):

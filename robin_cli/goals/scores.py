@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,14 @@ from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.rows import beside, shown_by, with_data
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.results.columns import DECISIONS, SCORES
 from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
+
+_WIDEST = 10.0
+"""More than any width that is known, in units of the scale."""
 
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
@@ -123,8 +128,16 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
     def of(name: str) -> FloatArray:
         return np.asarray(scores.columns[name], dtype=np.float64)
 
+    widest = Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low")
+    if (decided := scores.decided) is not None and decided.task.decision.is_best:
+        leads = decided.leaning == BEST
+        widest = replace(
+            widest,
+            words=f"the best of each group, then the others, {widest.words}",
+            key=lambda: np.minimum(likely_widths(scores, space), _WIDEST) + 2 * _WIDEST * leads,
+        )
     return {
-        "width": Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low"),
+        "width": widest,
         "score": Sort("highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]),
         "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
         "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),

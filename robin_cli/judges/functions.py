@@ -260,6 +260,7 @@ def _counted(usage: Usage) -> Usage:
         prompt_tokens=tokens_of(usage.prompt_tokens),
         completion_tokens=tokens_of(usage.completion_tokens),
         cached_tokens=tokens_of(usage.cached_tokens),
+        reasoning_tokens=tokens_of(usage.reasoning_tokens),
         cost_usd=amount_of(usage.cost_usd),
         service_tier=_short(usage.service_tier),
     )

@@ -30,10 +30,13 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.forms import STRUCTURES
+from robin_cli.parsing.forms import STRUCTURES, without_reasoning
 
 _FEW_LOGPROBS = 5
 """Some endpoints give no more for each token."""
+
+RAISED = 4
+"""How many times as long an answer may be, once one was cut off before its text."""
 
 _TRIES_AT_FIRST = 2
 """Tries of a call as long as there was never a connection: a wrong address is reported at once, an outage is waited out."""
@@ -58,13 +61,14 @@ class OpenAIJudge(Judge):
         self._endpoint = endpoint
         self._meter = meter or Meter(None)
         self._notices = Notices(endpoint.base_url, notify)
-        self._max_tokens = most_tokens(endpoint.extra_body, endpoint.max_tokens)
+        self._limit = endpoint.max_tokens
+        self._raises = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
         self._most_samples = 2**31
         self._top_logprobs = TOP_LOGPROBS
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
-        self._is_there = False
+        self._is_there = self._took_raised = False
         self._transport = Transport(endpoint, notify)
 
     @property
@@ -79,10 +83,10 @@ class OpenAIJudge(Judge):
     def tokens(self, question: Question) -> int:
         """Tokens of the prompt, estimated, and the most that its answers may have."""
         characters = sum(len(message["content"]) for message in question.messages)
-        return self._meter.tokens(characters) + self._max_tokens * question.samples
+        return self._meter.tokens(characters) + self._most_tokens * question.samples
 
     def most_cost(self, question: Question) -> float:
-        return self._meter.most(question.messages, self._max_tokens, question.samples)
+        return self._meter.most(question.messages, self._most_tokens, question.samples)
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Make one request; a failure is ``adapted``, at most once for each parameter, where the endpoint refuses a parameter.
@@ -104,9 +108,12 @@ class OpenAIJudge(Judge):
                 return self._reply(question, body, outcome, latency_s)
             case Unsupported(name, detail):
                 refused = Unsupported(name, self._transport.redacted(detail))
-                return Failure("bad_request", refused.detail, latency_s, adapted=self._adapt(refused, body))
+                adapted = self._lowered(body, refused.detail) or self._adapt(refused, body)
+                return Failure("bad_request", refused.detail, latency_s, adapted=adapted)
             case Failure():
                 failure = replace(outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s)
+                if failure.permanent and self._lowered(body, failure.detail):
+                    failure = replace(failure, adapted=True)
                 if body.get(_TIER) == "flex" and is_overload(failure):  # Google's flex is the first to go, with a 503
                     failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
@@ -116,6 +123,10 @@ class OpenAIJudge(Judge):
     async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
         """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
         return await self._send({**self.body(Question(messages)), **extra})
+
+    @property
+    def _most_tokens(self) -> int:
+        return most_tokens(self._endpoint.extra_body, self._limit)
 
     @property
     def takes_system(self) -> bool:
@@ -141,6 +152,35 @@ class OpenAIJudge(Judge):
         self._notices.once(f"no room at the service tier {tier} ({failure.detail}): {then}", key=failure.reason)
         return replace(failure, falls_back=falls_back)
 
+    def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
+        """Whether an answer was cut off before its text by a limit that is higher now; raises it at the first such answer."""
+        if not all(each.finish_reason == "length" and _holds_no_text(each.text) for each in outcome.answers):
+            return False
+        own = self._endpoint.max_tokens
+        if self._raises and "max_tokens" not in self._without:
+            self._raises, self._limit = False, own * RAISED
+            self._notices.once(
+                f"an answer was cut off before its text, as where a judge reasons first: --max-tokens is {self._limit:,} from "
+                f"now on, in place of {own:,}, and those that were cut are asked for again"
+            )
+        return self._sent(body) < self._limit
+
+    def _lowered(self, body: Mapping[str, Any], told: str) -> bool:
+        """Go back to the limit on answers that the run began with, where the endpoint refuses the raised one."""
+        own = self._endpoint.max_tokens
+        if self._took_raised or self._sent(body) <= own:
+            return False
+        if self._limit > own:
+            self._limit = own
+            self._notices.once(
+                f"refuses answers of {self._sent(body):,} tokens ({told}): --max-tokens is {own:,} again"
+            )
+        return True
+
+    def _sent(self, body: Mapping[str, Any]) -> int:
+        """The limit on an answer in a request; 0 where it has none."""
+        return int(body.get(self._renamed.get("max_tokens", "max_tokens"), 0))
+
     def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
         told = outcome.usage
         if told.service_tier is None and self._endpoint.service_tier is not None and _TIER not in body:
@@ -156,7 +196,8 @@ class OpenAIJudge(Judge):
             self._notices.once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
         model = outcome.model or self._endpoint.model
         answers = self._transport.redactor.answers(outcome.answers[: question.samples])
-        return Reply(answers, model, usage, outcome.request_id, latency_s)
+        self._took_raised = self._took_raised or self._sent(body) > self._endpoint.max_tokens
+        return Reply(answers, model, usage, outcome.request_id, latency_s, self._again(body, outcome))
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
@@ -182,7 +223,7 @@ class OpenAIJudge(Judge):
         """What is sent to ask ``question``, after all that was learnt."""
         endpoint = self._endpoint
         wanted: dict[str, Any] = {
-            "max_tokens": endpoint.max_tokens,
+            "max_tokens": self._limit if self.most_cost(question) <= question.most_usd else endpoint.max_tokens,
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
             "seed": question.seed,
@@ -199,6 +240,15 @@ class OpenAIJudge(Judge):
         }
         messages = _without_system(question.messages) if not self.takes_system else question.messages
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
+
+    def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
+        """What was sent, some time ago, for ``outcome`` to come of it: perhaps before the limit on answers was raised."""
+        body, endpoint = self.body(question), self._endpoint
+        if isinstance(outcome, Completion) and (self._limit > endpoint.max_tokens or not endpoint.raises):
+            took = (outcome.usage.completion_tokens or 0) // len(outcome.answers)
+            if self._limit // RAISED <= took < self._limit:
+                body[self._renamed.get("max_tokens", "max_tokens")] = self._limit // RAISED
+        return body
 
     def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
         """Change what is sent from now on; False if that parameter was not sent or was changed already."""
@@ -279,6 +329,10 @@ def _read(response: Response, limit: int) -> Completion | Problem:
         return too_long(error)
     except Unreadable as error:
         return Failure("malformed", f"a 200 {error}")
+
+
+def _holds_no_text(text: str) -> bool:
+    return not without_reasoning(text).strip()
 
 
 def _without_system(messages: Sequence[Message]) -> Sequence[Message]:

@@ -374,13 +374,14 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     """What the endpoint counted. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
     if not isinstance(usage, dict):
         return Usage()
-    details = usage.get("prompt_tokens_details")
+    details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return Usage(
         prompt_tokens=tokens_of(usage.get("prompt_tokens")),
         completion_tokens=tokens_of(usage.get("completion_tokens")),
         cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's own, in dollars
         cached_tokens=tokens_of(details.get("cached_tokens")) if isinstance(details, dict) else None,
         counts_one_choice=one_choice,
+        reasoning_tokens=tokens_of(of_answer.get("reasoning_tokens")) if isinstance(of_answer, dict) else None,
     )
 
 

@@ -57,6 +57,7 @@ class Endpoint(Options):
 
     Attributes:
         api_key: sent as a bearer token, to this address only; never part of a representation.
+        raises: where answers are cut off before their text, longer ones are asked for, once.
         bounded: answers must have a longest length, because money was promised not to run out.
         debug_http: a file for all requests and answers.
         logprobs: ask for them.
@@ -66,6 +67,7 @@ class Endpoint(Options):
 
     base_url: str
     api_key: str = field(repr=False)
+    raises: bool = True
     bounded: bool = False
     debug_http: str | None = None
     logprobs: bool = False

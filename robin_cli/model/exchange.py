@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ class Question:
         seed: sent along where the run has one; never twice the same for an arm.
         structure: sent along so that the answer has a format that the endpoint enforces; by name in the request's body.
         at_normal_tier: ask at the normal service tier, whatever the run asks for.
+        most_usd: set aside for it: it may ask for no answer that could cost more.
     """
 
     messages: Sequence[Message]
@@ -29,6 +31,7 @@ class Question:
     seed: int | None = None
     structure: Mapping[str, Any] = field(default_factory=dict)
     at_normal_tier: bool = False
+    most_usd: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A request that was answered: at least one answer, which may carry a rating or not. It was paid for."""
+    """A request that was answered: at least one answer, which may carry a rating or not. It was paid for.
+
+    ``again``: all were cut off before their text, and may be longer from now on: it is asked again as after a failure.
+    """
 
     answers: tuple[Answer, ...]
     model: str
     usage: Usage
     request_id: str | None
     latency_s: float
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

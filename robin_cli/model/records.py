@@ -165,7 +165,8 @@ class Rating:
 class Usage:
     """Tokens and money of one request; None where neither the endpoint nor an estimate says.
 
-    ``cached_tokens`` are those of ``prompt_tokens`` that the endpoint did not have to read again. ``estimated``: a part of
+    ``cached_tokens`` are those of ``prompt_tokens`` that the endpoint did not have to read again, ``reasoning_tokens`` those of
+    ``completion_tokens`` that the model thought in before its text. ``estimated``: a part of
     it is not the endpoint's own figure. ``counts_one_choice``: the endpoint is known to count one choice of several only.
     ``service_tier``: at which the endpoint says that it answered; "batch" where its batch service did.
     """
@@ -177,6 +178,7 @@ class Usage:
     estimated: bool = False
     counts_one_choice: bool = False
     service_tier: str | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class Judgment:
     after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
     of the request and the others 0, so that sums over judgments are right; a cost that is not known is None in all of them.
     ``usage_estimated``: tokens and cost are not (all) the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
-    ``service_tier`` and ``cached_tokens``: see :class:`Usage`.
+    ``service_tier``, ``cached_tokens`` and ``reasoning_tokens``: see :class:`Usage`.
 
     ``rating`` is what the text says. ``scoring`` "logprobs": what counts is ``expected_rating``, see
     :mod:`robin_cli.parsing.expectation`; with it comes ``off_scale_mass``. Where log probabilities were asked for and the text
@@ -220,6 +222,7 @@ class Judgment:
     text_because: str | None = None
     service_tier: str | None = None
     cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
     @property
     def value(self) -> float | None:

@@ -82,12 +82,15 @@ class Seen(NamedTuple):
         n: ratings of each arm at that time, shape (…, K).
         level: ln of the evidence that each decision is to have, shape (…, 1); −inf where none is asked for.
         part: of the calls that go to what is nearest to that, in 128ths, shape (…, 1); above 0 and below 1.
+        by: the policy that saw it, and ``courses``, what it computed of each contest: for its next look.
     """
 
     log: FloatArray
     n: FloatArray
     level: FloatArray
     part: FloatArray
+    by: Policy | None = None
+    courses: tuple[FloatArray, ...] = ()
 
 
 class Choice(NamedTuple):
@@ -196,6 +199,7 @@ class Policy:
         level: FloatArray,  # noqa: ARG002
         sums: tuple[FloatArray, FloatArray, FloatArray],  # noqa: ARG002
         spent: FloatArray,  # noqa: ARG002
+        before: Seen | None = None,  # noqa: ARG002
     ) -> Seen | None:
         """What a look at the decisions is to the policy; None where it does not ask for what is nearest to certain.
 
@@ -204,6 +208,7 @@ class Policy:
             level: ln of the evidence at which a decision is settled if all can be certified, shape (…, 1).
             sums: n, Σx and Σx² of all arms, shape (…, K).
             spent: calls, shape (…, 1).
+            before: what the look before this came to; nothing but the time that it takes may depend on it.
         """
         return None
 

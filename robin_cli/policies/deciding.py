@@ -28,6 +28,9 @@ _NEAREST = 0.05
 _PARTS = 64
 """f is a whole number of these parts: as long as it stays the same, a look changes nothing for what nobody asked about."""
 
+_AT_ONCE = 2**13
+"""Contests whose course is computed together: what is computed between takes twenty numbers of each."""
+
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
 _LEAST = 0.1
@@ -116,34 +119,44 @@ class Deciding(Policy):
         return found.priority, near
 
     def sight(
-        self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], spent: FloatArray
+        self,
+        log: FloatArray,
+        level: FloatArray,
+        sums: tuple[FloatArray, FloatArray, FloatArray],
+        spent: FloatArray,
+        before: Seen | None = None,
     ) -> Seen | None:
         """What a look found: ``level`` less ln f, −inf where f is 0, and s."""
         if self.horizon is None:
             return None
-        share = self._affordable(log, level, sums, np.maximum(self.horizon - spent, 0.0))
+        courses = self._courses(log, sums, before)
+        share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):
-            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), _part(share))
+            level = np.where(share > 0, level - np.log(share), -np.inf)
+        return Seen(log, sums[0], level, _part(share), self, courses)
 
-    def _affordable(
-        self, log: FloatArray, level: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], calls: FloatArray
-    ) -> FloatArray:
-        """f, shape (…, 1); ``calls``: what is left, of the same shape."""
-        arm = np.arange(len(self.task.space)) if self.contests is None else self.contests
-        there, arm = arm >= 0, np.maximum(arm, 0)
-        n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = self.course(
-                Columns(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape)), Look(log, n)
+    def _courses(
+        self, log: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], before: Seen | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """``log`` and ``pace`` of the course of all contests; those that are as they were ``before`` are kept."""
+        arms = np.arange(len(self.low)) if self.contests is None else self.contests
+        if before is not None and before.by is self:
+            is_asked, is_new = (
+                each.reshape(-1, each.shape[-1]).any(axis=0) for each in (sums[0] != before.n, log != before.log)
             )
-        share = reached = np.ones(level.shape)
-        for _ in range(_TIMES):
-            missing = level - np.log(share) - found.log
-            left = np.where(missing > 0, np.maximum(missing, _NEAREST) / found.pace, 0.0)
-            is_within = np.cumsum(np.sort(left, axis=-1), axis=-1) <= calls * _part(share)
-            reached = is_within.mean(axis=-1, keepdims=True)
-            share = np.maximum(_LEAST_SHARE, np.round(_PARTS * reached) / _PARTS)
-        return np.where(reached < _LEAST_SHARE, 0.0, share)
+            is_new[self.task.contest[is_asked]] = True
+            which, (logs, paces) = np.flatnonzero(is_new), (each.copy() for each in before.courses)
+        else:
+            which, (logs, paces) = np.arange(len(arms)), (np.empty(log.shape) for _ in range(2))
+        for start in range(0, len(which), _AT_ONCE):
+            some = which[start : start + _AT_ONCE]
+            there, arm = arms[some] >= 0, np.maximum(arms[some], 0)
+            n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
+            columns = Columns(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                course = self.course(columns, Look(log[..., some], n))
+            logs[..., some], paces[..., some] = course.log, course.pace
+        return logs, paces
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
         """V of these arms, n ≥ 1."""
@@ -264,6 +277,21 @@ class Responses(NamedTuple):
 def over_judges(column: FloatArray) -> FloatArray:
     """The sum of ``column``, shape (…, judges), over the judges."""
     return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
+
+
+def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: FloatArray) -> FloatArray:
+    """f, shape (…, 1); ``calls``: what is left, of the same shape."""
+    share = reached = np.ones(level.shape)
+    for _ in range(_TIMES):
+        missing = level - np.log(share) - log
+        left = np.where(missing > 0, np.maximum(missing, _NEAREST) / pace, 0.0)
+        left.sort(axis=-1)
+        is_within = np.cumsum(left, axis=-1, out=left) <= calls * _part(share)
+        reached = is_within.mean(axis=-1, keepdims=True)
+        last, share = share, np.maximum(_LEAST_SHARE, np.round(_PARTS * reached) / _PARTS)
+        if (share == last).all():
+            break
+    return np.where(reached < _LEAST_SHARE, 0.0, share)
 
 
 def _part(share: FloatArray) -> FloatArray:

@@ -45,6 +45,8 @@ class AnswerReader:
         is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
+        if outcome.again:  # it is paid for, and costs no unit of the budget
+            return [replace(each, status="failed", reason="truncated") for each in _unrated(blank, outcome)][:1]
         judgments = []
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
             rating = self._form.parse(
@@ -143,4 +145,5 @@ def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
             usage_estimated=first and usage.estimated,
             service_tier=usage.service_tier,
             cached_tokens=usage.cached_tokens if first or usage.cached_tokens is None else 0,
+            reasoning_tokens=usage.reasoning_tokens if first or usage.reasoning_tokens is None else 0,
         )

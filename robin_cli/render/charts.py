@@ -32,6 +32,7 @@ _STYLE: Any = {
     "svg.fonttype": "none",
     "font.sans-serif": ["DejaVu Sans", "Arial"],
     "font.size": 10.5,
+    "axes.unicode_minus": False,  # the minus of every other number
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
     "axes.grid": True,

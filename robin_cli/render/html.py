@@ -12,7 +12,7 @@ from robin_cli.model.arms import IntArray
 from robin_cli.results.tables import Column, Table
 
 OF_DATA = "From the data."
-_KINDS = {"id": "id", "count": "number", "number": "score", "share": "score", "signed": "difference"}
+_KINDS = {"id": "id", "count": "number", "number": "score", "signed": "difference"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _MARK = "*"
 _BAR = 12
 _SHORTEST_BAR = 4
 _SORT = TABLE["sort"].default
-_FORMS = {"count": "{:,.0f}", "share": "{:.2f}", "signed": "{:+.2f}"}
+_FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
 
 
 def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default) -> None:
@@ -77,13 +77,7 @@ def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
         return ["yes" if value else "" for value in found]
     if form == "word":
         return [one_line(value) if value else DASH for value in found]
-    return [DASH if value is None else _number(value, form) for value in found]
-
-
-def _number(value: float, form: str) -> str:
-    if form in _FORMS:
-        return _FORMS[form].format(value)
-    return f"{value:.0f}" if value.is_integer() else f"{value:.2f}"
+    return [DASH if value is None else _FORMS[form].format(value) for value in found]
 
 
 def _order(table: Table, sort: Sort | None) -> IntArray:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 
 Hide = Literal["", "empty", "zero"]
-Form = Literal["id", "name", "text", "word", "flag", "count", "number", "share", "signed"]
+Form = Literal["id", "name", "text", "word", "flag", "count", "number", "signed"]
 """How people read a column.
 
 ``id``: a text of its own in each row. ``name``: one of a few texts. ``text``, ``word``: one that is never cut, on the left or
-on the right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals, whole numbers without any.
-``share``: two decimals. ``signed``: two decimals, with their sign.
+on the right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals. ``signed``: two decimals, with
+their sign. The report shows as many. A minus is the plain one, which spreadsheets and scripts read.
 """
 Beside = Callable[[IntArray], Mapping[str, Sequence[str]]]
 """Reads further texts of some rows, by their header."""
@@ -29,7 +29,6 @@ _TYPES = {
     "flag": pa.bool_(),
     "count": pa.int64(),
     "number": pa.float64(),
-    "share": pa.float64(),
     "signed": pa.float64(),
 }
 

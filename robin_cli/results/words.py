@@ -7,6 +7,8 @@ import math
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import BATCH, number_of
 
+MOST_LINES = 3
+"""Of an answer."""
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
 
@@ -38,9 +40,14 @@ AT_TARGET = "the true worst error was then 0.6 to 1.8 times the target in 9 of 1
 """What stopping at an estimated error comes to: docs/evidence/budget.md, "Stopping at an error"."""
 
 
+def significant(value: float, digits: int) -> str:
+    """Return ``value`` with so many significant digits, and never with an exponent for a large one: 10, 1,200, 0.003."""
+    return f"{value:.{digits}g}" if abs(value) < 1 else f"{float(f'{value:.{digits}g}'):,.12g}"
+
+
 def target_text(error: float, *, as_share: bool) -> str:
     """An error that somebody named, as they did, or what is held against it: with three digits, which tell the two apart."""
-    return f"{100 * error:.3g} % of the scale" if as_share else f"{error:.3g}"
+    return f"{significant(100 * error, 3)} % of the scale" if as_share else significant(error, 3)
 
 
 def duration(seconds: float) -> str:
@@ -51,10 +58,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def tokens_text(prompt: int, completion: int, cached_share: float | None, unit: str = " tokens") -> str:
-    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells."""
+def tokens_text(
+    prompt: int, completion: int, cached_share: float | None, unit: str = " tokens", *, reasoning: int = 0
+) -> str:
+    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells; ``reasoning``: of the others."""
     cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
-    return f"{prompt:,}{unit} in{cached}, {completion:,} out"
+    thought = f" ({reasoning:,} of them reasoning)" if reasoning else ""
+    return f"{prompt:,}{unit} in{cached}, {completion:,} out{thought}"
 
 
 def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -49,6 +49,7 @@ class Stats:
     estimated: int = 0
     by_text: Counter[str] = field(default_factory=Counter)
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     prompt_tokens_told: int = 0
     at_tier: int = 0
     at_normal_tier: int = 0
@@ -71,6 +72,7 @@ class Stats:
             self.prompt_tokens += judgment.prompt_tokens or 0
             self.completion_tokens += judgment.completion_tokens or 0
             self.cost_usd += judgment.cost_usd or 0.0
+            self.reasoning_tokens += min(judgment.reasoning_tokens or 0, judgment.completion_tokens or 0)
             if judgment.cached_tokens is not None:
                 self.cached_tokens += min(judgment.cached_tokens, judgment.prompt_tokens or 0)
                 self.prompt_tokens_told += judgment.prompt_tokens or 0
@@ -177,6 +179,7 @@ class Books:
                 question = self.ask(ticket)
             if question is not None and has_limit:
                 most = judges[number].most_cost(question)
+                question = replace(question, most_usd=most)
         except Exception:
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
             raise

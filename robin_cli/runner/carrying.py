@@ -60,5 +60,5 @@ def carrying_of(
         with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
             found: Carrying = elsewhere.carrying(settings, store, keys, note)
         return found
-    judges, prices = endpoints_of(settings, store.manifest.budget, keys, note, function)
+    judges, prices = endpoints_of(settings, store.manifest, keys, note, function)
     return Carrying(partial(Engine, judges=judges), judges, prices)

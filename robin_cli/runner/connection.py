@@ -15,12 +15,13 @@ from robin_cli.files.descriptors import most_connections
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.openai_http import RAISED, OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.runner.elsewhere import Reach, Target, asked_here
 from robin_cli.runner.money import prices_at
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import Settings
+from robin_cli.storage.manifest import Manifest
 
 AUTO_CEILING = 256
 AUTO_CEILING_OF_WORKERS = 2048
@@ -32,7 +33,7 @@ _NO_ROOM_HERE_S = 30.0
 
 def endpoints_of(
     settings: Settings,
-    budget: int,
+    manifest: Manifest,
     keys: Mapping[str, str],
     notify: Callable[[str], None],
     function: Function | None = None,
@@ -48,7 +49,7 @@ def endpoints_of(
     judges, fixed = judges_of(settings), settings.workers
     ceiling = AUTO_CEILING if reach is None else AUTO_CEILING_OF_WORKERS
     addresses = sum(len(judge.base_urls) for judge in judges)
-    wanted = min(fixed or ceiling, budget)
+    wanted = min(fixed or ceiling, manifest.budget)
     most = wanted if reach is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
     calls, ceiling = None if fixed is None else min(fixed, most), min(ceiling, most)
 
@@ -56,6 +57,10 @@ def endpoints_of(
         limiter = Limiter(calls, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
         target = _target(settings, judge.name, base_url, price, calls or ceiling)
+        if isinstance(target.options, Endpoint):
+            # What workers ask for has no share in the money that was set aside for it here.
+            raises = reach is None or settings.money_limit is None
+            target = replace(target, options=as_raised(replace(target.options, raises=raises), manifest))
         asked = asked_here(target, key, notify, function) if reach is None else reach(target, key, limiter)
         # Where there are others, a call that fails goes to them rather than waiting here.
         several = len(judge.base_urls) > 1
@@ -118,6 +123,13 @@ def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endp
         tier_fallback=settings.tier_fallback,
         **_stated(settings),
     )
+
+
+def as_raised(endpoint: Endpoint, manifest: Manifest) -> Endpoint:
+    """The endpoint with the limit on answers that an earlier session of the run raised, where one did."""
+    if endpoint.model not in manifest.data.get("longer_answers", ()):
+        return endpoint
+    return replace(endpoint, max_tokens=endpoint.max_tokens * RAISED, raises=False)
 
 
 def _stated(settings: Settings) -> dict[str, Any]:

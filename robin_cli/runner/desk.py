@@ -118,10 +118,18 @@ class RunDesk:
         self._watch.add(arm, (each.value for each in judgments if each.value is not None))
         if (reason := judgments[-1].reason) is not None:
             self._reasons[arm] = reason
+        if reason == "truncated" and not judgments[-1].counts:
+            self._record_longer(judgments[-1].judge)
         for judgment in judgments:
             self._diagnostics[judge].look(arm, judgment)
         if self._fuses:
             self._fuses[judge].look(judgments)
+
+    def _record_longer(self, judge: str) -> None:
+        """Have later sessions ask for longer answers from the start."""
+        known = self._store.manifest.data.get("longer_answers", [])
+        if judge not in known:
+            self._store.set_manifest(self._store.manifest.with_data(longer_answers=[*known, judge]))
 
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:

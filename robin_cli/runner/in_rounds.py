@@ -15,7 +15,7 @@ from robin_cli.model.errors import RunError, option, typed
 from robin_cli.runner.at_service import AtService
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.checking import check_rounds
-from robin_cli.runner.connection import endpoint_at
+from robin_cli.runner.connection import as_raised, endpoint_at
 from robin_cli.runner.desk import judged_calls
 from robin_cli.runner.money import prices_at, with_prices_of
 from robin_cli.runner.rounds import Courier, Rounds
@@ -53,6 +53,7 @@ def rounds_of(
             bounded=settings.money_limit is not None,
             logprobs=settings.scoring == "logprobs",
         )
+        endpoint = as_raised(endpoint, store.manifest)
         asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify)
         prices.append(price)
         if settings.batch:

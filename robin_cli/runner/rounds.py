@@ -363,7 +363,7 @@ class Rounds(Carrier):
             return []
         question = self.books.ask(call.ticket)
         try:
-            read = judge.read(question, judge.body(question), self._courier.marked(outcome), 0.0)
+            read = judge.read(question, judge.body_then(question, outcome), self._courier.marked(outcome), 0.0)
         except EndpointError as error:  # every call would fail so, but the other lines are paid for
             self.books.end(error)
             self._leave(answered)

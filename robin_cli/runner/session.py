@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.watching import Ending
 from robin_cli.runner.books import Books, Stats, Under
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
@@ -34,7 +33,7 @@ class Outcome:
         retired: arms that are asked no more because they cannot be rated, counted by reason.
         interrupted: it was asked to stop before the run was finished.
         stats: of this session.
-        ending: how the run stands to its goal.
+        is_over: whether the goal is reached.
         goal: what the run is for.
         tier: the service tier that was asked for; None for the normal one.
         worked: False where there was nothing to do, and nothing was sent.
@@ -47,7 +46,7 @@ class Outcome:
     retired: Mapping[str, int]
     interrupted: bool
     stats: Stats
-    ending: Ending
+    is_over: bool
     goal: Goal
     tier: str | None = None
     worked: bool = True
@@ -63,7 +62,7 @@ class Outcome:
     @property
     def finished(self) -> bool:
         """Whether the budget is spent, or what the run was to stop at is reached."""
-        return self.is_spent or self.ending.is_over
+        return self.is_spent or self.is_over
 
 
 class Session:
@@ -123,6 +122,7 @@ class Session:
             before.prompt_tokens_told + stats.prompt_tokens_told,
             before.at_tier + stats.at_tier,
             before.at_normal_tier + stats.at_normal_tier,
+            before.reasoning_tokens + stats.reasoning_tokens,
         )
 
     async def work(self) -> Outcome:
@@ -140,7 +140,7 @@ class Session:
             retired=self._desk.retired(),
             interrupted=False,
             stats=self.stats,
-            ending=self.watch.ending(self.arms),
+            is_over=self.watch.is_over(self.arms),
             goal=self.goal,
             tier=self._tier,
             worked=worked,

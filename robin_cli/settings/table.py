@@ -278,7 +278,7 @@ class Settings:
         1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
     top_p: float = _ask("Nucleus sampling.",
         1.0, always=True, of_question=True, check=_above_0(1, "above 0 and at most 1"))
-    max_tokens: int = _ask("Longest answer, in tokens.",
+    max_tokens: int = _ask("Longest answer, in tokens; once one is cut off before its text, four times as many.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
     timeout: float | None = _ask("Longest request, in seconds.",

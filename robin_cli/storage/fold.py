@@ -33,6 +33,7 @@ COUNTED = (
     "cost_usd",
     "service_tier",
     "cached_tokens",
+    "reasoning_tokens",
 )
 """The columns of judgments that a fold reads."""
 
@@ -48,6 +49,7 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
     "prompt_tokens_told": np.int64,
     "at_tier": np.int64,
     "at_normal_tier": np.int64,
+    "reasoning_tokens": np.int64,
 }
 """What is counted of each judge's spending. Priced are judgments whose cost is known, unpriced answers whose cost is not. Of
 the prompt tokens that are told (where an endpoint says how many it had cached), some are cached. Answers at a tier say that
@@ -73,6 +75,7 @@ class Spending:
         prompt_tokens_told: tokens sent to endpoints that say how many they had cached.
         at_tier: answers that came at a service tier other than the normal one.
         at_normal_tier: answers that say that they came at the normal one.
+        reasoning_tokens: tokens answered that models thought in before their text.
     """
 
     prompt_tokens: int
@@ -83,6 +86,7 @@ class Spending:
     prompt_tokens_told: int = 0
     at_tier: int = 0
     at_normal_tier: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def exact_usd(self) -> float | None:
@@ -214,7 +218,7 @@ class Fold:
         return _spending(took["prompt_tokens"], took["completion_tokens"], known, more, complete=not took["unpriced"])
 
 
-_CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier")
+_CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier", "reasoning_tokens")
 
 
 def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
@@ -222,9 +226,12 @@ def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
     prompt = judgments["prompt_tokens"].fill_null(0).to_numpy()
     told = _mask(tier.is_valid())
     normal = _mask(pc.is_in(tier, value_set=pa.array(sorted(NORMAL_TIERS))))
-    # More than were sent cannot have been cached.
+    # More than were sent cannot have been cached, nor more than were answered thought in.
     there = np.minimum(cached.fill_null(0).to_numpy(), prompt)
-    of_each = there, prompt * _mask(cached.is_valid()), told & ~normal, told & normal
+    thought = np.minimum(
+        *(judgments[name].fill_null(0).to_numpy() for name in ("reasoning_tokens", "completion_tokens"))
+    )
+    of_each = there, prompt * _mask(cached.is_valid()), told & ~normal, told & normal, thought
     return dict(zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in of_each), strict=True))
 
 

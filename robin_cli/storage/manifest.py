@@ -330,6 +330,7 @@ class _Data(TypedDict):
     files: NotRequired[list[tuple[str, str]]]
     run_id: NotRequired[Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]]  # files are named by it
     scheduler_asked: NotRequired[str]
+    longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
     shards: NotRequired[list[dict[str, Any]]]
     rescued: NotRequired[Annotated[int, Meta(ge=0)]]
     kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]

@@ -38,6 +38,7 @@ JUDGMENTS = pa.schema(
         pa.field("text_because", pa.string()),
         pa.field("service_tier", pa.string()),
         pa.field("cached_tokens", pa.int64()),
+        pa.field("reasoning_tokens", pa.int64()),
     ]
 )
 

@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 500_000
 _SEGMENT_ROWS = 2**14
 _MOST = {
     "draw": 2**31 - 1,
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 2**62),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"), 2**62),
     "cost_usd": sys.float_info.max,
 }
 """Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""

@@ -192,10 +192,9 @@ class RunStore(StoredRun):
 
     @property
     def never_reached(self) -> bool:
-        """Whether this is the first session of the run, and no call of it got to a judge."""
-        is_first = len(self.manifest.sessions) <= 1 and self._segment == 1
-        answered = any(getattr(row, "reason", None) != "connection" for row in self._rows)
-        return is_first and not answered and not any(each.is_open for each in read_batches(self.path).values())
+        """Whether this is the first session of the run, and calls were tried, and none of them got to a judge."""
+        is_first = len(self.manifest.sessions) <= 1 and self._segment == 1 and not read_batches(self.path)
+        return is_first and {getattr(row, "reason", None) for row in self._rows} == {"connection"}
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Record another manifest."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -313,7 +314,26 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
         return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
     if found.attributes > 1:
         return f"{settle}, of {quote(requirement.attribute)} alone"
-    return f"{settle} ({quote(f'robin resume {typed(found.run)} --budget {found.spent + calls}')})"
+    return f"{settle} ({quote(_more_calls(found, verdict))})"
+
+
+def _more_calls(found: Gated, verdict: Verdict) -> str:
+    """The command that asks the calls which would settle a mean or a difference; "" where no such command would."""
+    needed, of_mean = verdict.settling, verdict.requirement.kind in {"mean", "compare"}
+    if needed is None or needed.calls is None or needed.prompts is not None:
+        return ""
+    if not of_mean or not found.has_judge or found.attributes > 1:
+        return ""
+    return f"robin resume {typed(found.run)} --budget {found.spent + about(needed.calls)}"
+
+
+def ends_with(found: Gated) -> list[str]:
+    """Return the last lines for people: the verdict of several requirements, and the command that is useful next."""
+    several, counts = len(found.verdicts) > 1, Counter(each.state for each in found.verdicts)
+    told = ", ".join(f"{counts[state]:,} {state}" for state in EXIT_CODES if counts[state])
+    overall = [f"{found.state.upper()}: of {number_of(len(found.verdicts), 'requirement')} {told}"] * several
+    settling = filter(None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive"))
+    return [*overall, one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}")]
 
 
 def facts_of(found: Gated) -> dict[str, Any]:

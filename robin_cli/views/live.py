@@ -153,7 +153,12 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         ("phase", phase(session)),
         ("rate", f"{rate:,.1f}/s, {pace.left(calls_left(session), rate)}"),
         ("in flight", f"{stats.in_flight}"),
-        ("tokens", tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share, unit="")),
+        (
+            "tokens",
+            tokens_text(
+                total.prompt_tokens, total.completion_tokens, total.cached_share, "", reasoning=total.reasoning_tokens
+            ),
+        ),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
         first,
         (f"no {noun}", counted(unparsed, noun) or "none"),

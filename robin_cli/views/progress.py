@@ -12,7 +12,6 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.text import Text
 
-from robin_cli.goals.watching import Conclusion
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import plain
@@ -26,7 +25,6 @@ from robin_cli.results.words import (
 from robin_cli.runner.books import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
-from robin_cli.storage.reader import read_run
 from robin_cli.views.live import REFRESH_HZ, LiveView, Pace, calls_left, phase
 from robin_cli.views.messages import Messages, lines_now_and_then
 
@@ -156,42 +154,20 @@ def spent_of(outcome: Outcome) -> str:
     return f"{_money(outcome)} of {dollars(outcome.budget_usd)} spent in {number_of(outcome.spent, 'call')}"
 
 
-def left_of(outcome: Outcome) -> str:
-    """How much of the budget is left, in its own unit."""
+def nothing_sent(outcome: Outcome, run: Path) -> str:
+    """Return why a session asked nothing, because the run is finished, and how to have more asked."""
+    if not outcome.is_spent:
+        return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}"
     if outcome.budget_usd is None:
-        return f"{outcome.budget - outcome.spent:,} left over"
-    return f"{dollars(max(0.0, outcome.budget_usd - (outcome.total.cost_usd or 0.0)))} left over"
-
-
-def spent_already(outcome: Outcome, run: Path) -> str:
-    """What is said of a run whose budget is spent, and that was to go on."""
-    if outcome.budget_usd is None:
-        budget = number_of(outcome.budget, "call")
-        return f"the budget of {budget} is spent already; for more: robin resume {typed(run)} --budget N"
-    spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
-    return f"{spent}, and the rest might not pay for a call; for more: robin resume {typed(run)} --budget-usd MORE"
+        why, more = f"the budget of {number_of(outcome.budget, 'call')} is spent already", "--budget N"
+    else:
+        spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
+        why, more = f"{spent}, and the rest might not pay for a call", "--budget-usd MORE"
+    return f"nothing was sent: {why}; for more: robin resume {typed(run)} {more}"
 
 
 def _money(outcome: Outcome) -> str:
     return cost(outcome.total.cost_usd, complete=outcome.total.complete, unknown=dollars(0))
-
-
-def goal_lines(outcome: Outcome, run: Path, *, in_python: bool = False) -> list[str]:
-    """How the run stands to what it was for, in lines, and how to go on; nothing for a budget alone."""
-    of_calls = outcome.budget_usd is None
-    lines = outcome.ending.lines(
-        Conclusion(
-            run=run,
-            worked=outcome.worked,
-            is_spent=outcome.is_spent,
-            budget=number_of(outcome.budget, "call") if outcome.budget_usd is None else dollars(outcome.budget_usd),
-            spent=spent_of(outcome),
-            left=left_of(outcome),
-            more="budget" if of_calls else "budget_usd",
-            in_python=in_python,
-        )
-    )
-    return [*lines, *outcome.goal.headline(lambda: read_run(run))]
 
 
 def spent_line(stats: Stats, total: Spending) -> str:
@@ -199,11 +175,13 @@ def spent_line(stats: Stats, total: Spending) -> str:
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     told = stats.prompt_tokens_told
     share = stats.cached_tokens / told if told else None
-    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share)
+    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share, reasoning=stats.reasoning_tokens)
     line = _taken(tokens, stats.cost_usd or None, complete=not stats.unpriced)
     if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
         return line + marked
-    tokens = tokens_text(total.prompt_tokens, total.completion_tokens, total.cached_share)
+    tokens = tokens_text(
+        total.prompt_tokens, total.completion_tokens, total.cached_share, reasoning=total.reasoning_tokens
+    )
     of_all = _taken(tokens, total.cost_usd or None, complete=total.complete)
     return f"{line} in this session{marked}; {of_all} in all sessions of this run"
 

@@ -32,6 +32,7 @@ class Spent:
 
     prompt_tokens: int
     completion_tokens: int
+    reasoning_tokens: int
     cached_share: float | None
     service_tier: str | None
     answers_at_tier: int
@@ -59,6 +60,7 @@ class Spent:
         return cls(
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,
+            reasoning_tokens=spent.reasoning_tokens,
             cached_share=spent.cached_share,
             service_tier=_tier_asked(manifest, last),
             answers_at_tier=spent.at_tier,
@@ -87,13 +89,11 @@ class Spent:
         estimated = f" (of {number_of(self.usage_estimated, 'request')} estimated)" if self.usage_estimated else ""
         places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
         return {
-            "tokens": self._tokens(unit="") + estimated,
+            "cost": f"{self._cost_line(is_begun=is_begun)}; {self._tokens()}{estimated}",
             **self._tier_line,
-            "cost": self._cost_line(is_begun=is_begun),
             **({} if self.variances_from is None else {"warm start": self._warm_line(self.variances_from)}),
             "judge": f"{self.judge}{places}",
-            "data": self.data,
-            "made": f"{self.created_at}, {number_of(self.sessions, 'session')}",
+            "data": f"{self.data}; made {self.created_at}, {number_of(self.sessions, 'session')}",
         }
 
     @property
@@ -101,8 +101,10 @@ class Spent:
         """The tokens and the service tier in words."""
         return "; ".join([self._tokens(), *self._tier_line.values()])
 
-    def _tokens(self, unit: str = " tokens") -> str:
-        return tokens_text(self.prompt_tokens, self.completion_tokens, self.cached_share, unit)
+    def _tokens(self) -> str:
+        return tokens_text(
+            self.prompt_tokens, self.completion_tokens, self.cached_share, reasoning=self.reasoning_tokens
+        )
 
     @property
     def _tier_line(self) -> dict[str, str]:

@@ -104,21 +104,21 @@ class Work:
         )
 
     def lines(self, goal: Goal) -> dict[str, str]:
-        """Return in words how the calls went, by name."""
-        noun, in_flight = goal.noun, self.in_flight_at_stop
+        """Return in words how the calls went, by name; nothing of what went as it should."""
+        in_flight = self.in_flight_at_stop
         stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
         repeated = f"{number_of(self.repeated_judgments, 'judgment')}, not counted"
-        return {
-            f"{noun}s": f"{self.ratings:,}",
-            f"without a {noun}": counted(self.unparsed, noun) or "none",
+        lines = {
+            f"without a {goal.noun}": counted(self.unparsed, goal.noun),
             **self._scoring_line(),
-            "failed calls": counted(self.failed) or "none",
+            "failed calls": counted(self.failed),
             **self._rescued_line(),
-            **({"repeated": repeated} if self.repeated_judgments else {}),
+            "repeated": repeated if self.repeated_judgments else "",
             **self._row_lines(goal),
-            **({} if self.state == "working" else {"in flight at stop": stopped}),
+            "in flight at stop": "" if self.state in {"working", "finished"} else stopped,
             **under_way_lines(self.under_way),
         }
+        return {name: line for name, line in lines.items() if line}
 
     def _scoring_line(self) -> dict[str, str]:
         asked = {} if self.answer_format == "text" else {"answer format": f"{self.answer_format}, as was asked for"}
@@ -166,26 +166,28 @@ class Status:
     @property
     def facts(self) -> dict[str, Any]:
         """The object that ``robin status --json`` prints, by name; every value is JSON."""
-        return {**asdict(self.work), **self.found.facts(), **asdict(self.cost)}
+        said = {"answer": self.found.answer, "next": self.next_step}
+        return {**asdict(self.work), **said, **self.found.facts(), **asdict(self.cost)}
+
+    @property
+    def next_step(self) -> str:
+        """The command that is useful next."""
+        is_working = self.work.state == "working"
+        return f"robin status {typed(self.work.run)}" if is_working else self.found.next_step()
 
     @property
     def lines(self) -> dict[str, str]:
-        """The facts in words, by name."""
+        """The facts in words, by name, beside the answer."""
         goal, work, cost, noun = self.found.goal, self.work, self.cost, self.found.goal.noun
-        lines = {
+        return {
             "run": work.run,
             "state": work.state,
-            "budget": " ".join(self.spent),
+            "budget": f"{' '.join(self.spent)}, {number_of(work.ratings, noun)}",
             **work.lines(goal),
             **self.found.lines(),
-            "given up": counted(work.retired_reasons, noun) or "none",
+            **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
         }
-        if work.state in {"stopped", "waiting"}:
-            limit, known = cost.max_cost_usd, cost.cost_usd_at_least
-            more = " --max-cost MORE" if limit and known and known > 0.9 * limit else ""
-            lines["to go on"] = f"robin resume {typed(work.run)}{more}"
-        return lines
 
     @property
     def spent(self) -> tuple[str, str]:

@@ -266,7 +266,7 @@ def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked
     assert (told := found.facts()["circle"]) is not None
     assert (told["systems"], told["rates"]) == (["one", "two", "three"], pytest.approx([0.8] * 3))
     line = found.lines()["circle"]
-    assert line == found.headlines()[-1]
+    assert line == found.answer[-1]
     assert (
         "in a circle: one is preferred to two in 80 %, two is preferred to three in 80 %, three is preferred to" in line
     )

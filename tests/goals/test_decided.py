@@ -77,16 +77,17 @@ def table(run: RunData, width: int, *, wide: bool = False) -> str:
 
 def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[Path, str, str]) -> None:
     _, _, said = decided
-    (line,) = (line for line in said.splitlines() if "are decided" in line)
-    kept, dropped, wrong, spent, left = re.fullmatch(
-        r"all 60 pairs are decided: (\d+) keep, (\d+) drop \(at most 5 % of these wrong on average; margin 0\.1\)"
-        r"(?:, \d+ of them against their means: within the margin either side will do)?; "
-        r"(.+) of these are likely wrong; ([\d,]+) of 3,000 calls spent, ([\d,]+) left over",
-        line,
+    *_, counts, promise, step = said.splitlines()
+    kept, dropped = re.fullmatch(
+        r"kept (\d+) of 60 pairs \(\1 certified\), dropped (\d+) \(\2 certified\); 0 open", counts
     ).groups()  # type: ignore[union-attr]  # None would fail
     assert int(kept) + int(dropped) == 60
-    assert int(spent.replace(",", "")) + int(left.replace(",", "")) == 3000
+    (wrong,) = re.fullmatch(
+        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 60 leanings are likely wrong", promise
+    ).groups()  # type: ignore[union-attr]
     assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
+    assert re.search(r"^[\d,]+ of 3,000 calls spent", said, re.MULTILINE)
+    assert step == "next: robin report r -o report.html"
 
 
 def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str, str]) -> None:
@@ -95,8 +96,8 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
     for more in ((), ("--budget", "4000")):
         again = robin("resume", "r", *more, cwd=folder)
         assert again.returncode == 0, again.stderr
-        assert "all 60 pairs are decided" in again.stderr
-        assert "left over, so nothing was sent" in again.stderr
+        assert "0 open" in again.stderr
+        assert "nothing was sent: the run has reached its goal already" in again.stderr
     after = status_of(folder / "r").facts
     assert (after["spent"], after["sessions"]) == (before["spent"], before["sessions"])
     assert after["state"] == "finished"
@@ -108,15 +109,14 @@ def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, 
     assert not any("calls are spent" in warning for warning in page.warnings)
     assert page.charts[0].title == "How many are decided after how many calls?"
     assert "At the end 100 % are certified" in page.charts[0].says
-    assert ("decided", "60 of 60") in [line[:2] for line in page.headline]
+    assert page.answer[0].startswith("kept ")
+    assert page.answer[0].endswith("; 0 open")
 
 
 def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
     _, short, _ = decided
-    assert re.search(
-        r"(none of 60 pairs is certified yet|of 60 pairs are decided: ).*; about .* are likely wrong", short
-    )
-    assert "to go on: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
+    assert re.search(r"kept \d+ of 60 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short)
+    assert "next: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
 
 
 def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:
@@ -311,9 +311,11 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
     pairs = [Pair(f"p{k}", "p", "good" if k % 2 else "poor") for k in range(6)]
     settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r", "no_fuse": True}
     run = robin_cli.judge(pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings)
-    assert "all 6 pairs are decided: 3 keep, 3 drop" in capsys.readouterr().err
+    assert "kept 3 of 6 pairs (3 certified), dropped 3 (3 certified); 0 open" in capsys.readouterr().err
     run.resume(judge=judge)
-    assert "so nothing was sent" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "nothing was sent" in said
+    assert said.endswith(f"next: open_run({str(tmp_path / 'r')!r}).report()\n")
 
 
 def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:

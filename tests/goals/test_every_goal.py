@@ -149,9 +149,13 @@ def test_is_planned_simulated_and_shown_in_every_form(tmp_path: Path, goal: str,
         assert plan.startswith(case.planned)
         assert not wire.bodies
         done = robin("judge", *command(case, names, wire.url), "--run", "r", cwd=tmp_path, exits=0)
-    assert goal == "estimate" or "robin resume r" in done.stderr
     status = robin("status", "r", cwd=tmp_path, exits=0).stdout
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
+    ending = "\n".join([*facts["answer"], f"next: {facts['next']}", ""])
+    assert len(facts["answer"]) <= 3
+    assert status.startswith(f"{facts['answer'][0]}\n")
+    assert done.stderr.endswith(ending)
+    assert status.endswith(ending)
     assert f"{facts['spent']:,}" in status
     assert facts["spent"] == len(rows(tmp_path, "r", "--what", "judgments")) <= BUDGET
     found = rows(tmp_path, "r")

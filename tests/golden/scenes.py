@@ -30,6 +30,8 @@ _PAIRWISE = (
 )
 
 
+_SCREEN = {"screen": "resume run --format table --top 4 2>&1"}
+"""What people see at the end of a run: rows, then the lines on standard error."""
 _READ = {
     "status": "status run",
     "status-json": "status run --json",
@@ -41,7 +43,7 @@ _OF_SYSTEMS = {
     "compare": "compare run --by system --format csv",
     "compare-json": "compare run --by system --json",
     "gate": "gate run --require 'mean(helpfulness)>=1' --require 'share(helpfulness>=1)>=0.2' "
-    "--require 'compare(alder,birch)>=-3'",
+    "--require 'compare(alder,birch)>=-3' 2>&1",
 }
 _ANSWERS = {"judgments": "export run --what judgments"}
 _MORE = {
@@ -51,6 +53,7 @@ _MORE = {
     "summary-labelled": "export run --what summary --by topic --labels labels.csv",
     "compare-labelled": "compare run --by system --labels labels.csv --format csv",
     "wide": "export run --wide --with-text --format tsv",
+    "results": "results run",
     "simulate": "simulate run --budget 60,120 --schedulers uniform,robin-hood,two-priors --runs 8",
     "gate-failed": "gate run --require 'mean(helpfulness)>=3.9' --json",
     "gate-open": "gate run --require 'mean(helpfulness)>=2.0' --junit junit.xml --summary -",
@@ -64,11 +67,12 @@ _MORE = {
 }
 _PREFERENCES = {
     "ranking": "export run --what ranking",
+    "results": "results run",
     "ranking-by-length": "export run --what ranking --length-control --format jsonl",
 }
 
 SCENES: Mapping[str, Mapping[str, str]] = {
-    "scores": {"judge": f"{_RATED} --budget 96", **_READ, **_ANSWERS, **_OF_SYSTEMS, **_MORE},
+    "scores": {"judge": f"{_RATED} --budget 96", **_SCREEN, **_READ, **_ANSWERS, **_OF_SYSTEMS, **_MORE},
     "robin-hood": {
         "judge": f"{_RATED} --budget 240 --limit 8 --scheduler robin-hood --delta 0.1",
         **_READ,
@@ -88,27 +92,35 @@ SCENES: Mapping[str, Mapping[str, str]] = {
     },
     "thresholds": {
         "judge": f"{_RATED} --budget 240 --decide 'score>=2'",
+        **_SCREEN,
         **_READ,
         **_OF_SYSTEMS,
         "simulate": "simulate run --decide 'score>=2' --budget 60,120 --runs 8",
     },
     "best": {
         "judge": f"{_RATED} --budget 240 --decide best",
+        **_SCREEN,
         **_READ,
         "preferences": "export run --what preferences",
         "labels-wanted": "export run --what labels-wanted --n 5",
         "simulate": "simulate run --decide best --budget 60,120 --runs 8",
     },
-    "comparison": {"judge": f"{_RATED} --budget 200 --objective compare", **_READ, **_OF_SYSTEMS},
+    "comparison": {"judge": f"{_RATED} --budget 200 --objective compare", **_SCREEN, **_READ, **_OF_SYSTEMS},
     "money": {"judge": f"{_RATED} --budget-usd 0.05 --price-in 1 --price-out 4", **_READ},
     "pairwise": {
         "judge": f"{_PAIRWISE} --limit 24 --budget 120",
+        **_SCREEN,
         **_READ,
         **_ANSWERS,
         **_PREFERENCES,
         "simulate": "simulate votes.parquet --pairwise --budget 500 --runs 2",
     },
-    "pairwise-best": {"judge": f"{_PAIRWISE} --limit 24 --budget 120 --decide best", **_READ, **_PREFERENCES},
+    "pairwise-best": {
+        "judge": f"{_PAIRWISE} --limit 24 --budget 120 --decide best",
+        **_SCREEN,
+        **_READ,
+        **_PREFERENCES,
+    },
     "batch-files": {
         "judge": f"{_RATED} --budget 120 --rounds 2 --batch-files batches",
         "first-round": "ANSWER batches",
@@ -175,12 +187,13 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
             _answer(folder / command.removeprefix("ANSWER "), urls[0])
             continue
         before = {path for path in folder.iterdir() if path.is_file()}
-        done = robin(*shlex.split(command.format(url=urls[0], votes_url=urls[1])), cwd=folder)
-        # What went wrong is said on standard error; of what went well the words there are not golden.
+        typed, both = command.removesuffix(" 2>&1"), command.endswith(" 2>&1")
+        done = robin(*shlex.split(typed.format(url=urls[0], votes_url=urls[1])), cwd=folder)
+        # What went wrong is said on standard error; of what went well the words there are golden where that is asked for.
         text = f"$ robin {command}\nexit {done.returncode}\n"
         text += f"{done.stderr}\n" if done.returncode not in {0, 5, 6} else "\n"
         printed = _without_times(done.stdout) if "--what judgments" in command else done.stdout
-        yield output, _masked(text + printed, folder, urls)
+        yield output, _masked(text + printed + done.stderr * both, folder, urls)
         for path in sorted({path for path in folder.iterdir() if path.is_file()} - before):
             content = path.read_text(encoding="utf-8")
             yield f"{output}-{path.stem}", _masked(_words(content) if path.suffix == ".html" else content, folder, urls)

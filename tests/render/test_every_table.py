@@ -221,7 +221,7 @@ def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
     orders = {"score": Sort("largest first", lambda: sizes), "data": Sort("as they are", lambda: -np.arange(4.0))}
     table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sorts=orders, **about)
     lines = shown(table, 80, sort="score", top=3)
-    assert [line.split() for line in lines[2:5]] == [["c", "3"], ["a", "2"], ["d", "1"]]
+    assert [line.split() for line in lines[2:5]] == [["c", "3.00"], ["a", "2.00"], ["d", "1.00"]]
     assert lines[5:7] == [
         "3 of 4 rows, largest first (another order: --sort data)",
         "all rows: robin export r --format table --sort score --top 4",

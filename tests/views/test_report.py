@@ -67,9 +67,9 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
     seen = opened(usual[2])
     pictures = seen.page.locator("figure svg")
     assert seen.page.locator("figure h2").all_inner_texts() == [
+        "How do the scores spread?",
         "Where did the calls go?",
         "How sure is the least certain score?",
-        "How do the scores spread?",
         "Do scores agree with people?",
         "How do people rate helpfulness at each score?",
     ]
@@ -125,9 +125,14 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     for name, low, high in (("likely", "likely_low", "likely_high"), ("guaranteed", "ci_low", "ci_high")):
         ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
-    headline = seen.page.locator(".headline").inner_text()
-    assert "98" in headline
-    told = standing(run, working=False).facts["worst_error_estimate"]
+    answer, headline = (seen.page.locator(where).inner_text() for where in (".answer", ".headline"))
+    status = standing(run, working=False)
+    said = [*status.found.answer, "off by about", "98 of 98 calls spent; 2 answers without a rating", "cost unknown"]
+    places = [answer.index(each) for each in said]
+    assert places == sorted(places)  # the answer first, how sure that is, what it cost
+    (mean,) = status.found.means
+    assert f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
+    told = status.facts["worst_error_estimate"]
     assert f"worst error, likely\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
     assert "2 missing" not in headline

@@ -145,7 +145,7 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
         tmp_path, [f"pair-{at}-{'x' * 40 * (at % 3)}" for at in range(14)], ATTRIBUTES[:many], ("a" * 30, "b" * 30)
     )
     panel, each_judge = score(run), score(run, by_judge=True)
-    figures = {f"{value:.2f}".removesuffix(".00") for value in np.asarray(panel.columns["score"])}
+    figures = {f"{value:.2f}" for value in np.asarray(panel.columns["score"])}
     for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
         lines = shown_at(width, run, scores, **view)
         rule = next(at for at, line in enumerate(lines) if set(line) == {"─"})
@@ -229,7 +229,7 @@ DATA: list[dict[str, Any]] = [
 OURS = [
     name
     for name in SCORES.public
-    if name not in {"judge", "judges", "judge_spread", "decision", "leaning", "certified", "group"}
+    if name not in {"judge", "judges", "judge_spread", "decision", "leaning", "certified", "agreed", "group"}
 ]
 
 

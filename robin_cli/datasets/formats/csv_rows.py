@@ -63,7 +63,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
         stream = io.BufferedReader(_AsUtf8(stream, source, wide))
     text = head.decode(wide or "utf-8", "replace").removeprefix("\ufeff")
     found = _Dialect(source, delimiter, *_separator(text, delimiter, wanted), "UTF-16" if wide else "")
-    records = _records(stream, source, found)
+    records = lines.filled(_records(stream, source, found), source)
     line, header = next(records, (1, None))
     if found.is_stated:  # in a line before the header
         line, header = next(records, (1, None))
@@ -215,7 +215,6 @@ def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record
     csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
     text = _Text(stream, source, found)
     reader = csv.reader(text.lines(), delimiter=found.delimiter, strict=True)
-    blank = filled = 0
     while True:
         text.begin = begin = reader.line_num + 1
         try:
@@ -225,15 +224,7 @@ def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record
         text.size = text.marks = 0
         if cells is None:
             return
-        if text.faults:
-            yield begin, text.faults[0]
-            text.faults.clear()
-        elif any(cells):
-            filled += 1
-            yield begin, cells
-        else:
-            blank += 1
-            lines.check_idle(blank, filled, source, "rows of empty cells")
+        yield begin, text.faults.pop() if text.faults else cells
 
 
 class _Text:

@@ -43,7 +43,7 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
     Raises InputError for a damaged file, for one that takes too much memory, and where there is no such sheet.
     """
-    rows = _filled(_lines(stream, source, source[len(file_of(source)) + 1 :]), source)
+    rows = lines.filled(_lines(stream, source, source[len(file_of(source)) + 1 :]), source)
     number, header = next(rows, (1, None))
     if header is None:
         return Table(None, "row", iter(()))
@@ -71,17 +71,6 @@ def _rows(rows: Iterator[_Line], names: list[str], wanted: Wanted) -> Iterator[t
             elif isinstance(value, str) and value.endswith(CUT):
                 cut = f'column "{shown(name)}" holds a text that was cut, for no cell holds more. Read it from another format.'
         yield number, BadRow(cut, "a text that was cut") if cut else row
-
-
-def _filled(found: Iterator[_Line], source: str) -> Iterator[_Line]:
-    blank = filled = 0
-    for number, line in found:
-        if isinstance(line, BadRow) or line.count(None) < len(line):
-            filled += 1
-            yield number, line
-        else:
-            blank += 1
-            lines.check_idle(blank, filled, source, "rows of empty cells")
 
 
 def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:

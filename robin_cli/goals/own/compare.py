@@ -3,61 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.answers import at_most
 from robin_cli.goals.base import Words
-from robin_cli.goals.rating import Rating
-from robin_cli.goals.watching import Conclusion, Counts, ErrorWatch, Fact, Watch
-from robin_cli.model.arms import Arms
+from robin_cli.goals.differences import better_lines, each_of, letters_of, table_of
+from robin_cli.goals.found import Found, View
+from robin_cli.goals.rating import Rated, Rating
+from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
 from robin_cli.planning.costs import Per
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.render.text import one_line
+from robin_cli.results.tables import Table
 
 
-@dataclass(frozen=True, slots=True)
-class PromptsEnding:
-    """How far a run that compares systems came."""
+class Comparison(Rated):
+    """What a run says that compares systems."""
 
-    asked: Asked
-    is_over: bool = False
+    goal: Compare
 
-    def lines(self, at: Conclusion) -> list[str]:
-        """Return how many prompts were asked about in full, and how to go on."""
+    @cached_property
+    def compared(self) -> Compared:
+        """The systems, and how far they are apart."""
+        return compared([self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True)
+
+    @cached_property
+    def asked(self) -> Asked:
+        """How far the prompts were asked about."""
+        return self.goal.systems.asked(self.run.fold.arms)
+
+    @property
+    def answer(self) -> list[str]:
+        """Which system is better, and by how much."""
+        return at_most(better_lines(self.compared), f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}")
+
+    @property
+    def asides(self) -> list[str]:
+        """How far the prompts were asked about."""
         asked = self.asked
         partly = f", {asked.partly:,} partly" if asked.partly else ""
         unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
-        line = f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
-        if at.in_python:
-            return [f"{line}; to go on: {at.again()}"]
-        compare = f"robin compare {typed(at.run)} --by {SYSTEM_COLUMN} says how far the systems are apart"
-        return [line, f"{compare}; to go on: {at.again()}"]
+        return [f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"]
 
+    def lines(self) -> dict[str, str]:
+        """Return what is found in words, by name."""
+        return {"prompts": self.asides[0], **super().lines(), "scores on average": self.mean_text}
 
-class PromptsWatch(Watch):
-    """Watches how far the prompts were asked about."""
+    @property
+    def is_open(self) -> bool:
+        """Whether systems that cannot be told apart have prompts that were not asked about."""
+        is_settled = all(one.is_settled for _, one, _ in each_of(self.compared))
+        return not is_settled and self.asked.whole < self.asked.prompts
 
-    def __init__(self, systems: Systems) -> None:
-        self._systems = systems
-        self._errors = ErrorWatch(systems.space, None, None)
-
-    def ending(self, arms: Arms) -> PromptsEnding:
-        """Return how far the run came."""
-        return PromptsEnding(self._systems.asked(arms))
-
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error of the scores."""
-        return self._errors.standing(arms)
+    def delivered(self, view: View) -> list[Table]:
+        """Return the differences, and the scores."""
+        table = table_of(self.compared)
+        letters = [f"{letter}: {one_line(name)}" for name, letter in letters_of(self.compared.systems).items()]
+        return [replace(table, notes=["; ".join(letters), *table.notes]), *super().delivered(view)]
 
 
 @dataclass(frozen=True)
 class Compare(Rating):
     """How far systems are apart, over the prompts that they answered."""
 
+    asked_by: ClassVar[str] = f"--objective {COMPARE}"
     asks_all: ClassVar[bool] = False
+    says: ClassVar[type[Found]] = Comparison
 
     space: ArmSpace
     systems: Systems
@@ -96,9 +114,9 @@ class Compare(Rating):
         return Per.ARM
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Watch how far the prompts were asked about."""
+        """Watch the largest error, which ends nothing."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside a comparison
-        return PromptsWatch(self.systems)
+        return ErrorWatch(self.space, None, None)
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return which difference of two systems shows, and over how many prompts."""

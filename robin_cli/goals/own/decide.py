@@ -9,22 +9,74 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
+from robin_cli.analysis.decisions import Decided
+from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same, share_text
-from robin_cli.goals.decided import DecisionsWatch
-from robin_cli.goals.rating import Rating
+from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
+from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import MARGIN
+from robin_cli.model.decision import MARGIN, UNDECIDED
+from robin_cli.model.errors import option, typed
+from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
 from robin_cli.questions.inquiry import Inquiry
 
 
+class Decisions(Rated):
+    """What a run of ratings says that decides."""
+
+    @property
+    def decided(self) -> Decided:
+        """The decisions."""
+        assert self.scores.decided is not None  # noqa: S101  # for the types
+        return self.scores.decided
+
+    @property
+    def answer(self) -> list[str]:
+        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong."""
+        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
+        if self.decided.task.decision.is_best:
+            return [kept, self._winners(), *(agreed or [sure])]
+        return [kept, sure, *agreed]
+
+    def _winners(self) -> str:
+        """Return the first responses that lead, by their systems where these have names."""
+        decided, run = self.decided, self.run
+        rows = decided.first
+        pairs = run.space.pair[self.scores.arm[rows]].astype(np.int64)
+        systems = run.column(SYSTEM_COLUMN) if SYSTEM_COLUMN in run.column_names else [None] * len(run.pair_ids)
+        names = [
+            OPEN if decided.leaning[row] == UNDECIDED else f"{systems[pair] or run.pair_ids[pair]}{OPEN * (not sure)}"
+            for row, pair, sure in zip(
+                rows[:SHOWN].tolist(), pairs[:SHOWN].tolist(), decided.held.tolist(), strict=False
+            )
+        ]
+        return winners_text(run, pairs, names, run.pairs.grouped_by)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left to decide."""
+        return not self.is_over
+
+    @property
+    def forecast(self) -> str:
+        """What says how many calls the decisions take."""
+        decide = option("--decide", self.decided.task.decision)
+        return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
+
+    def lines(self) -> dict[str, str]:
+        """Return what is found in words, by name."""
+        return {**super().lines(), "scores on average": self.mean_text, "decided": decided_text(self.decided)}
+
+
 @dataclass(frozen=True)
 class Deciding(Rating):
     """Decisions on the judges' own mean, each certified or open; wrong by more than the margin."""
 
+    asked_by: ClassVar[str] = "--decide"
     ends: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (
         "wrong_mean",
@@ -44,6 +96,7 @@ class Deciding(Rating):
     }
 
     is_of_scores: ClassVar[bool] = False
+    says = Decisions
 
     space: ArmSpace
     task: Task

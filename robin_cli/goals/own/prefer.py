@@ -14,7 +14,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence
 from robin_cli.goals.preferring import Preferring, share_wrong
-from robin_cli.goals.watching import ComparisonsEnding, ComparisonsWatch, Counts, Fact, Watch
+from robin_cli.goals.watching import ComparisonsWatch, Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
 from robin_cli.model.matches import Matches
@@ -45,9 +45,9 @@ class DuelsWatch(ComparisonsWatch):
         margin = own["margin"] or DEFAULT_MARGIN
         self.verdicts = RunVerdicts(DuelEvidence(matches, error_rate=own["error_rate"], margin=margin), counts)
 
-    def ending(self, arms: Arms) -> ComparisonsEnding:
-        """Return how far the run came, and whether all that can be decided is decided."""
-        return ComparisonsEnding(self._matches.compared(arms), self.verdicts.decided(arms).is_over)
+    def is_over(self, arms: Arms) -> bool:
+        """Return whether the best response is certain wherever it can be."""
+        return self.verdicts.decided(arms).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return how many comparisons were asked, and for how many prompts the best is certain."""

@@ -165,4 +165,4 @@ class Labelling:
 def changes(run: RunData) -> list[str]:
     """Return what labels make of the run's means, and of its decisions, in words."""
     found = goal_of_run(run).found(run, given_labels(None, run))
-    return [f"{name}: {line}" for name, line in {**found.people.mean_lines(), **found.agreed_line()}.items()]
+    return [*found.mean_lines(), *found.agreed_lines()]

@@ -15,7 +15,7 @@ from robin_cli.goals.own.compare import Compare
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
-from robin_cli.results.words import target_text
+from robin_cli.results.words import significant, target_text
 from robin_cli.settings.addresses import judge_name
 from robin_cli.simulation.rating_model import spread_of
 from robin_cli.storage.reader import RunData
@@ -52,12 +52,14 @@ class Differences(Plan):
         usual = max(self.least, once if self.cheapest is None else self.cheapest["calls"])
         self.asked = asked.with_budget(asked.config.budget or usual)
         prompts, scheduler = number_of(self.there, "prompt"), self.asked.scheduler_at(self.asked.budget)
-        self.about = f"{prompts} that two systems or more answered, each {self.a_prompt:.3g} calls, by {scheduler}"
+        self.about = (
+            f"{prompts} that two systems or more answered, each {significant(self.a_prompt, 3)} calls, by {scheduler}"
+        )
         if run is not None:
             self.prior = f"as in {number_of(run.fold.arms.spent, 'call')} of {asked.told_by}"
         self.columns = {
             "prompts": whole("prompts"),
-            "calls each": lambda row: f"{row['calls_a_response']:.2g}",
+            "calls each": lambda row: significant(row["calls_a_response"], 2),
             "shows": known("shows", self.words),
         }
         if self.difference is not None:
@@ -179,7 +181,7 @@ class Differences(Plan):
         ]
         if fewest:
             low, high = variance_range(fewest)
-            times = f"it may take {low:.2g} to {high:.2g} times as many"
+            times = f"it may take {significant(low, 2)} to {significant(high, 2)} times as many"
             lines.append(f"How differences vary is known from {number_of(fewest, 'prompt')}: {times}.")
         if len(self.spreads) > 1:
             lines.append(

@@ -13,7 +13,7 @@ from robin_cli.model.records import number_of
 from robin_cli.render.terminal import print_table
 from robin_cli.render.text import plain
 from robin_cli.results.tables import Column, Table, declared
-from robin_cli.results.words import dollars, duration
+from robin_cli.results.words import dollars, duration, significant
 
 Part = Table | str
 """A table, or a line."""
@@ -67,7 +67,7 @@ def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Ca
         if value is None:
             return ""
         if not value and many:  # none of so many: fewer than 3 in as many, with 95 %
-            return f"< {3 * times / many:.1g}"
+            return f"< {significant(min(times, 3 * times / many), 1)}"
         noise = f" ± {times * sem:.{digits}f}" if sem is not None and round(times * sem, digits) else ""
         return f"{times * value:.{digits}f}{noise}{unit}"
 

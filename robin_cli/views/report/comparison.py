@@ -27,9 +27,9 @@ from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Beside, Column, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View, cost_text
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
-from robin_cli.views.report.systems import charts_of, headline_of
+from robin_cli.views.report.systems import answer_of, charts_of, headline_of, notes_on
 from robin_cli.views.status import Status, standing
 
 _BINS = 48
@@ -59,6 +59,9 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
     return Page(
         title="Two runs, pair by pair" if of_pairs else "Two systems, prompt by prompt",
         subtitle=f"A: {a.name}, {judged_by(a.manifest)} · B: {b.name}, {judged_by(b.manifest)}",
+        answer=answer_of(found),
+        sure=[],
+        cost="; ".join(f"{letter}: {cost_text(status)}" for letter, status in zip(_LETTERS, each, strict=True)),
         headline=[*headline_of(found), *(_pair_headline(a, rows, scales) if of_pairs else ())],
         warnings=[
             *_unfinished(each),
@@ -67,7 +70,10 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
             *(_changed(a, b, len(rows)) if of_pairs else ()),
         ],
         charts=[*charts_of(found), *_charts(rows, scales, of_pairs=of_pairs)],
-        facts={f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
+        facts={
+            "About the comparison": {"systems": " ".join(notes_on(found))},
+            **{f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
+        },
         listing=Listing(
             _table(
                 rows, *ids, beside(a, what, show) if of_pairs else (lambda _: {}), several=len(a.space.attributes) > 1

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from robin_cli.goals.found import Found
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import number_of
 from robin_cli.render.charts import picture
 from robin_cli.render.html import OF_DATA, PageColumn, own_columns, page_columns
 from robin_cli.render.text import plain
 from robin_cli.results.charts import Chart
 from robin_cli.results.tables import Beside, Table
-from robin_cli.results.words import dollars
 from robin_cli.views.report.rows import Texts, packed
 from robin_cli.views.status import Status
 
@@ -173,49 +173,59 @@ class Page:
 
     Attributes:
         title, subtitle: what was judged, and by whom.
-        headline: the few figures that matter most.
+        answer: to what was asked, in lines, the first the one that matters most.
+        sure: how sure that is, a line each.
+        cost: what it cost.
         warnings: what a reader must know before believing the figures.
+        charts: the first beside the answer, the others below.
+        headline: figures on other questions.
         facts: everything else about the run, by name.
         listing: the rows.
     """
 
     title: str
     subtitle: str
-    headline: Sequence[Tile]
+    answer: Sequence[str]
+    sure: Sequence[str]
+    cost: str
     warnings: Sequence[str]
     charts: Sequence[Chart]
+    headline: Sequence[Tile]
     facts: Mapping[str, Mapping[str, str]]
     listing: Listing
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What a page shows of what a run says, beside what all runs have; ``further``: facts about the run."""
+    """What a page shows of what a run says, beside what all runs have.
+
+    Attributes:
+        further: facts about the run.
+        systems_first: what is said of systems comes first.
+    """
 
     title: str
+    sure: Sequence[str]
     headline: Sequence[Tile]
     warnings: Sequence[str]
     charts: Sequence[Chart]
     listing: Listing
     further: Mapping[str, str] = field(default_factory=dict)
+    systems_first: bool = False
 
 
 @singledispatch
-def sections_of(found: Found, status: Status, show: Sequence[str]) -> Sections:
-    """Return what a page shows of what was found; ``status``: of its run, ``show``: columns of the data beside its rows."""
+def sections_of(found: Found, show: Sequence[str]) -> Sections:
+    """Return what a page shows of what was found; ``show``: columns of the data beside its rows."""
     raise NotImplementedError(type(found).__name__)
 
 
-def spending(status: Status) -> list[Tile]:
+def cost_text(status: Status) -> str:
     """Return what was spent, and on what in vain."""
-    work, cost = status.work, status.cost
-    budget = f"{work.budget:,}" if work.budget_usd is None else dollars(work.budget_usd)
-    failed = f"and {sum(work.failed.values()):,} failed calls kept"
-    return [
-        ("calls spent", f"{work.spent:,}", f"of a budget of {budget}; {work.state}"),
-        (f"answers without a {status.found.goal.noun}", f"{sum(work.unparsed.values()):,}", failed),
-        ("cost", cost.cost, cost.tokens),
-    ]
+    work, cost, noun = status.work, status.cost, status.found.goal.noun
+    unparsed = f"{number_of(sum(work.unparsed.values()), 'answer')} without a {noun}" if work.unparsed else ""
+    failed = f"{number_of(sum(work.failed.values()), 'failed call')}, not counted" if work.failed else ""
+    return "; ".join(filter(None, [" ".join(status.spent), unparsed, failed, f"cost {cost.cost}", cost.tokens]))
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:

@@ -9,8 +9,8 @@ from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pairwise, single  # noqa: F401  # which say what their runs show
 from robin_cli.views.report.comparison import comparison_of
-from robin_cli.views.report.page import Page, sections_of
-from robin_cli.views.report.systems import charts_of, headline_of, systems_in
+from robin_cli.views.report.page import Page, cost_text, sections_of
+from robin_cli.views.report.systems import charts_of, headline_of, notes_on, systems_in
 from robin_cli.views.status import Status, standing
 
 
@@ -28,15 +28,20 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str
         return comparison_of(*runs, working=(working[0], working[1]), show=show)
     (run,), (at_work,) = runs, working
     status = standing(run, working=at_work)
-    said = sections_of(status.found, status, show)
+    said = sections_of(status.found, show)
     systems, left_out = systems_in(run, status.found.goal)
+    tiles, charts = ([*headline_of(systems)], [*charts_of(systems)]) if systems else ([], [])
+    notes = {"systems": " ".join(notes_on(systems))} if systems else {}
     return Page(
         title=said.title,
         subtitle=f"judged by {judged_by(run.manifest)} · {status.cost.data} · {status.cost.created_at}",
-        headline=[*(headline_of(systems) if systems else ()), *said.headline],
+        answer=status.found.answer,
+        sure=said.sure,
+        cost=cost_text(status),
         warnings=[*_warnings_of(status), *left_out, *said.warnings],
-        charts=[*(charts_of(systems) if systems else ()), *said.charts],
-        facts={"About this run": {**status.lines, **said.further}},
+        charts=[*charts, *said.charts] if said.systems_first else [*said.charts, *charts],
+        headline=[*tiles, *said.headline] if said.systems_first else [*said.headline, *tiles],
+        facts={"About this run": {**status.lines, **said.further, **notes}},
         listing=said.listing,
     )
 

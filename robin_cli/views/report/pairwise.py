@@ -9,18 +9,17 @@ import numpy as np
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.comparisons import comparisons_of
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.preferences import Preferences, best_text
+from robin_cli.goals.preferences import Preferences
 from robin_cli.goals.rows import own_of
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
 from robin_cli.views.report.rated import human_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, leaders, warnings_on
-from robin_cli.views.status import Status
 
 _MANY = 3
 """Systems, from which on it says little how clear the preferences of all are together."""
@@ -30,10 +29,11 @@ _LARGE = 0.25
 
 
 @sections_of.register
-def _sections(found: Preferences, status: Status, show: Sequence[str]) -> Sections:
+def _sections(found: Preferences, show: Sequence[str]) -> Sections:
     return Sections(
         title=_title(found.run, found),
-        headline=_headline(found, status),
+        sure=found.asides,
+        headline=_headline(found),
         warnings=warnings_on(found.ranked),
         charts=list(_charts(found)),
         listing=_listing(found.run, found, show),
@@ -51,17 +51,13 @@ def _title(run: RunData, found: Preferences) -> str:
     return f"{number_of(len(found.matches), 'comparison')}{by}, {prompts}"
 
 
-def _headline(found: Preferences, status: Status) -> list[Tile]:
-    asked, best, certain = found.compared, found.bests, []
-    if best is not None:
-        certain = [("best response", f"{best.certified:,} of {best.of:,}", best_text(best, found.error_rate))]
+def _headline(found: Preferences) -> list[Tile]:
+    asked = found.compared
     return [
-        *certain,
         *leaders(found.ranked),
         *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
-        *spending(status),
         *(spearman_line(f"with human {name}", each) for name, each in found.people.agreement.items()),
     ]
 

@@ -32,11 +32,11 @@ def rated_charts(found: Rated) -> Iterator[Chart]:
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     if scores.decided is not None:
         yield from _decisions_over_calls(run, scores.decided)
+    yield _histograms("How do the scores spread?", "How many pairs have which score.", by_attribute)
     if varied:
         yield _allocation(run, by_label)
-    if scores.decided is None:  # else calls are spent to lower neither
+    if scores.decided is None:  # else calls are not spent to lower it
         yield from _course(found)
-    yield _histograms("How do the scores spread?", "How many pairs have which score.", by_attribute)
     if found.is_panel:
         says = "How many pairs have which score, by judge."
         yield _histograms("Is one judge harsher?", says, by_label)

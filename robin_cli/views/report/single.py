@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from robin_cli.analysis.run_agreement import subjects
 from robin_cli.analysis.scores import Scores, likely_widths
-from robin_cli.goals.decided import OPEN, decided_text
+from robin_cli.analysis.summaries import Summary
+from robin_cli.goals.decided import OPEN
+from robin_cli.goals.own.compare import Comparison
 from robin_cli.goals.rating import Rated
 from robin_cli.goals.rows import own_of
 from robin_cli.goals.scores import score_table
@@ -16,10 +19,9 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of, spending
+from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
 from robin_cli.views.report.rated import rated_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
-from robin_cli.views.status import Status
 
 _MOST_UNRATED = 0.5
 """Rows without a rating come first, as the least certain, unless so many are that of the others none would be seen."""
@@ -28,12 +30,19 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
 @sections_of.register
-def _sections(found: Rated, status: Status, show: Sequence[str]) -> Sections:
+def _sections(found: Rated, show: Sequence[str]) -> Sections:
     run, scores = found.run, found.scores
+    rest = (
+        ""
+        if np.isnan(scores.error_bound)
+        else f", by {found.error_text(scores.error_bound)} at most with 95 % confidence"
+    )
+    error = f"one score: off by {found.worst_text()[0]} at worst by an estimate{rest}"
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     return Sections(
         title=f"{', '.join(run.space.attributes)} of {number_of(len(run.pair_ids), 'pair')}",
-        headline=list(_headline(found, status)),
+        sure=[*found.asides, *([] if scores.decided is not None else [error])],
+        headline=list(_headline(found)),
         warnings=[] if varied else [_NONE_HAS_TWO],
         charts=list(rated_charts(found)),
         listing=_listing(run, scores, show),
@@ -41,22 +50,22 @@ def _sections(found: Rated, status: Status, show: Sequence[str]) -> Sections:
     )
 
 
-def _headline(found: Rated, status: Status) -> Iterator[Tile]:
+@sections_of.register
+def _of_systems(found: Comparison, show: Sequence[str]) -> Sections:
+    return replace(_sections(found, show), systems_first=True)
+
+
+def _headline(found: Rated) -> Iterator[Tile]:
     single = " of single judges" if found.is_panel else ""  # as in the picture
     by_attribute = dict(subjects(found.run, [found.scores]))
-    for name, mine in by_attribute.items():
-        yield _mean_line(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores)
-    if (decided := found.scores.decided) is not None:
-        yield "decided", f"{int(decided.held.sum()):,} of {decided.decisions:,}", decided_text(decided)
-    calls, *rest = spending(status)
-    yield calls
+    for (name, mine), mean in zip(by_attribute.items(), found.means, strict=True):
+        yield _mean_line(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores, mean)
     yield WORST, *found.worst_text()
     yield (
         "error bound",
         f"± {found.error_text(found.scores.error_bound)}",
         f"no score{single} is further from {found.whose} mean, with 95 % confidence for all at once",
     )
-    yield from rest
     if not np.isnan(found.judge_spread):
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {found.spread_over}"
         yield "between judges", found.error_text(found.judge_spread), apart
@@ -64,11 +73,14 @@ def _headline(found: Rated, status: Status) -> Iterator[Tile]:
         yield spearman_line(f"with human {attribute}", each)
 
 
-def _mean_line(name: str, scores: FloatArray) -> Tile:
+def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:
     rated = scores[~np.isnan(scores)]
-    mean = f"{rated.mean():.2f}" if len(rated) else "–"
+    value = "–" if np.isnan(mean.mean.value) else f"{mean.mean.value:.2f}"
+    if not np.isnan(mean.mean.low):
+        value += f" [{mean.mean.low:.2f}, {mean.mean.high:.2f}]"
     spread = f"{rated.std(ddof=1):.2f}" if len(rated) > 1 else "–"
-    return name, mean, f"over {number_of(len(rated), 'score')}; how they differ: standard deviation {spread}"
+    over = f"95 %, over {number_of(mean.prompts, 'prompt')}, {number_of(len(rated), 'score')}"
+    return name, value, f"{over}; how scores differ: standard deviation {spread}"
 
 
 def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:

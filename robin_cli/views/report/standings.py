@@ -83,16 +83,6 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
     shown = list(order[:MOST_SYSTEMS])
     labels = labels_of([names[system] for system in shown])
     rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}." if len(order) > MOST_SYSTEMS else ""
-    rates = ranking.rates(shown)
-    empty = " An empty cell: no comparison of the two has a preference."
-    yield chart(
-        "Who beats whom?",
-        "How often, in %, the system of the row is preferred to that of the column, each comparison once, a tie as half; "
-        "the best system is first. In bold where the 95 % interval over prompts leaves 50 out, each for itself."
-        f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
-        shares(labels, rates.rate, (rates.ci_low > 0.5) | (rates.ci_high < 0.5), ("preferred …", "… to")),
-        size=(_WIDE if len(labels) > _FEW else _WIDTH, max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))),
-    )
     values, low, high = (each[shown] for each in (ranking.strength, ranking.ci_low, ranking.ci_high))
     ranks = [rank_text(ranking, system) for system in shown]
     controlled = "" if ranking.covariate is None else f", at equal {ranking.covariate.name}"
@@ -104,6 +94,16 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
         f"{number_of(ranking.n_comparisons, 'comparison')} on {number_of(ranking.n_prompts, 'prompt')}.{rest}",
         under_one_another(labels, values, (low, high), "strength", ranks),
         size=(_WIDTH, max(2.4, 1.0 + _LINE * len(labels))),
+    )
+    rates = ranking.rates(shown)
+    empty = " An empty cell: no comparison of the two has a preference."
+    yield chart(
+        "Who beats whom?",
+        "How often, in %, the system of the row is preferred to that of the column, each comparison once, a tie as half; "
+        "the best system is first. In bold where the 95 % interval over prompts leaves 50 out, each for itself."
+        f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
+        shares(labels, rates.rate, (rates.ci_low > 0.5) | (rates.ci_high < 0.5), ("preferred …", "… to")),
+        size=(_WIDE if len(labels) > _FEW else _WIDTH, max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))),
     )
 
 

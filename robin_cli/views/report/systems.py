@@ -10,11 +10,12 @@ import numpy as np
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.base import Goal
+from robin_cli.goals.differences import better_lines, letters_of, notes_of, p_text, verdict
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.results.charts import Chart, under_one_another
+from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.reader import RunData
-from robin_cli.views.comparing import letters_of, notes_of, p_text, verdict
 
 _MOST = 12
 """Differences that are drawn of one attribute, and told at the top of a page."""
@@ -73,7 +74,16 @@ def charts_of(found: Compared) -> Iterator[Chart]:
             panels[name] = under_one_another(names, values, (low, high), "difference, in points")
     if panels:
         who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
-        says = [f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."]
-        says += [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters)]
+        says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, " ".join(says), panels)
+        yield Chart(title, says, panels)
+
+
+def answer_of(found: Compared) -> list[str]:
+    """Return which system is better, and by how much, in so many lines as an answer has."""
+    return better_lines(found)[:MOST_LINES]
+
+
+def notes_on(found: Compared) -> list[str]:
+    """Return what the differences say, and what they do not, in sentences."""
+    return [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters_of(found.systems))]

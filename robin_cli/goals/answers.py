@@ -1,0 +1,45 @@
+"""Parts of answers, which have three lines at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from robin_cli.model.arms import IntArray
+from robin_cli.render.fitting import told_apart
+from robin_cli.render.text import one_line
+from robin_cli.results.words import MOST_LINES
+from robin_cli.storage.reader import RunData
+
+SHOWN = 3
+"""How many winners an answer names."""
+_PROMPT = 28
+"""Cells of a prompt there."""
+
+
+def at_most(lines: Sequence[str], more: str) -> list[str]:
+    """Return so many of ``lines`` as an answer has; ``more`` is the command that has the others."""
+    if len(lines) <= MOST_LINES:
+        return list(lines)
+    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
+
+
+def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: str) -> str:
+    """Return the first winners as "prompt → winner".
+
+    Args:
+        places: a pair of each prompt or group, shape (prompts,).
+        names: the winners of the first SHOWN of them.
+        column: of the pairs, what stands for the prompt.
+    """
+    wanted = places[:SHOWN].tolist()
+    texts, start = dict[int, str](), 0
+    for part in run.pairs.texts(column):
+        texts |= {
+            place: one_line(part[place - start].as_py()) for place in wanted if start <= place < start + len(part)
+        }
+        start += len(part)
+        if len(texts) == len({*wanted}):
+            break
+    shown = told_apart([texts[place] for place in wanted], range(len(wanted)), _PROMPT)
+    more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
+    return "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True)) + more

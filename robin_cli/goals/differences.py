@@ -1,0 +1,267 @@
+"""How far systems are apart as a table and as lines, also for ``robin compare``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robin_cli.analysis.labelled import Corrected
+from robin_cli.analysis.paired import MORE_CALLS, Difference
+from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.model.errors import shown
+from robin_cli.model.records import number_of
+from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.render.text import one_line
+from robin_cli.results.columns import DIFFERENCES
+from robin_cli.results.tables import Table
+from robin_cli.results.words import about
+from robin_cli.storage.reader import read_run
+
+_ONE_LOOK = (
+    "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
+    "third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
+)
+_ANYTIME = "The intervals hold however often one looks while prompts come in (a betting confidence sequence)"
+
+
+def comparison_of(
+    paths: Sequence[Path],
+    notify: Callable[[str], None],
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    labels: LabelsFile = None,
+) -> Compared:
+    """Return what the runs at ``paths`` say of which system is better; see :func:`run_compare.compared`.
+
+    Args:
+        labels: a file of people's labels, in place of the human ratings of the data.
+
+    Raises:
+        InputError: options that do not go together, or runs that cannot be compared.
+    """
+    runs = [read_run(path) for path in paths]
+    given = given_labels(labels, *runs)
+    return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
+
+
+Each = tuple[str, Difference, Corrected | None]
+"""An attribute, a difference, and that by people's labels, where there are some."""
+
+
+def each_of(found: Compared) -> Iterator[Each]:
+    """Yield all differences."""
+    for name, listed in found.differences.items():
+        for one, people in zip(listed, found.corrected[name], strict=True):
+            yield name, one, people
+
+
+def table_of(found: Compared) -> Table:
+    """How far every two systems are apart; without people's labels files have no columns of them."""
+    letters, each = letters_of(found.systems), list(each_of(found))
+    has_labels = found.has_labels or any(people is not None for _, _, people in each)
+    rows = [_row(found, letters, *one) for one in each]
+    names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
+    hidden = {"attribute"} if len(found.differences) == 1 else set()
+    return DIFFERENCES.of(
+        {name: [row[name] for row in rows] for name in names},
+        terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
+        notes=list(map(one_line, notes_of(found, letters))),
+    )
+
+
+def better_lines(found: Compared) -> list[str]:
+    """Return by how much the system that leads is better than the others, the nearest first; of each attribute."""
+    lines = []
+    for name, listed in found.differences.items():
+        lead = np.zeros(len(found.systems))
+        for one in listed:
+            lead[[one.a, one.b]] += np.nan_to_num([one.difference, -one.difference])
+        first = int(lead.argmax())
+        mine = sorted((one for one in listed if first in {one.a, one.b}), key=lambda one: abs(one.difference))
+        of = f"{one_line(name)}: " if len(found.differences) > 1 else ""
+        lines += [of + _better(found, one, first) for one in mine]
+    return lines
+
+
+def _better(found: Compared, one: Difference, first: int) -> str:
+    """Return whether the system ``first``, one of the two, is better than the other, and by how much."""
+    sign, other = (1, one.b) if one.a == first else (-1, one.a)
+    leader, rival = (one_line(shown(found.systems[each])) for each in (first, other))
+    over = f"over {number_of(one.n_prompts, 'prompt')}"
+    if math.isnan(one.p):
+        return f"{leader} and {rival} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"
+    low, high = sorted((sign * one.ci_low, sign * one.ci_high))
+    known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over})"
+    if one.is_settled:
+        return f"{leader} is {'better' if sign * one.difference > 0 else 'worse'} than {rival} by {known}"
+    return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(one)).partition(', if')[0]}"
+
+
+def _row(
+    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
+) -> dict[str, Any]:
+    """One of the rows, by the names of DIFFERENCES."""
+    sides = _sides(found, one, letters)
+    is_known = not math.isnan(one.p)
+    return {
+        **{name: getattr(one, name) for name in DIFFERENCES.public if hasattr(one, name)},
+        "a": found.systems[one.a],
+        "b": found.systems[one.b],
+        "attribute": attribute,
+        "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+        "corrected_difference": people and people.estimate,
+        "corrected_low": people and people.low,
+        "corrected_high": people and people.high,
+        "n_labels": people.n_labels if people else 0,
+        "which": " − ".join(sides),
+        "p": p_text(one.p_adjusted) if is_known else "",
+        "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
+        "by_people": "" if people is None or people.why else by_people(people, sides),
+    }
+
+
+def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tuple[str, str]:
+    return letters[found.systems[one.a]], letters[found.systems[one.b]]
+
+
+def p_text(p: float) -> str:
+    """A probability as papers have it."""
+    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
+
+
+def verdict(one: Difference, sides: tuple[str, str]) -> str:
+    """Which of the two ``sides`` is better, or that it is not settled."""
+    return sides[one.difference < 0] if one.is_settled else "not settled"
+
+
+def by_people(people: Corrected, sides: tuple[str, str]) -> str:
+    """The same by people's labels."""
+    return sides[people.estimate < 0] if people.low * people.high > 0 else "not settled"
+
+
+def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
+    """What the numbers say, and what they do not, a line each."""
+    known = [each for each in each_of(found) if not math.isnan(each[1].p)]
+    several = len(found.differences) > 1
+    lines = []
+    many = len(known) > _FEW
+    for name, one, people in known[:_MOST_TOLD]:
+        about = f"{name}, " if several else ""
+        which = f"{about}{' − '.join(_sides(found, one, letters))}: "
+        said = [*_settling(one), *([] if many else [_noise(one)]), *_carried(found, one)]
+        if said:
+            lines.append(which + "; ".join(said))
+        if people is not None:
+            lines.append(which + _by_people(one, people, _sides(found, one, letters)))
+    if len(known) > _MOST_TOLD:
+        lines.append(
+            f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
+        )
+    if many:
+        lines.append(_noise_of_all([one for _, one, _ in known]))
+    pairs = max(map(len, found.differences.values()))
+    if pairs > 1:
+        lines.append(
+            f"p is corrected for {pairs} differences{' an attribute' * several} (Holm); each interval is by itself"
+        )
+    if some := sorted({each for each in found.by_first if each is not None}):
+        lines.append(
+            f"Scores here are of the first {' or '.join(map(str, some))} ratings of each response: later ones were asked "
+            "because of these, and a mean of all would be biased"
+        )
+    lines.append(_ANYTIME if found.anytime else _ONE_LOOK)
+    return lines
+
+
+_FEW = 3
+"""Differences that are told one by one, with all there is to say of each."""
+
+_MOST_TOLD = 6
+_MOST_PROMPTS = 10_000
+_WORTH_CALLS = 0.2
+"""By what share calls have to shorten an interval to be worth a word beside prompts."""
+
+
+def _settling(one: Difference) -> Iterator[str]:
+    if one.is_settled:
+        return
+    if math.isnan(one.prompts_needed):
+        yield "no number of prompts like these would settle a difference of 0"
+    elif one.prompts_needed > max(_MOST_PROMPTS, 10 * one.n_prompts):
+        yield f"more than {_MOST_PROMPTS:,} prompts would be needed to settle so small a difference"
+    else:
+        more = number_of(about(one.prompts_needed - one.n_prompts), "more prompt")
+        yield f"about {more} would settle it, if the difference is as large as it looks"
+
+
+def _carried(found: Compared, one: Difference) -> Iterator[str]:
+    prompts, share = one.carriers()
+    if len(prompts):
+        names = " and ".join(f'"{shown(found.who.prompts[each], _MOST_OF_A_PROMPT)}"' for each in prompts)
+        carry = "carries" if len(prompts) == 1 else "carry"
+        yield f"{names} {carry} {_percent(share)} of the variance: read what both answered there"
+
+
+_MOST_OF_A_PROMPT = 60
+_UNKNOWN = "the judge's share of the doubt is not known, for hardly a response was rated twice"
+
+
+def _noise(one: Difference) -> str:
+    if math.isnan(one.noise_share):
+        return _UNKNOWN
+    if one.shorter == 0:
+        return f"{_percent(one.noise_share)} of the doubt is the judge's noise; later calls take none away: they do not count"
+    helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
+    return (
+        f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
+        f"this interval by at most {_percent(one.shorter)}{helps}"
+    )
+
+
+def _noise_of_all(known: Sequence[Difference]) -> str:
+    told = [one for one in known if not math.isnan(one.noise_share)]
+    if not told:
+        return _UNKNOWN[0].upper() + _UNKNOWN[1:]
+    least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
+    return (
+        f"{least} to {most} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten no interval by "
+        f"more than {_percent(max(one.shorter for one in told))}"
+    )
+
+
+def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> str:
+    labels = number_of(people.n_labels, "label")
+    if people.why:
+        return f"{labels} of people correct nothing: {people.why}"
+    judge, labelled = verdict(one, sides), by_people(people, sides)
+    bear_out = "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"
+    if labelled == "not settled":
+        bear_out = "settle neither" if judge == labelled else "do not bear that out: their interval holds 0"
+    says = "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
+    return (
+        f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
+        f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge is {abs(one.difference - people.estimate):.2f} too "
+        f"kind to {sides[one.difference < people.estimate]}{people.caution and '; '}{people.caution}"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "1 %"
+
+
+def letters_of(names: Sequence[str]) -> dict[str, str]:
+    """A letter for each name."""
+    return dict(zip(names, _letters(), strict=False))
+
+
+def _letters() -> Iterator[str]:
+    yield from "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    yield from (f"S{number}" for number in count(27))
