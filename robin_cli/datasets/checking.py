@@ -110,15 +110,10 @@ def _is_sound(text: str) -> bool:
 
 def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
     """Return finite numbers, and None where there is none."""
-    values = _values_of(columns, field)
-    if not values or not set(map(type, values)) <= {int, float, type(None)}:
+    numbers = list(map(as_number, _values_of(columns, field)))
+    if not numbers or math.inf in numbers or -math.inf in numbers:
         return None
-    numbers = cast("Sequence[float | None]", values)
-    try:
-        found = [None if value is None or value != value else float(value) for value in numbers]
-    except OverflowError:
-        return None
-    return None if math.inf in found or -math.inf in found else found
+    return [None if number != number else number for number in numbers]
 
 
 def held_by(row: Row, fields: Fields) -> Held:
