@@ -147,7 +147,7 @@ def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Pat
     assert re.search(r"A − B +40 .* A *\n", done.stdout)
     assert re.search(r"B − C +40 .* not settled *\n", done.stdout)
     assert re.search(
-        r"B − C: about [\d,]+ prompts in all would settle it, were the difference as large as it looks", done.stdout
+        r"B − C: about [\d,]+ more prompts would settle it, if the difference is as large as it looks", done.stdout
     )
     assert re.search(r"5 calls more a response would shorten this interval by at most \d+ %", done.stdout)
     has(done.stdout, "p is corrected for 3 differences (Holm)", "hold for one look")
@@ -374,5 +374,5 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
         manifest.read_text(encoding="utf-8").replace('"budget": 160', '"budget": 400')
     )
     warned = robin("compare", work / "new", "raised", cwd=tmp_path).stderr
-    assert "raised: 160 of 400 calls are spent. Who looks now and again later wants --anytime" in warned
+    assert "raised: 160 of 400 calls are spent. If you look now and again later, add --anytime" in warned
     assert "--anytime" not in robin("compare", work / "new", "raised", "--anytime", cwd=tmp_path).stderr

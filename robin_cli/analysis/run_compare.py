@@ -334,7 +334,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
             money = run.manifest.budget_usd
             of = f"of {run.manifest.budget:,} calls are" if money is None else f"calls for some of ${money:g} are"
             notify(
-                f"{run.name}: {spent:,} {of} spent. Who looks now and again later wants "
+                f"{run.name}: {spent:,} {of} spent. If you look now and again later, add "
                 "--anytime: intervals for one look are wrong too often then"
             )
 

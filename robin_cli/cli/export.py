@@ -51,12 +51,7 @@ _WITH = OF_SCORES | {"agree", "confidence"}
 
 _What = Annotated[
     What,
-    typer.Option(
-        help="The scores; the scores of each judge; the ranking of the systems of a pairwise run; every judgment; "
-        "agreement with human ratings, and of the judge with itself; human ratings by score; preferences, for training; "
-        "means of the scores; pairs for people to label; how good the judge is at what people decide; where the "
-        "judge and people are furthest apart."
-    ),
+    typer.Option(help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"),
 ]
 _By = Annotated[
     str | None,

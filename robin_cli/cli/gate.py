@@ -17,7 +17,7 @@ _option = partial(typer.Option, show_default=False)
 Require = Annotated[
     list[str],
     _option(
-        help="mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER, A and B being systems "
+        help="mean(NAME)>=N, share(NAME>=N)>=SHARE, all(NAME>=N) or compare(A,B)>=N, A and B being systems "
         "of the run or two runs; also with >, <=, <; may be given again.",
         metavar="REQUIREMENT",
     ),

@@ -115,5 +115,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
     scores = [] if settings.output in {None, "-"} else [f"scores: {settings.output}"]
+    if settings.quiet:
+        return
     for line in (*facts, *found.asides, *scores, f"run: {run}", *found.ends_with()):
         messages.note(line)

@@ -24,8 +24,8 @@ from robin_cli.results.words import about
 from robin_cli.storage.reader import read_run
 
 _ONE_LOOK = (
-    "The intervals hold for one look. Who looks again while prompts come in, and stops once 0 is left out, is wrong in up to a "
-    "third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
+    "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
+    "up to a third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
 )
 _ANYTIME = "The intervals hold however often one looks while prompts come in (a betting confidence sequence)"
 
@@ -211,18 +211,19 @@ def _carried(found: Compared, one: Difference) -> Iterator[str]:
 
 
 _MOST_OF_A_PROMPT = 60
-_UNKNOWN = "the judge's share of the doubt is not known, for hardly a response was rated twice"
+_UNKNOWN = "the judge's share of the uncertainty is not known, for hardly a response was rated twice"
 
 
 def _noise(one: Difference) -> str:
     if math.isnan(one.noise_share):
         return _UNKNOWN
     if one.shorter == 0:
-        return f"{_percent(one.noise_share)} of the doubt is the judge's noise; later calls take none away: they do not count"
+        share = _percent(one.noise_share)
+        return f"{share} of the uncertainty is the judge's noise; later calls take none away: they do not count"
     helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
     return (
-        f"{_percent(one.noise_share)} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten "
-        f"this interval by at most {_percent(one.shorter)}{helps}"
+        f"{_percent(one.noise_share)} of the uncertainty is the judge's noise: {MORE_CALLS} calls more a response would "
+        f"shorten this interval by at most {_percent(one.shorter)}{helps}"
     )
 
 
@@ -232,8 +233,8 @@ def _noise_of_all(known: Sequence[Difference]) -> str:
         return _UNKNOWN[0].upper() + _UNKNOWN[1:]
     least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
     return (
-        f"{least} to {most} of the doubt is the judge's noise: {MORE_CALLS} calls more a response would shorten no interval by "
-        f"more than {_percent(max(one.shorter for one in told))}"
+        f"{least} to {most} of the uncertainty is the judge's noise: {MORE_CALLS} calls more a response would shorten "
+        f"no interval by more than {_percent(max(one.shorter for one in told))}"
     )
 
 

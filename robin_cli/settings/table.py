@@ -168,14 +168,14 @@ class Settings:
         "Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; {again}, the calls are spread over all.",
         (), scope=SESSION, metavar="URL", variables=("OPENAI_BASE_URL",), example='"https://api.openai.com/v1"',
         of_question=True, tidy=checked_urls)
-    model: tuple[str, ...] = _data("The judge's model name, or NAME@https://address/v1; {again}, a panel of judges.",
+    model: tuple[str, ...] = _data("The judge's model name, or NAME@URL; {again}, a panel of judges.",
         (), scope=SESSION, metavar="NAME", example='"gpt-4.1-nano"', of_question=True)
     judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
     api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
         (DEFAULT_KEY_ENV,), scope=SESSION, metavar="VARIABLE", of_question=True, secret=True, check=_VARIABLES)
     columns: Mapping[str, str] = _data(
-        "Names in the data: prompt=question,response=answer,system=model,…; id=- ignores the data's ids.",
+        "Names in the data, as response=answer,system=model; id=- ignores the data's ids.",
         {}, example='{ prompt = "question", response = "answer", id = "uid" }', accept=_names,
         check=(lambda _: True, 'names as text: prompt = "question", response = "answer"'))
     pairwise: bool = _data("Ask which of two responses is better, in both orders, in place of ratings.",
