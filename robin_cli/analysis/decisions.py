@@ -372,7 +372,7 @@ class RunVerdicts(Generic[Outcome]):
         self.settled = self.evidence.settled[0]
         if seen is None:
             return np.flatnonzero(self.settled != before)
-        self.seen = Seen(seen.log[0], seen.n[0], seen.level[0])
+        self.seen = Seen(seen.log[0], seen.n[0], seen.level[0], seen.part[0])
         # What is known of a pair is known of each of its thresholds.
         is_new = last is None or (last.level != self.seen.level) | (last.log != self.seen.log)[self.evidence.contest]
         return np.flatnonzero((self.settled != before) | is_changed | is_new)

@@ -40,7 +40,7 @@ from robin_cli.planning.urgency import (
     sets_of,
     urgency_by,
 )
-from robin_cli.policies.base import Policy, exited
+from robin_cli.policies.base import Policy, Seen, exited
 
 Found = TypeVar("Found")
 
@@ -339,7 +339,7 @@ class Planner:
             self._nearness = np.full(len(self._arms), NEVER)
         for members in self._parts(stale):
             self._look_at(policy, members, deferred)
-        found = self._most_urgent(count, made)
+        found = self._most_urgent(count, made, seen)
         if not found or (self._judge is None and self._windows is None and self._together == 1):
             return deque(found)
         chosen, under_way = np.array(list(found)), self.budget.reserved > 0
@@ -354,16 +354,16 @@ class Planner:
             chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
 
-    def _most_urgent(self, count: int, made: int) -> dict[int, bool]:
+    def _most_urgent(self, count: int, made: int, seen: Seen | None) -> dict[int, bool]:
         """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
         urgent = self._fronts[0].of(self._urgency, count)
         urgency = self._urgency[urgent[:1]]
         if len(urgency) and urgency[0] > IN_WARM_UP:
             # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
-        if self._nearness is None:
+        if seen is None or self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
-        found = by_turns(urgent, self._fronts[1].of(self._nearness, count), made)
+        found = by_turns(urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item())
         return dict(islice(found.items(), count))
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 
 import numpy as np
 
@@ -65,34 +65,39 @@ def urgency_by(
     return found + SPREAD / np.maximum(n + pending, 0.5), nearness
 
 
-def by_turns(urgent: IntArray, near: IntArray, made: int) -> dict[int, bool]:
-    """Return arms by turns, one of the most ``urgent`` and one of the nearest to certain, and which were taken as ``near``.
+def by_turns(urgent: IntArray, near: IntArray, made: int, part: float) -> dict[int, bool]:
+    """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, and which were taken as ``near``.
 
     Args:
-        made: requests made before: after an even number of them an urgent one comes first.
+        made: requests made before.
+        part: of all turns that are for what is nearest to certain, in 128ths: turn t is where ⌊part · t⌋ grows.
     """
+    before = int(made * part)
+    for_urgent = (made - before + np.arange(len(urgent))) // (1.0 - part)
+    for_near = -(-(before + 1.0 + np.arange(len(near))) // part) - 1.0
+    order = np.concatenate([for_urgent, for_near]).argsort()
     found: dict[int, bool] = {}
-    starts_near = made % 2 > 0
-    first, second = (near, urgent) if starts_near else (urgent, near)
-    for one, other in zip_longest(first.tolist(), second.tolist(), fillvalue=-1):
-        found.setdefault(one, starts_near)
-        found.setdefault(other, not starts_near)
-    found.pop(-1, None)
+    for arm, is_near in zip(
+        np.concatenate([urgent, near])[order].tolist(), (order >= len(urgent)).tolist(), strict=True
+    ):
+        found.setdefault(arm, is_near)
     return found
 
 
-def halves(urgency: FloatArray, nearness: FloatArray, count: int, made: int) -> IntArray:
+def shared(urgency: FloatArray, nearness: FloatArray, count: int, made: int, part: FloatArray) -> IntArray:
     """Return ``count`` arms of each row, :func:`by_turns`; where neither finds any more, the lowest indices follow.
 
     Args:
         urgency, nearness: shape (rows, arms); NEVER where an arm may not be asked.
         count: at least 1, and no more than arms.
         made: requests made before.
+        part: see there, shape (rows, 1).
     """
     orders = [most_urgent(each, count) for each in (urgency, nearness)]
     chosen = []
     for row, (urgent, near) in enumerate(zip(*orders, strict=True)):
-        there = by_turns(urgent[urgency[row, urgent] > NEVER], near[nearness[row, near] > NEVER], made)
+        open_, close = urgent[urgency[row, urgent] > NEVER], near[nearness[row, near] > NEVER]
+        there = by_turns(open_, close, made, part.item(row))
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)

@@ -81,12 +81,14 @@ class Seen(NamedTuple):
         log: ln of the evidence for what each contest leans to, shape (…, contests); −inf or too large where it is not known.
         n: ratings of each arm at that time, shape (…, K).
         level: ln of the evidence that each decision is to have, shape (…, 1); −inf where none is asked for.
+        part: of the calls that go to what is nearest to that, in 128ths, shape (…, 1); above 0 and below 1.
         by: the policy that saw it, and ``courses``, what it computed of each contest: for its next look.
     """
 
     log: FloatArray
     n: FloatArray
     level: FloatArray
+    part: FloatArray
     by: Policy | None = None
     courses: tuple[FloatArray, ...] = ()
 
@@ -183,7 +185,7 @@ class Policy:
         arm: IntArray,
         seen: Seen,  # noqa: ARG002
     ) -> tuple[FloatArray, FloatArray]:
-        """Compute the priority of each arm, and how near a decision is that hangs on it: half of the calls go by either.
+        """Compute the priority of each arm, and how near a decision is that hangs on it: some calls go by either.
 
         Asked only of policies with :meth:`sight`. The arguments are those of :meth:`priority`; nearness is −inf where there is
         none to ask for.

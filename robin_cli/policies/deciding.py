@@ -49,18 +49,20 @@ class Deciding(Policy):
     n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
     ninth of the scale's width until 50 arms have been asked twice.
 
-    Half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near the
-    end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, that has max(L − ℓ, .05) / r
-    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that half of the
-    calls left can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is
-    less than .2, no call is spent on certainty. It is found anew at every look, from the ratings alone.
+    About half of the calls go to what is nearest to certain: without them nearly all decisions are certified at one time, near
+    the end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, it has max(L − ℓ, .05) / r
+    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
+    can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is less than
+    .2, no call is spent on certainty. The part of the calls left that goes there is s = min(3/8 + f/2, 43/32 − f): less where
+    each certain decision takes many, and where nearly all will be certain in any case. All of this is found anew at every look,
+    from the ratings alone.
 
     Attributes:
         task: what is to be decided; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). Where it is a function of the mean,
             (4, …): the coefficients of 1, u and u², and the least that it is; u is the mean on a scale from −1 to 1.
-        horizon: the budget, in calls, which f goes by; None where all calls go to what is least clear.
+        horizon: the budget, in calls, which f and s go by; None where all calls go to what is least clear.
     """
 
     whole: ClassVar[bool] = True
@@ -124,13 +126,14 @@ class Deciding(Policy):
         spent: FloatArray,
         before: Seen | None = None,
     ) -> Seen | None:
-        """What a look found: ``level`` less ln f, −inf where f is 0."""
+        """What a look found: ``level`` less ln f, −inf where f is 0, and s."""
         if self.horizon is None:
             return None
         courses = self._courses(log, sums, before)
-        share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0) / 2.0)
+        share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):
-            return Seen(log, sums[0], np.where(share > 0, level - np.log(share), -np.inf), self, courses)
+            level = np.where(share > 0, level - np.log(share), -np.inf)
+        return Seen(log, sums[0], level, _part(share), self, courses)
 
     def _courses(
         self, log: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], before: Seen | None
@@ -277,17 +280,23 @@ def over_judges(column: FloatArray) -> FloatArray:
 
 
 def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: FloatArray) -> FloatArray:
-    """f, shape (…, 1); ``calls``: what there is for it, of the same shape."""
+    """f, shape (…, 1); ``calls``: what is left, of the same shape."""
     share = reached = np.ones(level.shape)
     for _ in range(_TIMES):
         missing = level - np.log(share) - log
         left = np.where(missing > 0, np.maximum(missing, _NEAREST) / pace, 0.0)
         left.sort(axis=-1)
-        reached = (np.cumsum(left, axis=-1, out=left) <= calls).mean(axis=-1, keepdims=True)
+        is_within = np.cumsum(left, axis=-1, out=left) <= calls * _part(share)
+        reached = is_within.mean(axis=-1, keepdims=True)
         last, share = share, np.maximum(_LEAST_SHARE, np.round(_PARTS * reached) / _PARTS)
         if (share == last).all():
             break
     return np.where(reached < _LEAST_SHARE, 0.0, share)
+
+
+def _part(share: FloatArray) -> FloatArray:
+    """s, see :class:`Deciding`."""
+    return np.minimum(0.375 + share / 2.0, 1.34375 - share)
 
 
 def _before(task: Task, warm_up: int) -> FloatArray:

@@ -25,7 +25,7 @@ from robin_cli.model.task import contest_of
 from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
 from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
-from robin_cli.planning.urgency import NEVER, block_of, halves, most_urgent, urgency_by
+from robin_cli.planning.urgency import NEVER, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
 
 _DRAWS_AT_A_TIME = 4096
@@ -271,7 +271,7 @@ class _State:
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
             return most_urgent(urgency, count)
-        return halves(urgency, self._nearness, count, made)
+        return shared(urgency, self._nearness, count, made, self._court.seen.part)
 
     def _urgencies(self) -> FloatArray:
         """How urgent each pair of each run is, shape (runs, pairs)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, Front, by_turns, halves, most_urgent, urgency_by
+from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, Front, by_turns, most_urgent, shared, urgency_by
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 
@@ -223,12 +224,16 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
     assert Planner(arms, Robin(np.ones(2)), budget=9).budget.available == 5
 
 
-@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=12), st.data())
+@given(
+    st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=12),
+    st.integers(16, 48).map(lambda each: each / 64),
+    st.data(),
+)
 def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
-    columns: list[tuple[int, int]], data: st.DataObject
+    columns: list[tuple[int, int]], part: float, data: st.DataObject
 ) -> None:
     """With −1 for an arm that may not be asked, and no arm twice."""
-    count, made = data.draw(st.integers(1, len(columns))), data.draw(st.integers(0, 3))
+    count, made = data.draw(st.integers(1, len(columns))), data.draw(st.integers(0, 99))
     urgency, nearness = (
         np.array([NEVER if each < 0 else each for each in column], float) for column in zip(*columns, strict=True)
     )
@@ -236,13 +241,19 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
         [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
         for column in (urgency, nearness)
     ]
-    turns = itertools.zip_longest(*orders[:: -1 if made % 2 else 1])
-    expected = list(dict.fromkeys(arm for pair in turns for arm in pair if arm is not None))
+    left, taken = [list(order) for order in orders], []
+    for turn in itertools.count(made):
+        if not any(left):
+            break
+        is_near = math.floor((turn + 1) * part) > math.floor(turn * part)
+        taken += [(arm, is_near) for arm in left[is_near][:1]]
+        del left[is_near][:1]
+    expected = dict(reversed(taken))
 
-    chosen = halves(urgency[None], nearness[None], count, made)[0].tolist()
-    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made)
+    chosen = shared(urgency[None], nearness[None], count, made, np.array([[part]]))[0].tolist()
+    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part)
 
-    assert chosen[: len(expected)] == expected[:count]
+    assert found == expected
+    assert list(found) == list(dict.fromkeys(arm for arm, _ in taken))
+    assert chosen[: len(expected)] == list(found)[:count]
     assert len(set(chosen)) == count
-    assert list(found) == expected
-    assert list(found.values())[:1] in ([], [made % 2 == 1]) or not orders[made % 2]

@@ -126,7 +126,7 @@ def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever
     _, planner = planner_for(task_over([1, 1], best=False, error_rate=1e-9), 4_000)
     answer = by_turns([[1, 3], [3]])  # of a threshold at 2
     asked = [ticket.arm for ticket in islice(work(planner, answer, samples=samples), 12)]
-    assert asked[4:].count(1) == 4
+    assert asked[4:].count(1) == 3  # all can be settled: 11 of 32 calls are for that
 
 
 def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:

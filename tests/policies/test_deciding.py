@@ -186,7 +186,7 @@ def test_gives_no_call_to_certainty_if_what_is_right_is_preferred() -> None:
     assert policy.sight(np.zeros(2), np.array([3.2]), (n, total, total_sq), np.array([6.0])) is None
 
 
-def test_aims_at_the_share_of_decisions_that_half_of_the_calls_left_can_settle_in_64ths() -> None:
+def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_settle() -> None:
     arms = [[4] * 3, [0] * 3, [4, 3, 4], [3, 2, 3], [2, 3], [3, 3]] * 20
     n, total, total_sq = sums(arms)
     log = np.tile([1.0, 2.0, 0.5, 0.0, -0.2, 0.0], 20)
@@ -197,18 +197,20 @@ def test_aims_at_the_share_of_decisions_that_half_of_the_calls_left_can_settle_i
         found = policy.sight(log, np.array([level]), (n, total, total_sq), np.array([spent]))
         assert found is not None
 
-        share, reached, half = 1.0, 0, (calls * len(arms) - spent) / 2
+        share, part, reached = 1.0, 0.0, 0
         square = (np.abs(total / n - 3) + 0.2) ** 2
         spread = np.array([variance(each, 2.0) for each in arms])
         pace = (np.maximum(log, 0) + 1.2 + 4 * square / (spread + square)) / (n + 4)
         for _ in range(3):
-            left = sorted((level - math.log(share) - log) / pace)
-            reached = sum(sum(left[: count + 1]) <= half for count in range(len(left)))
+            left, part = sorted((level - math.log(share) - log) / pace), min(3 / 8 + share / 2, 43 / 32 - share)
+            affordable = part * (calls * len(arms) - spent)
+            reached = sum(sum(left[: count + 1]) <= affordable for count in range(len(left)))
             share = max(0.2, round(64 * reached / len(arms)) / 64)
         if reached < 0.2 * len(arms):
             assert found.level.item() == -math.inf, "so few are not worth half of the calls"
         else:
             assert found.level.item() == pytest.approx(level - math.log(share))
+            assert found.part.item() == min(3 / 8 + share / 2, 43 / 32 - share)
 
 
 def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under_way() -> None:
