@@ -77,6 +77,7 @@ def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
         tab.on("console", lambda message: complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.goto(address)
+        tab.wait_for_function("document.activeElement.id === 'labeller'")
         tab.keyboard.type("ann")
         tab.keyboard.press("Enter")
         tab.wait_for_selector("#item:not([hidden])")
