@@ -49,8 +49,8 @@ class Deciding(Policy):
     n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
     ninth of the scale's width until 50 arms have been asked twice.
 
-    A share of the calls goes to what is nearest to certain. Without them nearly all decisions are certified at one time, near the
-    end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, it has max(L − ℓ, .05) / r
+    A share of the calls goes to what is nearest to certain. Without them nearly all decisions are certified at one time, near
+    the end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, it has max(L − ℓ, .05) / r
     calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
     can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is less than
     .2, no call is spent on certainty. The part of the calls left that goes there is s = min(3/8 + f/2, 43/32 − f): less where
