@@ -99,7 +99,7 @@ def promises(pool: Pool, seeds: int = 5) -> None:
                 said = np.full(len(first), np.nan)
                 drawn = rng.choice(len(first), labels, replace=False)
                 said[drawn] = right[drawn]
-                sure = agreed(Stances(doubt, said, np.ones(len(first)), every), PROMISE).agreed
+                sure = agreed(Stances(doubt, said, every), PROMISE).agreed
                 wrong = float((~right[sure]).mean()) if sure.any() else 0.0
                 rows.append(np.array([[sure.mean(), wrong, wrong > 1 - PROMISE]]))
             found[labels] = np.vstack(rows)

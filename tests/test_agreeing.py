@@ -13,6 +13,7 @@ import pytest
 
 import robin_cli as robin
 from robin_cli.model.errors import InputError
+from robin_cli.storage.labels import add_labels, merge_labels
 
 QUALITY = {f"answer {k}": random.Random(k).gauss(2, 1.2) for k in range(240)}
 PAIRS = [robin.Pair(name, f"question {k // 4}", name) for k, name in enumerate(QUALITY)]
@@ -91,7 +92,7 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(t
 
 def test_refuses_what_labels_cannot_carry_before_any_call_is_paid(tmp_path: Path) -> None:
     few = labels(tmp_path / "few.csv", list(QUALITY)[:10])
-    with pytest.raises(InputError, match=r"--agree 0.9: 10 labels by people, and at least 25 are needed"):
+    with pytest.raises(InputError, match=r"--agree 0.9: 10 decisions with people's labels, at least 25 are needed"):
         made(tmp_path, agree=0.9, labels=str(few))
     assert not (tmp_path / "run").exists() or not robin.open_run(tmp_path / "run").judgments().size
     with pytest.raises(InputError, match="agree"):
@@ -107,3 +108,45 @@ def test_says_what_is_missing_for_the_quality_of_a_judge(tmp_path: Path) -> None
     good = [name for name, value in QUALITY.items() if value > 2.6]
     with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so nothing tells"):
         run.judge_quality(labels=str(labels(tmp_path / "good.csv", good)))
+
+
+def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_attribute(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    names = list(QUALITY)[:120]
+    with (tmp_path / "drawn.csv").open("w", newline="") as file:
+        rows = ([name, on_scale(QUALITY[name]), 0.1 + 0.2 * (k % 2)] for k, name in enumerate(names))
+        csv.writer(file).writerows([["pair_id", "label", "probability"], *rows])
+    with pytest.raises(InputError, match="drawn with different probabilities, and a promise takes labels"):
+        run.scores(agree=0.9, labels=str(tmp_path / "drawn.csv"))
+    with pytest.raises(InputError, match="--agree 90: is a share above 0 and below 1"):
+        run.scores(agree=90, labels=str(labels(tmp_path / "labels.csv", names)))
+    with pytest.raises(InputError, match="--n 0: at least one disagreement"):
+        run.disagreements(0, labels=str(tmp_path / "labels.csv"))
+
+
+def test_a_finished_run_takes_labels_and_shards_bring_theirs(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.resume(judge=judge(), agree=0.8, labels=str(labels(tmp_path / "labels.csv", list(QUALITY)[:120])))
+    assert run.status()["agreed"]["labels"] == 120
+    add_labels(
+        tmp_path / "run", [{"pair_id": "answer 200", "attribute": "helpfulness", "rating": 3, "labeller": "ann"}]
+    )
+    assert run.status()["agreed"]["labels"] == 121
+    (tmp_path / "merged").mkdir()
+    assert merge_labels([tmp_path / "run"], tmp_path / "merged") == []
+    assert (tmp_path / "merged" / "labels.csv").read_text() == (tmp_path / "run" / "labels.csv").read_text()
+
+
+def test_what_a_crash_left_of_a_line_is_taken_out_and_other_files_are_not_written_to(tmp_path: Path) -> None:
+    row = {"pair_id": "p1", "attribute": "style", "rating": 3, "labeller": "ann"}
+    add_labels(tmp_path, [row])
+    whole = (tmp_path / "labels.csv").read_bytes()
+    (tmp_path / "labels.csv").write_bytes(whole + b"p1")
+    add_labels(tmp_path, [row | {"pair_id": "7"}])
+    assert (tmp_path / "labels.csv").read_bytes() == whole + b"7,style,3,ann,,,\n"
+    (tmp_path / "labels.csv").write_bytes(whole[:-1])  # an editor that ends no line
+    add_labels(tmp_path, [row])
+    assert (tmp_path / "labels.csv").read_bytes() == whole + whole.splitlines(keepends=True)[-1]
+    (tmp_path / "labels.csv").write_text("pair_id;label\np1;3\n")
+    with pytest.raises(InputError, match="has other columns than robin's"):
+        add_labels(tmp_path, [row])

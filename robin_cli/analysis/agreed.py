@@ -4,7 +4,7 @@ The decisions are put in order, the surest first. The labelled ones among the m 
 these. Whether they disagree with more than 1 − P is tested by the exact binomial tail, for few decisions first, then for more.
 The first test that fails ends it. So what passed before holds with confidence C, and many tests need no correction
 (fixed-sequence testing, as in Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order,
-and on which decisions are labelled, but never on what the labels say.
+and on which decisions are labelled; on what the labels say only as far as those of one prompt are alike.
 """
 
 from __future__ import annotations
@@ -70,13 +70,11 @@ def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> 
         return none(f"{number_of(labelled, 'decision')} with a label, {FEWEST} are needed")
     order = np.argsort(stances.doubt, kind="stable")  # nan comes last
     order = order[: len(known) - int(np.isnan(stances.doubt).sum())]
-    one_by_one = np.where(known, stances.weight / stances.weight[known].mean(), 0.0)
-    effect = design_effect(stances.agrees[known] > 0.5, stances.weight[known], stances.prompt[known])
+    effect = design_effect(stances.agrees[known] > 0.5, np.ones(labelled), stances.prompt[known])
     against = np.where(known, 1.0 - np.nan_to_num(stances.agrees, nan=1.0), 0.0)
     steps = np.unique(np.ceil(len(order) * np.arange(1, _STEPS + 1) / _STEPS).astype(np.int64))
-    weighted, wrong = (each[order].cumsum()[steps - 1] for each in (one_by_one, one_by_one * against))
-    n = known[order].cumsum()[steps - 1] / effect
-    share = np.divide(wrong, weighted, out=np.zeros(len(steps)), where=weighted > 0)
+    count, wrong = (each[order].cumsum()[steps - 1] for each in (known, against))
+    n, share = count / effect, np.divide(wrong, count, out=np.zeros(len(steps)), where=count > 0)
     can_pass = chance_of_so_few(np.zeros(len(steps)), n, most) <= 1.0 - confidence
     passes = chance_of_so_few(share * n, n, most) <= 1.0 - confidence
     failed = np.flatnonzero(can_pass & ~passes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decisions import Decided, leanings, rows_of_groups
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.analysis.pairwise_decisions import Best
-from robin_cli.analysis.run_labels import Labels, labels_of
+from robin_cli.analysis.run_labels import labels_of
 from robin_cli.model.arms import FloatArray, IntArray, mean
-from robin_cli.model.decision import UNDECIDED
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import GivenLabels
+from robin_cli.model.records import GivenLabels, NamedBest
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.storage.reader import RunData
 
@@ -29,13 +27,11 @@ class Stances:
     Attributes:
         doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
         agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
-        weight: 1/π, π being the probability with which it was drawn to be labelled.
         prompt: the number of its prompt.
     """
 
     doubt: FloatArray
     agrees: FloatArray
-    weight: FloatArray
     prompt: IntArray
 
     @property
@@ -55,10 +51,11 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
         InputError: a best response is named of a group that is not there, or that has it not.
     """
     labels, first = labels_of(run, given), decided.first
-    values, weight = (_by_row(labels, name) for name in ("values", "probability"))
+    values = np.stack([each.values for each in labels.values()], axis=1).ravel()
     if decided.task.group is None:
         theirs = leanings(decided.task, values)[first]
-        agrees = np.where(theirs == UNDECIDED, np.nan, theirs == decided.leaning[first])
+        is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)  # else labels would say which pairs are counted
+        agrees = np.where(is_whole, theirs == decided.leaning[first], np.nan)
     else:
         rows = rows_of_groups(decided.task)
         of_group = np.where(rows >= 0, values[rows], -np.inf)
@@ -66,7 +63,7 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
         if given is not None and given.best:
             agrees = _by_name(run, decided, rows, given, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
-    return Stances(decided.doubt[first], agrees, 1.0 / weight[first], run.prompts[pair])
+    return Stances(decided.doubt[first], agrees, run.prompts[pair])
 
 
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
@@ -97,18 +94,7 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
     said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
     np.minimum.at(agrees, of[mine], said[mine])  # nan stays
     missing = np.isinf(doubt)
-    first = np.unique(matches.prompt, return_index=True)[1]
-    return Stances(
-        np.where(missing, np.nan, doubt),
-        np.where(missing, np.nan, agrees),
-        1.0 / labels.probability[first],
-        best.prompt,
-    )
-
-
-def _by_row(labels: Mapping[str, Labels], name: str) -> FloatArray:
-    """A column of the labels of all attributes, a row a pair and attribute."""
-    return np.stack([getattr(each, name) for each in labels.values()], axis=1).ravel()
+    return Stances(np.where(missing, np.nan, doubt), np.where(missing, np.nan, agrees), best.prompt)
 
 
 def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray) -> FloatArray:
@@ -116,20 +102,21 @@ def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels,
     assert decided.task.group is not None  # noqa: S101  # for the types
     pair_of = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[:, 0]]
     names = [run.pairs.group_names[each] for each in decided.task.group[pair_of[rows[:, 0]]]]
-    found, known = agrees.copy(), set(names)
-    for group, label in given.best.items():
-        if group not in known:
+    found = agrees.copy()
+    places = {run.pair_ids[pair_of[row]]: number for number, of in enumerate(rows) for row in of if row >= 0}
+    said: dict[int, NamedBest] = {}
+    for named in given.best:
+        number = places.get(named.pair_id)
+        if number is None or named.group not in {None, names[number]}:
+            of = "" if named.group is None else f' of the group "{shown(named.group)}"'
             raise InputError(
-                f'{label.place}: no group of two responses or more is called "{shown(group)}". Name it as robin export does'
+                f'{named.place}: "{shown(named.pair_id)}" is no response{of} that has a rival. Name group and pair_id as robin '
+                "export does"
             )
-    for number, (name, row) in enumerate(zip(names, rows, strict=True)):
-        if (named := given.best.get(name)) is None:
-            continue
-        ids = {run.pair_ids[pair_of[each]] for each in row if each >= 0}
-        if named.pair_id not in ids:
+        if (other := said.setdefault(number, named)).pair_id != named.pair_id:
             raise InputError(
-                f'{named.place}: "{shown(named.pair_id)}" is no response of the group "{shown(name)}". Name its pair_id as '
-                "robin export does"
+                f'{named.place}: the best of "{shown(names[number])}" is "{shown(named.pair_id)}" here, and '
+                f'"{shown(other.pair_id)}" by {other.place}. Keep one of the two rows'
             )
         found[number] = run.pair_ids[pair_of[decided.first[number]]] == named.pair_id
     return found

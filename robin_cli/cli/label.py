@@ -55,6 +55,8 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
     from robin_cli.views.label.work import Labelling
 
     labelling = Labelling(run, n)
+    if labelling.caution:
+        typer.echo(f"note: {labelling.caution}", err=True)
 
     def ready(address: str) -> None:
         typer.echo(address)

@@ -153,7 +153,7 @@ def _help_all(settings: int) -> Any:
             typer.echo(ctx.get_help(), nl=False)
             raise typer.Exit
 
-    said = f"Show all {settings} settings, not those of an afternoon alone."
+    said = f"Show all {settings} settings."
     option = typer.Option("--help-all", help=said, callback=shown, is_eager=True, expose_value=False)
     return _declared([("help_all", Annotated[bool, option], False)])[0]
 

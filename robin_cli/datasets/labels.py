@@ -14,6 +14,7 @@ from dataclasses import replace
 from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
+from types import NoneType
 
 from robin_cli.datasets.checking import as_number, as_share
 from robin_cli.datasets.rows import Row, Wanted, kind
@@ -63,15 +64,17 @@ def _labels(
     if table.names is not None:
         _check_columns(source.name, table.names, scales)
     found: dict[str, dict[str, dict[str, Label]]] = {name: defaultdict(dict) for name in scales}
-    best: dict[str, NamedBest] = {}
+    best: list[NamedBest] = []
     unknown: list[str] = []
     labelled = rows = 0
     names: dict[str, None] = {}
     for where, row in sound_rows(source, "Correct the row."):
         rows += 1
         names.update(dict.fromkeys(row))
-        if not _is_empty(row.get(_BEST)) and _LABEL not in row:
-            _name_best(best, row, where)
+        if _LABEL not in row and (not _is_empty(row.get(_BEST)) or row.get(_RATING) == _BEST):
+            best.append(_best_named(row, where))
+            if best[-1].pair_id not in pair_ids:
+                unknown.append(f'{where}: no pair of the run is called "{shown(best[-1].pair_id)}"')
         elif _LABELLED_AT in row and _is_empty(row.get(_RATING)):
             _take_back(found, row)
         else:
@@ -86,7 +89,7 @@ def _labels(
     by_attribute = {name: {of: _mean(each) for of, each in labels.items() if each} for name, labels in found.items()}
     for labels in by_attribute.values():
         _check_told(labels.values())
-    return GivenLabels(source.name, by_attribute, best)
+    return GivenLabels(source.name, by_attribute, found, best)
 
 
 def _take(
@@ -121,21 +124,14 @@ def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) ->
     said.pop(str(row.get(_LABELLER) or ""), None)
 
 
-def _name_best(best: dict[str, NamedBest], row: Row, where: str) -> None:
-    """Add the best response of a group that a row names; nothing where it is empty."""
-    group, named = row.get(_GROUP), row[_BEST]
-    if named is None or named == "":
-        return
-    if not isinstance(group, (str, int)) or group == "" or not isinstance(named, (str, int)):
+def _best_named(row: Row, where: str) -> NamedBest:
+    """The best response of a group that a row names: by ``group`` and ``best``, or a pair whose rating is best."""
+    group, named = (row.get(_GROUP), row[_BEST]) if row.get(_BEST) else (None, row.get(_ID))
+    if not isinstance(named, (str, int)) or not isinstance(group, (str, int, NoneType)) or group == "" or named == "":
         raise InputError(
             f"{where}: {_GROUP} and {_BEST} are names. Give the group's, and the pair_id of its best response"
         )
-    said = best.setdefault(str(group), NamedBest(str(named).removeprefix(_SAVED_AS_TEXT), where))
-    if said.pair_id not in {str(named), str(named).removeprefix(_SAVED_AS_TEXT)}:
-        raise InputError(
-            f'{where}: the best of "{shown(group)}" is "{shown(named)}" here, and "{shown(said.pair_id)}" by {said.place}. '
-            "Keep one of the two rows"
-        )
+    return NamedBest(str(named).removeprefix(_SAVED_AS_TEXT), None if group is None else str(group), where)
 
 
 def _mean(labels: Mapping[str, Label]) -> Label:

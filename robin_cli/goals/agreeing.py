@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.agreed import FEWEST, Agreed
 from robin_cli.analysis.judge_quality import JudgeQuality
@@ -14,10 +15,10 @@ from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import number_of
+from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.results.columns import DISAGREEMENTS, JUDGE_QUALITY
 from robin_cli.results.tables import Table
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, StoredRun
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -26,6 +27,44 @@ _HOW = "give people's labels with --labels FILE; robin export --what labels-want
 _MOST_SHOWN = 50
 """Disagreements that are listed unless more are asked for."""
 _WINNER = Criterion("preference", ">=", 0.5)
+
+
+def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
+    """Return how many decisions of a run have all the labels that they take, or are named; ``given``: else the data's own."""
+    space, task = run.space, run.inquiry.task
+    named = {each.pair_id for each in given.best} if given is not None else set()
+    known = np.stack([_known(run, name, given) for name in space.attributes], axis=1)
+    if task is None:  # of a pairwise run: the comparisons of each prompt
+        of = np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
+    elif task.group is None:
+        return int(known.all(axis=1).sum())
+    else:
+        of = task.group
+    whole = np.bincount(of, ~known.all(axis=1)) == 0
+    if task is not None:
+        whole &= np.bincount(of) >= 2
+    is_named = np.bincount(of, [pair_id in named for pair_id in space.pair_ids]) > 0
+    return int((whole | is_named).sum())
+
+
+def _known(run: StoredRun, attribute: str, given: GivenLabels | None) -> NDArray[np.bool_]:
+    """Which pairs have a label of an attribute, by those that were given, else by the data's own on the scale."""
+    if given is not None and (own := given.by_attribute[attribute]):
+        return np.array([pair_id in own for pair_id in run.space.pair_ids])
+    scale = run.manifest.told_scales[run.space.attributes.index(attribute)]
+    human = run.pairs.human(attribute)
+    on_scale = np.isnan(human) | ((human >= scale.low) & (human <= scale.high))
+    return ~np.isnan(human) & bool(on_scale.all())
+
+
+def check_alike(run: RunData, given: GivenLabels | None) -> None:
+    """InputError for labels that were drawn with different probabilities, by which no promise can be made."""
+    for name, each in labels_of(run, given).items():
+        if len(np.unique(each.probability[each.known])) > 1:
+            raise InputError(
+                f"--agree: the labels of {name} were drawn with different probabilities, and a promise takes labels that were "
+                "drawn alike; give those of robin label or of robin export --what labels-wanted"
+            )
 
 
 def agreed_text(found: Agreed) -> str:
@@ -83,7 +122,7 @@ def judge_quality_table(ran: Found, view: View) -> Table:
         InputError: there is no threshold, too few labels, or such of one side alone.
     """
     run, rows = ran.run, []
-    for each in _judged(ran, view):
+    for each in map(_with_winner, _judged(ran, view)) if ran.run.manifest.is_pairwise else _judged(ran, view):
         criterion = _criterion(run, each.attribute, view.threshold)
         said = each.labels.values[each.pair]
         if criterion is _WINNER:  # a tie has no winner
@@ -96,6 +135,12 @@ def judge_quality_table(ran: Found, view: View) -> Table:
         rows.append({"attribute": each.attribute, "threshold": criterion.threshold, **_cells(found)})
     names = [name for name in JUDGE_QUALITY.columns if name in rows[0]]
     return JUDGE_QUALITY.of({name: [row[name] for row in rows] for name in names})
+
+
+def _with_winner(each: _Judged) -> _Judged:
+    """Those comparisons in which the judge prefers one of the two."""
+    has_one = each.score != _WINNER.threshold
+    return each._replace(pair=each.pair[has_one], score=each.score[has_one])
 
 
 def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criterion:
@@ -144,6 +189,8 @@ def _cells(found: JudgeQuality) -> dict[str, Any]:
 def disagreements_table(ran: Found, view: View) -> Table:
     """A row a labelled pair and attribute, with its texts: where the judge and people are furthest apart first."""
     run, parts = ran.run, []
+    if view.n is not None and view.n < 1:
+        raise InputError(f"--n {view.n}: at least one disagreement is needed, as --n 50")
     for each in _judged(ran, view):
         known = np.flatnonzero(each.labels.known[each.pair])
         place = run.space.attributes.index(each.attribute)
@@ -151,7 +198,9 @@ def disagreements_table(ran: Found, view: View) -> Table:
         parts.append((np.full(len(known), place), each.pair[known], each.score[known], label))
     attribute, pair, score, label = (np.concatenate(column) for column in zip(*parts, strict=True))
     width = np.array([scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64)
-    order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[: view.n or _MOST_SHOWN]
+    order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[
+        : _MOST_SHOWN if view.n is None else view.n
+    ]
     texts = labelled_texts(run, pair[order])
     values: dict[str, Any] = {
         "pair_id": texts.pop("pair_id"),

@@ -17,7 +17,7 @@ from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
-from robin_cli.goals.agreeing import agreed_facts, agreed_text
+from robin_cli.goals.agreeing import agreed_facts, agreed_text, check_alike
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
@@ -132,7 +132,7 @@ class Found(ABC):
 
     Attributes:
         tables: what ``robin export --what`` has of it, by name, beside its judgments.
-        given: people's labels, in place of the human ratings of its data.
+        given: people's labels, in place of the human ratings of its data; those that the run keeps where none are given.
     """
 
     tables: ClassVar[Mapping[str, Builder]]
@@ -140,7 +140,7 @@ class Found(ABC):
     def __init__(self, run: RunData, goal: Goal, given: GivenLabels | None = None) -> None:
         self.run = run
         self.goal = goal
-        self.given = given
+        self.given = given_labels(None, run) if given is None else given
 
     @cached_property
     def scores(self) -> Scores:
@@ -177,7 +177,7 @@ class Found(ABC):
 
     def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
         """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
-        if (view.agree or self.run.manifest.last_session.get("agree")) is None:
+        if view.agree is None and self.run.manifest.last_session.get("agree") is None:
             return None
         try:
             found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
@@ -186,6 +186,8 @@ class Found(ABC):
                 raise
             view.notify(str(error))  # the run asked for it once, and its scores are there all the same
             return None
+        if found is not None and view.agree is not None:
+            view.notify(agreed_text(found))
         return None if found is None else found.agreed
 
     @cached_property
@@ -220,15 +222,21 @@ class Found(ABC):
             InputError: as :meth:`stances`; there are too few labels.
         """
         last = self.run.manifest.last_session
-        if (share := promise or last.get("agree")) is None:
+        share = last.get("agree") if promise is None else promise
+        if share is None:
             return None
+        sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
+        for name, value in (("--agree", share), ("--confidence", sure)):
+            if not 0 < value < 1:
+                raise InputError(f"{name} {value:g}: is a share above 0 and below 1, for example 0.9")
         stances = self.stances(given)
         if (labelled := int(stances.labelled.sum())) < FEWEST:
             raise InputError(
                 f"--agree {share:g}: {self.run.name} has {number_of(labelled, 'decision')} with people's labels, and at least "
                 f"{FEWEST} are needed; give them with --labels FILE (robin export --what labels-wanted draws what to label)"
             )
-        return agreed(stances, share, confidence or last.get("confidence", CONFIDENCE))
+        check_alike(self.run, given)
+        return agreed(stances, share, sure)
 
     @property
     @abstractmethod

@@ -48,9 +48,9 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     InputError where they cannot be read, or are none of the pairs of ``runs``.
     """
     if labels is None:
-        kept = [(path, run) for run in runs if (path := kept_labels(run.path)) is not None]
+        kept = [path for run in runs if (path := kept_labels(run.path)) is not None]
         if len(kept) < 2:
-            return given_labels(kept[0][0], kept[0][1]) if kept else None
+            return given_labels(kept[0], *runs) if kept else None
         raise InputError(
             f"{runs[0].name} and {runs[1].name} have people's labels of their own; give those that count with --labels FILE"
         )

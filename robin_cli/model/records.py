@@ -5,7 +5,7 @@ Every other module speaks in these words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -277,9 +277,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class NamedBest:
-    """The response of a group that people say is the best, and where that stands."""
+    """The response that people say is the best of its group (None: not named), and where that stands."""
 
     pair_id: str
+    group: str | None
     place: str
 
 
@@ -289,12 +290,14 @@ class GivenLabels:
 
     Attributes:
         source: what errors call it.
-        best: the best response of groups, by the group's name.
+        by_labeller: the same of each person, by attribute, pair id and name.
+        best: the best responses of groups.
     """
 
     source: str
     by_attribute: Mapping[str, Mapping[str, Label]]
-    best: Mapping[str, NamedBest] = field(default_factory=dict)
+    by_labeller: Mapping[str, Mapping[str, Mapping[str, Label]]] = field(default_factory=dict)
+    best: Sequence[NamedBest] = ()
 
     def __len__(self) -> int:
         return sum(map(len, self.by_attribute.values())) + len(self.best)

@@ -45,10 +45,10 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("told", "What is decided; with ? behind it what the mean alone would say, where that is not certified.", "word",
            "decision", rank=1, for_people=True),
-), terminal=("pair_id", "attribute", "judge", "group", "told", "score", "likely_low", "ci_low", "judge_spread", "variance",
-             "human", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "attribute", "group", "told", "bar", "score", "likely_low", "ci_low", "judge_spread", "variance", "n",
-         "n_unparsed", "human", "given_up"))
+), terminal=("pair_id", "attribute", "judge", "group", "told", "agreed", "score", "likely_low", "ci_low", "judge_spread",
+             "variance", "human", "n_unparsed", "given_up", "n"),
+   html=("pair_id", "attribute", "group", "told", "agreed", "bar", "score", "likely_low", "ci_low", "judge_spread", "variance",
+         "n", "n_unparsed", "human", "given_up"))
 
 DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),

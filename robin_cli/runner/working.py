@@ -88,10 +88,11 @@ async def _session(
     try:
         session = Session(store, carrying, stop, settings, note)
         already = session.outcome(worked=False)
+        given = None if finish_only else labels_at_start(store, settings)
         if already.finished and not ledger.open:
             _record_target(store, settings)
+            keep_labels(store, given)
             return already
-        given = None if finish_only else labels_at_start(store, settings)
         for caution in cautions(store, session.goal, settings, keys) if cautious else ():
             note(caution)
         store.begin(session_settings)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from robin_cli.model.errors import StorageError
+from robin_cli.model.errors import InputError, StorageError
 from robin_cli.storage.layout import LABELS
 
+if sys.platform != "win32":
+    import fcntl
+
 LABEL_COLUMNS = ("pair_id", "attribute", "rating", "labeller", "labelled_at", "probability", "comment")
-"""A rating that is empty takes the labeller's own back."""
-_BEST = ("group", "best")
+"""A rating that is empty takes the labeller's own back; ``best`` says that the pair is the best of its group."""
+_HEAD = ",".join(LABEL_COLUMNS) + "\n"
 
 
 def kept_labels(run: Path) -> Path | None:
@@ -23,30 +28,73 @@ def kept_labels(run: Path) -> Path | None:
     return path if path.is_file() and not path.is_symlink() else None  # a received run may have a link to anywhere
 
 
-def add_labels(run: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add labels to those that ``run`` keeps; they are on disk when this returns.
+def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Add labels, by LABEL_COLUMNS, to those that ``run`` keeps; they are on disk when this returns.
 
-    Args:
-        rows: by LABEL_COLUMNS; or ``group`` and ``best``, where the file begins with these.
+    A last line that a crash left unfinished is taken out, for its label was never reported as kept.
 
     Raises:
-        StorageError: the disk refuses.
+        InputError: the file has other columns: another program wrote it.
+        StorageError: the disk refuses; nothing was added.
     """
     path, text = run / LABELS, StringIO()
     if path.is_symlink():
         raise StorageError(f"{path}: is a link, through which nothing is written; put a file there")
-    rows = list(rows)
-    names = (*LABEL_COLUMNS, *(_BEST if any("best" in row for row in rows) else ()))
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    csv.DictWriter(text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n").writerows(rows)
     try:
-        with path.open("a", encoding="utf-8", newline="") as file:
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerows(rows)
-            file.write(text.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
+        with path.open("a+b") as file, _alone(file):
+            end = _sound_end(file, path)
+            try:
+                file.truncate(end)
+                file.write(((_HEAD if end == 0 else "") + text.getvalue()).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
     except OSError as error:
         raise StorageError(
             f"{path}: the labels could not be kept ({error.strerror}); make room, and label again"
         ) from error
+
+
+def merge_labels(runs: Iterable[Path], into: Path) -> list[str]:
+    """Add the labels that ``runs`` keep to those of the run at ``into``; what a user should know of it, a line each."""
+    notes = []
+    for path in filter(None, map(kept_labels, runs)):
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            if file.readline() == _HEAD:
+                add_labels(into, csv.DictReader(file, LABEL_COLUMNS, restkey="more"))
+            else:
+                notes.append(
+                    f"{path}: has other columns than robin's, and is not taken over; give it with --labels FILE"
+                )
+    return notes
+
+
+def _sound_end(file: IO[bytes], path: Path) -> int:
+    """Where the last whole line ends, with an end of line behind it. InputError for columns that are not ours."""
+    file.seek(0)
+    content = file.read()
+    if not content or not content.strip():
+        return 0
+    if not content.startswith(_HEAD.encode()):
+        raise InputError(
+            f"{path}: has other columns than robin's ({', '.join(LABEL_COLUMNS)}), so no label can be added; move it away, and "
+            "give it with --labels FILE"
+        )
+    whole = content.rfind(b"\n") + 1
+    rest = content[whole:].decode(errors="replace")
+    if rest and len(next(csv.reader([rest]))) == len(LABEL_COLUMNS):  # an editor left the end of the line out
+        file.write(b"\n")
+        file.flush()
+        return len(content) + 1
+    return whole
+
+
+@contextmanager
+def _alone(file: IO[bytes]) -> Iterator[None]:
+    """No two pages write at a time."""
+    if sys.platform != "win32":
+        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+    yield

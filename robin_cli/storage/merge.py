@@ -25,6 +25,7 @@ from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.storage.files_of_run import write_data
 from robin_cli.storage.journal import Journal
+from robin_cli.storage.labels import merge_labels
 from robin_cli.storage.layout import JOURNAL
 from robin_cli.storage.locking import RunLock, is_locked
 from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
@@ -151,6 +152,7 @@ def _written(
     segments, rescued = write_judgments(shards, folder, notes)
     manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0))
     Journal.create(folder / JOURNAL, segments + 1).close()
+    notes.extend(merge_labels([shard.path for shard in shards], folder))
     manifest.write(folder)
     read_manifest(folder)  # what could not be read again must not take its place
     fold, _ = folded(folder, space, manifest.run_id)

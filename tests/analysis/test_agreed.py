@@ -21,7 +21,7 @@ def stances(rng: np.random.Generator, labels: int, worst: float) -> tuple[Stance
     said = np.full(_N, np.nan)
     drawn = rng.choice(_N, labels, replace=False)
     said[drawn] = right[drawn]
-    return Stances(doubt, said, np.ones(_N), np.arange(_N)), right
+    return Stances(doubt, said, np.arange(_N)), right
 
 
 def test_keeps_the_promise_as_often_as_it_says_and_certifies_the_surest() -> None:
@@ -46,7 +46,7 @@ def test_more_labels_certify_more_and_too_few_say_how_many_it_would_take() -> No
     assert not none.agreed.any()
     assert none.why.startswith("30 labels cannot carry it; about ")
     assert agreed(stances(rng, 20, 0.1)[0], 0.9).why == "20 decisions with a label, 25 are needed"
-    hopeless = Stances(np.zeros(_N), np.zeros(_N), np.ones(_N), np.arange(_N))
+    hopeless = Stances(np.zeros(_N), np.zeros(_N), np.arange(_N))
     assert agreed(hopeless, 0.9).why.startswith("people disagree too often even with the surest")
 
 
@@ -55,16 +55,12 @@ def certified(found: Agreed) -> int:
     return int(found.agreed.sum())
 
 
-def test_labels_of_one_prompt_count_for_less_and_unequal_draws_are_weighed() -> None:
+def test_labels_of_one_prompt_count_for_less() -> None:
     rng = np.random.default_rng(3)
     given, _ = stances(rng, 400, 0.3)
-    by_fours = Stances(given.doubt, np.repeat(given.agrees[::4], 4), given.weight, np.arange(_N) // 4)
-    apart = Stances(given.doubt, by_fours.agrees, given.weight, np.arange(_N))
+    by_fours = Stances(given.doubt, np.repeat(given.agrees[::4], 4), np.arange(_N) // 4)
+    apart = Stances(given.doubt, by_fours.agrees, np.arange(_N))
     assert certified(agreed(by_fours, 0.9)) < certified(agreed(apart, 0.9))
-    # Among the disagreed ones twice as many were drawn: each counts for half.
-    against = given.agrees == 0
-    weighed = Stances(given.doubt, given.agrees, np.where(against, 0.5, 1.0), given.prompt)
-    assert certified(agreed(weighed, 0.9)) > certified(agreed(given, 0.9))
 
 
 def test_bounds_are_those_of_scipy() -> None:

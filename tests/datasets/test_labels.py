@@ -146,8 +146,7 @@ def test_counts_the_mean_of_several_people_and_the_last_word_of_each(tmp_path: P
 def test_takes_the_best_response_of_groups_by_name(tmp_path: Path) -> None:
     path = tmp_path / "best.csv"
     path.write_text("group,best\nq1,p1\nq2,\n")
-    found = load_labels(path, IDS, ONE)
-    assert {group: each.pair_id for group, each in found.best.items()} == {"q1": "p1"}
-    path.write_text("group,best\nq1,p1\nq1,p2\n")
-    with pytest.raises(InputError, match=r':3: the best of "q1" is "p2" here, and "p1" by'):
+    assert [(each.group, each.pair_id) for each in load_labels(path, IDS, ONE).best] == [("q1", "p1")]
+    path.write_text("group,best\nq1,nobody\n")
+    with pytest.raises(InputError, match=r':2: no pair of the run is called "nobody"'):
         load_labels(path, IDS, ONE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
+import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -47,7 +46,10 @@ class Labelling:
     def __init__(self, run: RunData, n: int) -> None:
         self.run, self._prompts = run, recorded_prompts(run.manifest)
         self.is_of_two = run.manifest.is_pairwise
-        given_labels(None, run)  # says what is wrong with those that there are
+        self._keeps = kept_labels(run.path) is not None
+        if self._keeps:
+            add_labels(run.path)  # says whether labels can be added to those that there are
+        given = given_labels(None, run)
         scores = goal_of_run(run).found(run).scores.numbers("score")
         rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
         order = [pair for pair in labelling_order(run).tolist() if rated[pair]][:n]
@@ -60,21 +62,30 @@ class Labelling:
         self.said: dict[str, dict[int, float]] = defaultdict(dict)
         self._last: dict[str, list[int]] = defaultdict(list)
         self._skipped: dict[str, set[int]] = defaultdict(set)
-        if (kept := kept_labels(run.path)) is not None:
-            with kept.open(encoding="utf-8", newline="") as file:
-                for row in csv.DictReader(file):
-                    self._take(row)
+        for attribute, labels in ({} if given is None else given.by_labeller).items():
+            for pair_id, of_pair in labels.items():
+                if (number := self._number.get((pair_id, attribute))) is not None:
+                    for labeller, label in of_pair.items():
+                        self.said[labeller][number] = label.value
+
+    @property
+    def caution(self) -> str:
+        """What is to be said before the first label; "" where nothing is."""
+        human = any((~np.isnan(values)).any() for values in self.run.human.values())
+        return "labels count in place of the human ratings of the data" if human and not self._keeps else ""
 
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return what the page shows one person next; ``item`` is None once all is labelled."""
         said, skipped = self.said[labeller], self._skipped[labeller]
         number = next((k for k in range(len(self.items)) if k not in said and k not in skipped), None)
         done = {"labelled": len(said), "wanted": len(self.items) - len(skipped), "can_undo": bool(self._last[labeller])}
-        return {**done, "item": None if number is None else self._item(number), "agreement": self.agreement()}
+        return {**done, "item": None if number is None else self._item(number, labeller), "agreement": self.agreement()}
 
     def label(self, labeller: str, number: int, value: float, comment: str) -> None:
         """Keep a label, on disk when this returns. InputError for one that is none, StorageError if the disk refuses."""
         self._check(number, value)
+        if self._is_swapped(number, labeller):
+            value = 1.0 - value
         self._write(labeller, number, value, comment)
         self.said[labeller][number] = value
         self._last[labeller].append(number)
@@ -107,7 +118,12 @@ class Labelling:
         told = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
         return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
 
-    def _item(self, number: int) -> dict[str, Any]:
+    def _is_swapped(self, number: int, labeller: str) -> bool:
+        """Whether response B stands first: which system is A in the data says nothing to those who label."""
+        pair_id = self.run.pair_ids[self.items[number].pair]
+        return self.is_of_two and hashlib.sha256(f"{labeller}\0{pair_id}".encode()).digest()[0] % 2 == 1
+
+    def _item(self, number: int, labeller: str) -> dict[str, Any]:
         """What is shown of one: no id, no system, no score."""
         pair, attribute = self.items[number]
         texts = {
@@ -116,6 +132,8 @@ class Labelling:
             if name != "pair_id"
         }
         texts["prompt"] = readable_turns(texts["prompt"])
+        if self._is_swapped(number, labeller):
+            texts["response_a"], texts["response_b"] = texts["response_b"], texts["response_a"]
         name = self.run.manifest.attributes[attribute]
         rubric = self._prompts.rubrics.get(name)
         scale = self.run.manifest.told_scales[attribute]
@@ -149,17 +167,6 @@ class Labelling:
             "comment": " ".join(comment.split())[:MOST_COMMENT],
         }
         add_labels(self.run.path, [row])
-
-    def _take(self, row: Mapping[str, str]) -> None:
-        """Take in a line that was written before, which :func:`given_labels` has read without complaint."""
-        number = self._number.get((row.get("pair_id", ""), row.get("attribute", "")))
-        if number is None or "labeller" not in row:
-            return
-        said = self.said[row["labeller"]]
-        if row["rating"]:
-            said[number] = float({"A": 1.0, "B": 0.0, "tie": 0.5}.get(row["rating"], row["rating"]))
-        else:
-            said.pop(number, None)
 
 
 def changes(run: RunData) -> list[str]:
