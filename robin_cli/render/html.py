@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,4 +62,8 @@ def _page_column(data: pa.Table, column: Column) -> PageColumn:
 
 
 def _rounded(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+    """``value`` with few digits, of which the script shows two as the terminal does: none that is half between two is left."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    few = round(value, 4)
+    return round(value, 2) if round(abs(few) * 10_000) % 100 == 50 else few

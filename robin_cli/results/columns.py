@@ -188,7 +188,7 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
 
 JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people decide", "attribute", (
     Column("attribute", "What was rated.", "name"),
-    Column("threshold", "What the decision is by; of a pairwise run 0.5, which of two wins.", "number"),
+    Column("threshold", "What the decision is by; of a pairwise run 0.5, which of two wins.", "number", rank=4),
     Column("accuracy", "Share of the labelled that the judge decides as people do.", "number"),
     *_interval("accuracy", "95 % interval, by prompt.", "number"),
     Column("tpr", "Of what people keep: the share that the judge keeps.", "number"),
@@ -201,7 +201,7 @@ JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people 
     *_interval("f1", "95 % interval, by prompt.", "number", rank=4),
     Column("kappa", "Cohen's κ: agreement beyond chance.", "number"),
     *_interval("kappa", "95 % interval, by prompt.", "number", rank=2),
-    Column("n_labels", "Labels of pairs with a score.", "count", "labels"),
+    Column("n_labels", "Labels of pairs with a score.", "count", "labels", rank=2),
     Column("both", "Labelled pairs that both keep.", "count", rank=5),
     Column("judge_alone", "That the judge alone keeps.", "count", rank=5),
     Column("people_alone", "That people alone keep.", "count", rank=5),
@@ -209,9 +209,8 @@ JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people 
     Column("share", "The share of all pairs that the judge keeps.", "number", "kept", rank=6),
     Column("corrected_share", "The same, corrected for both of the judge's errors.", "number", "corrected"),
     *_interval("corrected_share", "Its 95 % interval.", "number"),
-), terminal=("attribute", "threshold", "accuracy", "accuracy_low", "tpr", "tpr_low", "tnr", "tnr_low", "precision",
-             "precision_low", "f1", "kappa", "kappa_low", "n_labels", "both", "judge_alone", "people_alone", "neither", "share",
-             "corrected_share", "corrected_share_low"))
+), terminal=("attribute", "threshold", "accuracy", "accuracy_low", "tpr", "tnr", "precision", "f1", "kappa", "n_labels", "both",
+             "judge_alone", "people_alone", "neither", "corrected_share", "corrected_share_low"))
 
 DISAGREEMENTS = declared("disagreements", "Where the judge and people are furthest apart", "labelled pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),

@@ -143,9 +143,11 @@ class Deciding(Rating):
         del words
         if row["wrong"] is None:
             return ""
-        return (
-            f"{share_text(row['wrong'])} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        many = row.get("decisions_simulated")  # none of so many: fewer than 3 in as many, with 95 %
+        wrong = (
+            share_text(row["wrong"]) if row["wrong"] or not many else f"less than {share_text(min(1.0, 3.0 / many))}"
         )
+        return f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
 
 
 class Threshold(Deciding):
