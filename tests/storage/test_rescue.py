@@ -22,6 +22,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from robin_cli.views.status import status_of
 from tests.conftest import robin
+from tests.judges.wire import error, serving
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
 
 FULL = {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **SETTINGS}
@@ -207,8 +208,9 @@ def test_adds_to_no_link_and_no_pipe(tmp_path: Path, own_temporary_folder: Path)
 
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text('{"id": "a", "prompt": "b", "response": "c"}\n')
-    words = ["pairs.jsonl", "-b", "1", "-a", "helpfulness", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
-    robin("judge", *words, "--run", "r", "--max-retries", "0", cwd=tmp_path, exits=3)
+    with serving(lambda _number, _body: error(500, "down")) as wire:  # a run is kept once its endpoint was there
+        words = ["pairs.jsonl", "-b", "1", "-a", "helpfulness", "--base-url", wire.url, "--model", "m"]
+        robin("judge", *words, "--run", "r", "--max-retries", "0", cwd=tmp_path, exits=3)
     answer = replace(judgment(0), pair_id="a", draw=1)
     rescue(tmp_path / "r", read_manifest(tmp_path / "r").run_id, [answer])
     assert "1 waiting: robin resume r takes them back" in robin("status", "r", cwd=tmp_path).stdout
