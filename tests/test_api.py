@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,10 @@ import pytest
 
 import robin_cli
 from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
+from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.spending import _Stopper
 from robin_cli.runner.stop import Stop
+from robin_cli.settings.table import TABLE
 from tests.conftest import DEMO, REPLAY_MODEL, environment, refuses, replaying, robin, wait_until, write_pairs
 
 
@@ -119,7 +122,11 @@ def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
 def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
     pairs = [Pair("a", "p", "r"), Pair("b", "p", "s")]
 
-    run = judge(pairs, budget=np.int64(10), **settings(replay_url, tmp_path / "r", temperature=np.float64(0.5)))
+    run = judge(
+        pairs,
+        budget=np.int64(10),  # type: ignore[arg-type]  # as it comes out of a frame
+        **settings(replay_url, tmp_path / "r", temperature=np.float64(0.5)),
+    )
 
     assert run.status()["budget"] == 10
 
@@ -234,3 +241,26 @@ def test_names_what_is_public_and_loads_it_late() -> None:
         assert getattr(robin_cli, name) is not None
     with pytest.raises(AttributeError):
         _ = robin_cli.nothing
+
+
+def test_its_keywords_are_the_settings() -> None:
+    hints = get_type_hints(JudgeSettings)
+    there = {each.name: each for each in TABLE.values() if each.in_python and each.name != "judge"}
+    assert list(hints) == list(there)
+    for name, each in there.items():
+        kinds = {part for hint in get_args(hints[name]) for part in (hint, *get_args(hint))}
+        assert set(each.choices) <= kinds if each.choices else each.kind is Mapping or each.kind in kinds, name
+
+
+def test_gates_and_compares_a_run(tmp_path: Path, replay_url: str) -> None:
+    pairs = [
+        Pair(f"{system}{k}", f"p{k}", f"{system} {k}", columns={"system": system}) for k in range(8) for system in "ab"
+    ]
+    run = judge(pairs, budget=64, **settings(replay_url, tmp_path / "r"))
+
+    found = run.gate(["mean(helpfulness)>=0.1", "mean(helpfulness)>=3.9"])
+    assert found["verdict"].tolist() == ["pass", "fail"]
+    assert run.gate("mean(helpfulness)>=0.1").shape[0] == 1
+    refuses(RobinError, "error_rate=2: lies between 0 and 1", run.gate, "mean(helpfulness)>=1", error_rate=2.0)
+    differences = run.compare(by="system")
+    assert differences[["a", "b"]].to_numpy().tolist() == [["a", "b"]]

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
+from robin_cli.datasets.labels import opaque_id
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
@@ -76,9 +77,17 @@ def table(work: Path, *args: str, said: str | None = "") -> pd.DataFrame:
     return pd.read_csv(io.StringIO(done.stdout), keep_default_na=False, na_values=[""])
 
 
+REAL = {opaque_id(name): name for name in TRUE}
+
+
+def true(name: str) -> float:
+    """What people would say of a pair that a file calls so: it says nothing of the system."""
+    return TRUE[REAL[name]]
+
+
 def labelled(path: Path, frame: pd.DataFrame) -> str:
     """The file with its labels filled in by people."""
-    frame = frame.assign(label=[round(TRUE[name], 3) for name in frame.pair_id])
+    frame = frame.assign(label=[round(true(name), 3) for name in frame.pair_id])
     frame.to_csv(path, index=False)
     return path.name
 
@@ -105,15 +114,16 @@ def test_writes_means_by_attribute_and_by_a_column(work: Path) -> None:
 
 
 def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
-    wanted = table(work, "--what", "labels-wanted", "--n", "40", said=None)
+    wanted = table(work, "--what", "labels-wanted", "--n", "60", said=None)
     assert list(wanted.columns) == WANTED
-    assert len(wanted) == wanted.prompt.nunique() == 40
+    assert (len(wanted), wanted.prompt.nunique()) == (60, 30), "of several systems whole prompts"
+    assert not wanted.pair_id.str.contains("ours|theirs").any(), "blind"
     assert wanted.label.isna().all()
-    assert set(wanted.probability) == {40 / 120}
+    assert set(wanted.probability) == {60 / 120}
     assert "score" not in wanted
 
-    done = robin("export", "r", "--what", "labels-wanted", "--n", "40", "-o", "wanted.csv", cwd=work)
-    assert done.stderr.startswith("40 pairs to label, of 40 prompts. Fill in the column label from")
+    done = robin("export", "r", "--what", "labels-wanted", "--n", "60", "-o", "wanted.csv", cwd=work)
+    assert done.stderr.startswith("60 pairs to label, of 30 prompts. Fill in the column label from")
     name = labelled(work / "labels.csv", pd.read_csv(work / "wanted.csv"))
     told = table(work, "--what", "summary", "--labels", name, said=f"helpfulness: {CAUTION}")
     assert list(told.columns) == [*OWN, *CORRECTED]
@@ -121,10 +131,10 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
     truth = np.mean(list(TRUE.values()))
     assert row["ci_low"] > truth
     assert row["corrected_low"] < truth < row["corrected_high"] < row["ci_high"]
-    assert row["n_labels"] == 40
+    assert row["n_labels"] == 60
     run = robin_cli.open_run(work / "r")
-    frame = run.labels_wanted(40)
-    assert frame.pair_id.tolist() == wanted.pair_id.tolist()
+    frame = run.labels_wanted(60)
+    assert frame.pair_id.tolist() == [REAL[name] for name in wanted.pair_id]
     frame["label"] = [TRUE[name] for name in frame.pair_id]
     assert run.summary(labels=frame).corrected_mean.tolist() == pytest.approx([row["corrected_mean"]], abs=1e-3)
     assert run.summary(labels=work / name).corrected_mean.tolist() == pytest.approx([row["corrected_mean"]])
@@ -132,11 +142,11 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
 
 def test_goes_on_drawing_from_the_labels_there_are(work: Path) -> None:
     first = table(work, "--what", "labels-wanted", "--n", "40", said=None)
-    done = first.assign(label=[TRUE[name] if k < 30 else np.nan for k, name in enumerate(first.pair_id)])
+    done = first.assign(label=[true(name) if k < 30 else np.nan for k, name in enumerate(first.pair_id)])
     done.to_csv(work / "some.csv", index=False)
     more = table(work, "--what", "labels-wanted", "--n", "50", "--labels", "some.csv", said=None)
     assert more.pair_id.tolist()[:40] == first.pair_id.tolist()
-    assert more.label.tolist()[:30] == pytest.approx([TRUE[name] for name in first.pair_id[:30]])
+    assert more.label.tolist()[:30] == pytest.approx([true(name) for name in first.pair_id[:30]])
     assert more.label[30:].isna().all()
     assert len(more) == 80
     assert set(more.probability) == {80 / 120}
@@ -201,19 +211,19 @@ def test_wants_labels_of_each_attribute_and_keeps_those_of_the_data(tmp_path: Pa
 
 
 def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Path) -> None:
-    name = labelled(work / "status.csv", table(work, "--what", "labels-wanted", "--n", "40", said=None))
+    name = labelled(work / "status.csv", table(work, "--what", "labels-wanted", "--n", "60", said=None))
     facts = json.loads(robin("status", "r", "--labels", name, "--json", cwd=work).stdout)["means"]["helpfulness"]
     told = table(work, "--what", "summary", "--labels", name, said=None).to_dict("records")[0]
     named = {each: facts[each] for each in told if each != "attribute"}
     assert named == pytest.approx({each: value for each, value in told.items() if each != "attribute"})
-    assert (facts["n_labelled_prompts"], facts["labels_are"], facts["not_corrected_because"]) == (40, "given", None)
+    assert (facts["n_labelled_prompts"], facts["labels_are"], facts["not_corrected_because"]) == (30, "given", None)
     assert robin_cli.open_run(work / "r").status(labels=work / name)["means"]["helpfulness"] == facts
     done = robin("status", "r", "--labels", name, cwd=work, COLUMNS="300")
     ends = " ".join(f"{told[end]:.2f}" for end in ("mean", "ci_low", "ci_high", "corrected_mean"))
     line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean helpfulness"))
     mean, low, high, corrected = ends.split()
     assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs); {corrected} [" in line
-    assert line.endswith("] corrected by 40 labels of 40 prompts")
+    assert line.endswith("] corrected by 60 labels of 30 prompts")
 
     plain = robin("status", "r", cwd=work, COLUMNS="300").stdout
     assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs)\n" in plain

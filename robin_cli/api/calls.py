@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from robin_cli.api.given import Frame, dataset_of, labels_from, load, with_scores
+from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.run import Run
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
@@ -56,7 +57,7 @@ def judge(
     *,
     judge: str | Function | None = None,
     config: str | None = None,
-    **settings: Any,
+    **settings: Unpack[JudgeSettings],
 ) -> Run:
     """Spend a budget of judge calls over ``data``, as ``robin judge`` does; returns when it is spent.
 
@@ -78,10 +79,10 @@ def judge(
         InputError: bad data or settings. EndpointError: the endpoint cannot be used. LimitReached: ``max_cost`` is reached.
             StorageError: the disk. After each, what was received is in the run.
     """
-    function, settings = handed_over(judge, settings)
-    check_names(settings.keys(), {each.name for each in TABLE.values() if each.in_python})
+    function, given = handed_over(judge, {**settings})
+    check_names(given.keys(), {each.name for each in TABLE.values() if each.in_python})
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = Settings(**together(checked_keywords(settings), from_file), source=Source(config or "Python"))
+    chosen = Settings(**together(checked_keywords(given), from_file), source=Source(config or "Python"))
     check_judges(chosen, function)
     messages = messages_for(quiet=chosen.quiet, notebook=True)
     check_same(function, chosen.judge, Path(chosen.run or ""), messages)

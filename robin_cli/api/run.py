@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +194,47 @@ class Run:
             InputError: nothing is left to label, or the labels cannot be used.
         """
         return self._table("labels-wanted", n=n, by=by, labels=labels)
+
+    def gate(
+        self,
+        require: str | Sequence[str],
+        *,
+        error_rate: float = 0.05,
+        margin: float | None = None,
+        by: str | None = None,
+        history: str | Path | None = None,
+    ) -> pd.DataFrame:
+        """Whether it meets requirements, as ``robin gate`` says: a row each, with its ``verdict``: pass, fail or inconclusive.
+
+        Columns: see docs/columns.md. ``run.gate("mean(helpfulness)>=3")["verdict"].eq("pass").all()`` lets a build pass.
+
+        Args:
+            require: requirements, as --require has them.
+            error_rate: of a verdict, in (0, 1).
+            margin: points by which a requirement may be missed; None for a fortieth of the scale.
+            by: the column that says which system answered, for compare.
+            history: a CSV file of the builds before, to which this one is added.
+
+        Raises:
+            InputError: a requirement that is none, or that this run cannot be held to.
+        """
+        from robin_cli.views.gate import gated, requirement_table
+
+        if not 0.0 < error_rate < 1.0:
+            raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")
+        wanted = [require] if isinstance(require, str) else list(require)
+        series = None if history is None else Path(history)
+        found = gated(self.path, wanted, margin=margin, error_rate=error_rate, by=by, history=series)
+        for line in found.notes:
+            warnings.warn(line, stacklevel=2)
+        frame: pd.DataFrame = requirement_table(found).rows().read_all().to_pandas()
+        return frame
+
+    def compare(self, *others: Run | str | Path, **how: Any) -> pd.DataFrame:
+        """Which system is better, this run's or another's, or by a column of the data: see :func:`robin_cli.compare`."""
+        from robin_cli.api.calls import compare
+
+        return compare(self, *others, **how)
 
     def status(self, *, labels: str | Path | Frame | None = None) -> dict[str, Any]:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""

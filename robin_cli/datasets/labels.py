@@ -8,9 +8,11 @@ row a group, with columns ``group`` and ``best``: the id of its best response.
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
@@ -27,6 +29,11 @@ _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = "rating", "labeller", "labelle
 _HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 _SAVED_AS_TEXT = "'"
 """What robin puts before an id that a spreadsheet would run."""
+
+
+def opaque_id(pair_id: str) -> str:
+    """What stands in the place of an id in a file for people who label: it says nothing of the system."""
+    return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]
 
 
 def load_labels(
@@ -223,7 +230,12 @@ def _pair_id(row: Row, pair_ids: frozenset[str], where: str) -> str | None:
     name = str(value)
     if name not in pair_ids and name.startswith(_SAVED_AS_TEXT):
         name = name.removeprefix(_SAVED_AS_TEXT)
-    return name if name in pair_ids else None
+    return name if name in pair_ids else _by_opaque_id(pair_ids).get(name)
+
+
+@lru_cache(maxsize=1)
+def _by_opaque_id(pair_ids: frozenset[str]) -> Mapping[str, str]:
+    return {opaque_id(pair_id): pair_id for pair_id in pair_ids}
 
 
 def _add(labels: dict[str, Label], labeller: str, pair_id: str, label: Label) -> None:

@@ -14,7 +14,7 @@ from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
 from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
-from robin_cli.datasets.labels import load_labels
+from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
@@ -36,10 +36,6 @@ _NAMED = 3
 Notify = Callable[[str], None]
 LabelsFile = str | Path | BytesIO | None
 """Where people's labels are: a file, an address, a Parquet table in memory, or nowhere."""
-
-
-_LOOKED_AT = 100
-"""Ids, and systems, that are looked at for whether one is in the other."""
 
 
 def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
@@ -205,6 +201,9 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
     """
     run, scores, notify, by = ran.run, ran.scores, view.notify, view.by
+    systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
+    several = len(systems) > 1
+    is_blind = several and not view.in_python  # a script joins by its own ids
     n, labels = WANTED if view.n is None else view.n, labels_of(run, given_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
@@ -212,10 +211,11 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    found = wanted_labels(run, values, labels, n, whole=by is not None)
+    found = wanted_labels(run, values, labels, n, whole=by is not None or several)
     names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
+    ids = texts.pop("pair_id")
     columns: dict[str, Any] = {
-        "pair_id": texts.pop("pair_id"),
+        "pair_id": [opaque_id(each) for each in ids.to_pylist()] if is_blind else ids,
         "attribute": pa.array(names.tolist(), pa.string()),
         "probability": pa.array(found.probability),
         "label": pa.array(found.label, from_pandas=True),
@@ -234,10 +234,8 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         f"{wanted} to label{those}, of {number_of(found.prompts, 'prompt')}. Fill in the column label from the top, and give "
         f"the file to --labels: {step} --labels FILE"
     )
-    systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
-    ids = columns["pair_id"].slice(0, _LOOKED_AT).to_pylist()
-    if any(str(system) in pair_id for system in sorted(map(str, systems))[:_LOOKED_AT] for pair_id in ids):
-        notify("the ids say which system answered: hide the column pair_id from those who label, for it leads them")
+    if is_blind:
+        notify("blind: whole prompts, and ids that say nothing of the systems, which --labels knows again")
     if found.prompts < FEWEST_LABELLED:
         notify(f"a mean is corrected from {FEWEST_LABELLED} labelled prompts on; draw more: a larger --n")
     return LABELS_WANTED.of(columns)

@@ -1,0 +1,72 @@
+"""The keywords of :func:`robin_cli.judge`, for editors: as the settings are, by the names of the flags with underscores.
+
+A test holds them equal to the settings table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+
+class JudgeSettings(TypedDict, total=False):
+    """Settings of ``robin judge``, see ``robin judge --help-all``; None is as not given."""
+
+    attribute: str | None
+    rubric: str | Path | Sequence[str | Path] | None
+    template: str | Path | None
+    base_url: str | Sequence[str] | None
+    model: str | Sequence[str] | None
+    api_key_env: str | Sequence[str] | None
+    columns: Mapping[str, str] | None
+    pairwise: bool | None
+    reference: str | Path | None
+    no_ties: bool | None
+    labels: str | Path | None
+    skip_bad_rows: bool | None
+    limit: int | None
+    budget: int | None
+    scheduler: str | None
+    delta: float | None
+    mode: Literal["practice", "theory"] | None
+    objective: Literal["worst-case", "mean-error", "compare"] | None
+    decide: str | None
+    group: str | None
+    margin: float | None
+    error_rate: float | None
+    prefer: Literal["certain", "right"] | None
+    agree: float | None
+    confidence: float | None
+    variances: str | Path | None
+    target_error: float | None
+    guaranteed: bool | None
+    budget_usd: float | None
+    max_cost: float | None
+    no_fuse: bool | None
+    price_in: float | Sequence[float] | None
+    price_out: float | Sequence[float] | None
+    price_cached: float | Sequence[float] | None
+    batch: bool | None
+    batch_files: str | Path | None
+    rounds: int | None
+    concurrency: int | str | None
+    ray: str | None
+    samples_per_request: int | None
+    service_tier: str | None
+    tier_fallback: bool | None
+    scoring: Literal["text", "logprobs"] | None
+    answer_format: Literal["text", "json_schema", "grammar"] | None
+    rpm: float | None
+    tpm: float | None
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    timeout: float | None
+    max_retries: int | None
+    max_reply: float | None
+    extra_body: Mapping[str, Any] | None
+    seed: int | None
+    run: str | Path | None
+    quiet: bool | None
+    debug_http: str | Path | None
