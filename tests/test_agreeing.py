@@ -41,8 +41,9 @@ def labels(path: Path, names: Sequence[str], header: Sequence[str] = ("pair_id",
 
 
 def made(folder: Path, decide: str = "score>=2", **more: Any) -> robin.Run:
+    asked: Any = {"budget": 480, "concurrency": 1, "quiet": True}  # one at a time: which are asked again hangs on no clock
     return robin.judge(
-        PAIRS, judge=judge(), attribute="helpfulness", budget=480, decide=decide, run=folder / "run", quiet=True, **more
+        PAIRS, judge=judge(), attribute="helpfulness", decide=decide, run=folder / "run", **asked, **more
     )
 
 
