@@ -41,7 +41,7 @@ def labels(path: Path, names: Sequence[str], header: Sequence[str] = ("pair_id",
 
 
 def made(folder: Path, decide: str = "score>=2", **more: Any) -> robin.Run:
-    asked: Any = {"budget": 480, "concurrency": 1, "quiet": True}  # one at a time: which are asked again hangs on no clock
+    asked: Any = {"budget": 480, "concurrency": 1, "quiet": True}  # one at a time, for no clock is to matter
     return robin.judge(
         PAIRS, judge=judge(), attribute="helpfulness", decide=decide, run=folder / "run", **asked, **more
     )
