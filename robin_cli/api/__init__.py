@@ -1,7 +1,8 @@
 """robin from Python, for notebooks and scripts: pairs in, a run, its numbers as DataFrames. Public through ``robin_cli``."""
 
-from robin_cli.api.calls import compare, judge, load_pairs, merge, open_run
+from robin_cli.api.calls import judge, load_pairs, merge, open_run
 from robin_cli.api.run import Run
+from robin_cli.api.verdicts import compare
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from robin_cli.api.given import Frame, dataset_of, labels_from, load, with_scores
+from robin_cli.api.given import Frame, dataset_of, load
 from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.run import Run
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
-from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.runner.checking import check_judges
 from robin_cli.runner.opening import open_run as open_configured
@@ -24,7 +23,7 @@ from robin_cli.storage.manifest import read_manifest
 from robin_cli.views.messages import messages_for
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def load_pairs(
@@ -99,45 +98,6 @@ def open_run(path: str | Path) -> Run:
     """
     read_manifest(Path(path))
     return Run(Path(path))
-
-
-def compare(
-    *runs: Run | str | Path,
-    by: str | None = None,
-    match: str | None = None,
-    anytime: bool = False,
-    labels: str | Path | Frame | None = None,
-    columns: Mapping[str, str] | None = None,
-    scale: str | None = None,
-) -> pd.DataFrame:
-    """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
-
-    Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
-
-    Args:
-        runs: two or more on the same prompts, or one with ``by``; also files of scores that are there already.
-        by: a column of the data that says which system answered.
-        match: a column that says which responses answer the same prompt, in place of the prompt's text.
-        anytime: intervals that hold however often one looks.
-        labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
-        columns: of files of scores, our names to theirs, as ``{"id": "doc_id", "score": "exact_match|f1"}``.
-        scale: of these scores, as ``"0-10"``; None to take it from them.
-
-    Raises:
-        InputError: runs that cannot be compared, and what differs.
-    """
-    from robin_cli.goals.differences import comparison_of, table_of
-
-    if not runs:
-        raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
-    paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
-    notes: list[str] = []
-    with with_scores(paths, notes.append, columns, scale, by) as there:
-        found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
-        frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
-    for line in notes:
-        warnings.warn(line, stacklevel=2)
-    return frame
 
 
 def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:

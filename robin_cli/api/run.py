@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ from robin_cli.api.given import Frame, labels_from
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
-from robin_cli.goals.summary import WANTED
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.runner.checking import check_judges
@@ -180,7 +178,7 @@ class Run:
         return self._table("summary", by=by, threshold=threshold, labels=labels, notify=said)
 
     def labels_wanted(
-        self, n: int = WANTED, *, by: str | None = None, labels: str | Path | Frame | None = None
+        self, n: int = 50, *, by: str | None = None, labels: str | Path | Frame | None = None
     ) -> pd.DataFrame:
         """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
 
@@ -218,21 +216,13 @@ class Run:
         Raises:
             InputError: a requirement that is none, or that this run cannot be held to.
         """
-        from robin_cli.views.gate import gated, requirement_table
+        from robin_cli.api.verdicts import gate
 
-        if not 0.0 < error_rate < 1.0:
-            raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")
-        wanted = [require] if isinstance(require, str) else list(require)
-        series = None if history is None else Path(history)
-        found = gated(self.path, wanted, margin=margin, error_rate=error_rate, by=by, history=series)
-        for line in found.notes:
-            warnings.warn(line, stacklevel=2)
-        frame: pd.DataFrame = requirement_table(found).rows().read_all().to_pandas()
-        return frame
+        return gate(self.path, require, error_rate=error_rate, margin=margin, by=by, history=history)
 
     def compare(self, *others: Run | str | Path, **how: Any) -> pd.DataFrame:
         """Which system is better, this run's or another's, or by a column of the data: see :func:`robin_cli.compare`."""
-        from robin_cli.api.calls import compare
+        from robin_cli.api.verdicts import compare
 
         return compare(self, *others, **how)
 

@@ -1,0 +1,77 @@
+"""What a script asks of runs that are there: whether one meets requirements, and which system is better."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robin_cli.api.given import Frame, labels_from, with_scores
+from robin_cli.api.run import Run
+from robin_cli.model.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def gate(
+    path: Path,
+    require: str | Sequence[str],
+    *,
+    error_rate: float,
+    margin: float | None,
+    by: str | None,
+    history: str | Path | None,
+) -> pd.DataFrame:
+    """Whether the run at ``path`` meets requirements, see :meth:`~robin_cli.Run.gate`."""
+    from robin_cli.views.gate import gated, requirement_table
+
+    if not 0.0 < error_rate < 1.0:
+        raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")
+    wanted = [require] if isinstance(require, str) else list(require)
+    series = None if history is None else Path(history)
+    found = gated(path, wanted, margin=margin, error_rate=error_rate, by=by, history=series)
+    for line in found.notes:
+        warnings.warn(line, stacklevel=2)
+    frame: pd.DataFrame = requirement_table(found).rows().read_all().to_pandas()
+    return frame
+
+
+def compare(
+    *runs: Run | str | Path,
+    by: str | None = None,
+    match: str | None = None,
+    anytime: bool = False,
+    labels: str | Path | Frame | None = None,
+    columns: Mapping[str, str] | None = None,
+    scale: str | None = None,
+) -> pd.DataFrame:
+    """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
+
+    Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
+
+    Args:
+        runs: two or more on the same prompts, or one with ``by``; also files of scores that are there already.
+        by: a column of the data that says which system answered.
+        match: a column that says which responses answer the same prompt, in place of the prompt's text.
+        anytime: intervals that hold however often one looks.
+        labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
+        columns: of files of scores, our names to theirs, as ``{"id": "doc_id", "score": "exact_match|f1"}``.
+        scale: of these scores, as ``"0-10"``; None to take it from them.
+
+    Raises:
+        InputError: runs that cannot be compared, and what differs.
+    """
+    from robin_cli.goals.differences import comparison_of, table_of
+
+    if not runs:
+        raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
+    paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
+    notes: list[str] = []
+    with with_scores(paths, notes.append, columns, scale, by) as there:
+        found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
+        frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
+    for line in notes:
+        warnings.warn(line, stacklevel=2)
+    return frame
