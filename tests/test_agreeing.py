@@ -14,6 +14,7 @@ import pytest
 import robin_cli as robin
 from robin_cli.model.errors import InputError
 from robin_cli.storage.labels import add_labels, merge_labels
+from robin_cli.views.run_list import runs_in
 
 QUALITY = {f"answer {k}": random.Random(k).gauss(2, 1.2) for k in range(240)}
 PAIRS = [robin.Pair(name, f"question {k // 4}", name) for k, name in enumerate(QUALITY)]
@@ -72,6 +73,11 @@ def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path)
     assert list(far["difference"].abs()) == sorted(far["difference"].abs(), reverse=True)
     assert {"prompt", "response"} < set(far.columns)
     assert run.summary().iloc[0].n_labels == 120, "what the run keeps corrects its means"
+
+    (tmp_path / "run" / "labels.csv").write_text("pair_id,label\nnobody,3\n")
+    assert [each["state"] for each in runs_in(tmp_path)] == ["finished"], "a spoiled file spoils no list of runs"
+    with pytest.raises(InputError, match=r'labels.csv:2: no pair of the run is called "nobody"'):
+        run.status()
 
 
 def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(tmp_path: Path) -> None:

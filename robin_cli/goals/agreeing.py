@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreed import FEWEST, Agreed
+from robin_cli.analysis.agreement import off_scale
 from robin_cli.analysis.judge_quality import JudgeQuality
 from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.goals.summary import given_labels, labelled_texts
@@ -53,8 +54,7 @@ def _known(run: StoredRun, attribute: str, given: GivenLabels | None) -> NDArray
         return np.array([pair_id in own for pair_id in run.space.pair_ids])
     scale = run.manifest.told_scales[run.space.attributes.index(attribute)]
     human = run.pairs.human(attribute)
-    on_scale = np.isnan(human) | ((human >= scale.low) & (human <= scale.high))
-    return ~np.isnan(human) & bool(on_scale.all())
+    return ~np.isnan(human) & (not off_scale(human, scale))
 
 
 def check_alike(run: RunData, given: GivenLabels | None) -> None:
@@ -70,12 +70,12 @@ def check_alike(run: RunData, given: GivenLabels | None) -> None:
 def agreed_text(found: Agreed) -> str:
     """Return in a sentence how many decisions people agree with, and what is left to them."""
     of, sure = len(found.agreed), int(found.agreed.sum())
-    promise, confidence = f"at least {100 * found.promise:g} %", f"{100 * found.confidence:g} % confidence"
-    by = number_of(found.labelled, "label")
+    promise = f"at least {100 * found.promise:g} % of these"
     if found.why:
-        return f"agreement of {promise} with people is promised for none of {number_of(of, 'decision')}: {found.why}"
+        return f"agreed: none of {number_of(of, 'decision')}: {found.why}"
+    by = f"{100 * found.confidence:g} % confidence, by {number_of(found.labelled, 'labelled decision')}"
     left = f"; {of - sure:,} left to a person, or a dearer judge" if sure < of else ""
-    return f"people agree with {promise} of {sure:,} of {number_of(of, 'decision')} ({confidence}, by {by}){left}"
+    return f"agreed: {sure:,} of {number_of(of, 'decision')}; people agree with {promise} ({by}){left}"
 
 
 def agreed_facts(found: Agreed) -> dict[str, Any]:

@@ -132,7 +132,6 @@ class Found(ABC):
 
     Attributes:
         tables: what ``robin export --what`` has of it, by name, beside its judgments.
-        given: people's labels, in place of the human ratings of its data; those that the run keeps where none are given.
     """
 
     tables: ClassVar[Mapping[str, Builder]]
@@ -140,7 +139,15 @@ class Found(ABC):
     def __init__(self, run: RunData, goal: Goal, given: GivenLabels | None = None) -> None:
         self.run = run
         self.goal = goal
-        self.given = given_labels(None, run) if given is None else given
+        self._given = given
+
+    @cached_property
+    def given(self) -> GivenLabels | None:
+        """People's labels, in place of the human ratings of its data; those that the run keeps where none are given.
+
+        They are read where they are asked for: a list of runs does not end at a file that somebody spoiled.
+        """
+        return given_labels(None, self.run) if self._given is None else self._given
 
     @cached_property
     def scores(self) -> Scores:
