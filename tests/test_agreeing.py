@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import random
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,19 @@ def test_a_finished_run_takes_labels_and_shards_bring_theirs(tmp_path: Path) -> 
     (tmp_path / "merged").mkdir()
     assert merge_labels([tmp_path / "run"], tmp_path / "merged") == []
     assert (tmp_path / "merged" / "labels.csv").read_text() == (tmp_path / "run" / "labels.csv").read_text()
+
+
+def test_two_runs_that_keep_labels_are_compared_by_both(tmp_path: Path) -> None:
+    runs = [made(tmp_path / name) for name in "ab"]
+    for run, names in zip(runs, (list(QUALITY)[:120], list(QUALITY)[100:200]), strict=True):
+        rows = ({"pair_id": name, "attribute": "helpfulness", "rating": on_scale(QUALITY[name])} for name in names)
+        add_labels(run.path, rows)
+    with warnings.catch_warnings(action="ignore"):  # of the same responses, and of a judge that is right
+        found = runs[0].compare(runs[1])
+    assert found["n_labels"].tolist() == [400], "200 pairs, in both runs"
+    add_labels(runs[1].path, [{"pair_id": "answer 0", "attribute": "helpfulness", "rating": 1.25}])
+    with pytest.raises(InputError, match=r'the pair "answer 0" has the label 1.25, and .* give the labels that count'):
+        runs[0].compare(runs[1])
 
 
 def test_what_a_crash_left_of_a_line_is_taken_out_and_other_files_are_not_written_to(tmp_path: Path) -> None:

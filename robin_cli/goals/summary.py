@@ -18,7 +18,7 @@ from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, number_of
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, Label, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
@@ -45,11 +45,7 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     """
     if labels is None:
         kept = [path for run in runs if (path := kept_labels(run.path)) is not None]
-        if len(kept) < 2:
-            return given_labels(kept[0], *runs) if kept else None
-        raise InputError(
-            f"{runs[0].name} and {runs[1].name} have people's labels of their own; give those that count with --labels FILE"
-        )
+        return _joined([each for path in kept if (each := given_labels(path, *runs)) is not None])
     _check_apart(runs)
     scales = {
         name: scale
@@ -59,6 +55,25 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     verdicts = {name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes}
     ids = frozenset().union(*(run.space.pair_ids for run in runs))
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
+
+
+def _joined(parts: Sequence[GivenLabels]) -> GivenLabels | None:
+    """The labels of several runs; None for none. InputError where two say different things of one pair."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    joined: dict[str, dict[str, Label]] = {}
+    for part in parts:
+        for name, labels in part.by_attribute.items():
+            for pair_id, label in labels.items():
+                before = joined.setdefault(name, {}).setdefault(pair_id, label)
+                if before.value != label.value:
+                    raise InputError(
+                        f'{label.place}: the pair "{shown(pair_id)}" has the label {label.value:g}, and {before.value:g} by '
+                        f"{before.place}; give the labels that count with --labels FILE"
+                    )
+            joined.setdefault(name, {})
+    source, best = " and ".join(part.source for part in parts), [each for part in parts for each in part.best]
+    return GivenLabels(source, joined, best=best)
 
 
 def _check_apart(runs: Sequence[StoredRun]) -> None:
