@@ -15,8 +15,9 @@ from robin_cli.datasets.pairs import Dataset, load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from tests.datasets.writing import HELPSTEER, WRITERS, Row, as_csv, as_lines, as_parquet, written
 
-# Half a surrogate pair has no UTF-8, in which all of these formats are written.
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+# Half a surrogate pair has no UTF-8, in which all of these formats are written; U+FDD0 begins the mark of an image,
+# which is refused in a row.
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufdd0"))
 PROMPT = TEXT.filter(lambda text: bool(text) and not text.isspace())
 RATING = st.one_of(st.none(), st.integers(0, 4), st.floats(allow_nan=False, allow_infinity=False))
 

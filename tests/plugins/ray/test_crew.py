@@ -250,7 +250,7 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())
         robin("resume", tmp_path / "run", cwd=tmp_path, exits=0)
-    assert len(robin_cli.open_run(tmp_path / "run").judgments()) > 2 * before
+    assert len(robin_cli.open_run(tmp_path / "run").judgments()) > before
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert 0.15 < spent <= 0.2
 
