@@ -128,7 +128,7 @@ class Judged:
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
-        self._said, self._scale = run.manifest.kind.said, space.scales[0]
+        self._said, self._scale = run.manifest.kind.in_words, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
         is_shown = np.zeros(len(run.pair_ids), dtype=np.bool_)
         is_shown[pairs] = True
