@@ -13,6 +13,7 @@ from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
+from robin_cli.goals.agreeing import agreed_facts, agreed_lines
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.decided import OPEN
@@ -110,7 +111,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
-            **self.agreed_facts(),
+            **agreed_facts(self),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
@@ -153,11 +154,10 @@ class Preferences(Found):
     def answer(self) -> list[str]:
         """The ranking's first, or the best responses, or how many preferences are certified."""
         if self.best is not None and self.bests is not None:
-            return [
-                f"best response {best_text(self.bests, self.error_rate)}",
-                self._winners(self.best),
-                *self.agreed_lines(),
-            ]
+            certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", agreed_lines(self)
+            if agreed:  # which is what was asked
+                return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
+            return [certain, self._winners(self.best)]
         if (ranking := self.ranked.ranking) is not None:
             return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:

@@ -17,6 +17,7 @@ from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_me
 from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, Label, number_of
 from robin_cli.render.text import one_line
@@ -210,7 +211,8 @@ def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
 def labels_wanted_table(ran: Found, view: View) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
-    Of the human ratings in the data, and those given, come all besides. By a column whole prompts are drawn, for differences.
+    Of the human ratings in the data, and those given, come all besides. For differences by a column, and for
+    the best of each group, whole prompts or groups are drawn.
 
     Raises:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
@@ -226,7 +228,8 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    found = wanted_labels(run, values, labels, n, whole=by is not None or several)
+    whole = by is not None or several or run.inquiry.own["decide"] == BEST
+    found = wanted_labels(run, values, labels, n, whole=whole)
     names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
     ids = texts.pop("pair_id")
     columns: dict[str, Any] = {

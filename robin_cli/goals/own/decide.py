@@ -10,6 +10,7 @@ import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decided import Decided
+from robin_cli.goals.agreeing import agreed_lines
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same, share_text
 from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
@@ -36,11 +37,16 @@ class Decisions(Rated):
 
     @property
     def answer(self) -> list[str]:
-        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong."""
-        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
+        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong.
+
+        Where the run asked whether people agree, that comes first.
+        """
+        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), agreed_lines(self)
+        if agreed:
+            kept = f"by the judge's own mean: {kept}"
         if self.decided.task.decision.is_best:
-            return [kept, self._winners(), *(agreed or [sure])]
-        return [kept, sure, *agreed]
+            return [*agreed, self._winners(), kept] if agreed else [kept, self._winners(), sure]
+        return [*agreed, kept, sure]
 
     def _winners(self) -> str:
         """Return the first responses that lead, by their systems where these have names."""
