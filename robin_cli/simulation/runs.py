@@ -25,7 +25,7 @@ from robin_cli.model.task import contest_of
 from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
 from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
-from robin_cli.planning.urgency import NEVER, block_of, most_urgent, shared, urgency_by
+from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
 
 _DRAWS_AT_A_TIME = 4096
@@ -143,6 +143,7 @@ class _State:
         self._budget = 0
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
+        self._fronts = [(Front(), Front()) for _ in range(runs)]
         self._luck = np.empty((0, runs))
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
@@ -274,36 +275,48 @@ class _State:
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
             return most_urgent(urgency, count)
-        return shared(urgency, self._nearness, count, made, self._court.seen.part)
+        return shared(self._fronts, urgency, self._nearness, count, made, self._court.seen.part)
 
     def _urgencies(self) -> FloatArray:
         """Return the urgency of each pair of each run, shape (runs, pairs)."""
         if self._urgency is None:
-            self._urgency, self._nearness = np.empty(self.n.shape), np.full(self.n.shape, NEVER)
-            self._look_at(np.broadcast_to(np.arange(self._pairs), self.n.shape))
+            columns = [self.n, self.pending, self.total, self.total_sq]
+            arms, place = np.arange(self._pairs), np.arange(self._pairs)
+            if self._contests is not None:
+                there, arms = self._contests >= 0, np.maximum(self._contests, 0)
+                place = np.flatnonzero(there)[np.argsort(self._contests[there])]
+                columns = [np.where(there, np.take(each, arms, axis=1), 0.0) for each in columns]
+            found = self._computed(columns, self._first_row.reshape(-1, *[1] * arms.ndim) + arms)
+            self._urgency, self._nearness = (each.reshape(len(each), -1)[:, place] for each in found)
+            self._hold_back(slice(None), slice(None))
         return self._urgency
 
     def _look_at(self, pair: IntArray) -> None:
         """Compute the urgency of these pairs of each run, shape (runs, …), and of those in contests with them."""
         assert self._urgency is not None  # noqa: S101  # _urgencies came first
         run, first_row, there = self._runs, self._first_row, None
-        columns = (self.n, self.pending, self.total, self.total_sq)
-        if self._contests is None:
-            n, pending, total, total_sq = (each[run, pair] for each in columns)
-        else:
+        if self._contests is not None:
             members = self._contests[self._contest_of[pair]]
-            if pair.shape == self.n.shape:
-                members = np.broadcast_to(self._contests, (len(run), *self._contests.shape))
             there, pair = members >= 0, np.maximum(members, 0)
             run, first_row = (np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row))
-            n, pending, total, total_sq = (np.where(there, each[run, pair], 0.0) for each in columns)
-        seen = None if self._court is None else self._court.seen
-        found = urgency_by(self._policy, seen, n, pending, total, total_sq, first_row + pair)
+        columns = [each[run, pair] for each in (self.n, self.pending, self.total, self.total_sq)]
         if there is not None:
-            run, pair = np.broadcast_to(run, pair.shape)[there], pair[there]
-        for column, each in zip((self._urgency, self._nearness), found, strict=True):
-            if each is not None:
-                column[run, pair] = each if there is None else each[there]
+            columns = [np.where(there, each, 0.0) for each in columns]
+        found = self._computed(columns, first_row + pair)
+        if there is not None:
+            run, pair, found = np.broadcast_to(run, pair.shape)[there], pair[there], [each[there] for each in found]
+        self._urgency[run, pair], self._nearness[run, pair] = found
+        self._hold_back(run, pair)
+
+    def _computed(self, columns: list[FloatArray], arm: IntArray) -> list[FloatArray]:
+        """How urgent arms are, and how near to certain."""
+        seen, (n, pending, total, total_sq) = None if self._court is None else self._court.seen, columns
+        urgency, nearness = urgency_by(self._policy, seen, n, pending, total, total_sq, arm)
+        return [urgency, np.full(urgency.shape, NEVER) if nearness is None else nearness]
+
+    def _hold_back(self, run: IntArray | slice, pair: IntArray | slice) -> None:
+        """Of these, what is settled, or has as many calls under way as it may have."""
+        assert self._urgency is not None  # noqa: S101  # they were computed
         if self._court is not None:
             may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(self.n[run, pair], 0.5)
             may_be_urgent = may_be_asked & ~self._court.settled[run, pair]
