@@ -107,6 +107,15 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
         run.scores(agree=0.6, labels=str(best))
 
 
+def test_draws_groups_of_a_column_whole(tmp_path: Path) -> None:
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        rows = [[f"p{k}", f"question {k}", f"answer {k}", f"topic {k // 3}"] for k in range(30)]
+        csv.writer(file).writerows([["id", "prompt", "response", "topic"], *rows])
+    about: Any = {"attribute": "helpfulness", "decide": "best", "group": "topic", "budget": 40, "quiet": True}
+    run = robin.judge(str(tmp_path / "pairs.csv"), judge=judge(), run=tmp_path / "run", **about)
+    assert len({int(name[1:]) // 3 for name in run.labels_wanted(3)["pair_id"]}) == 1
+
+
 def test_refuses_what_labels_cannot_carry_before_any_call_is_paid(tmp_path: Path) -> None:
     few = labels(tmp_path / "few.csv", list(QUALITY)[:10])
     with pytest.raises(InputError, match=r"--agree 0.9: 10 decisions with people's labels, at least 25 are needed"):

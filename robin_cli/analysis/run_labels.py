@@ -173,9 +173,8 @@ def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
 
 def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
     """The number of each pair's prompt, shape (pairs,), and their texts by number; groups where a run decides among these."""
-    task = run.task
-    if task is not None and task.group is not None and run.pairs.grouped_by != "prompt":
-        return task.group, run.pairs.group_names
+    if (groups := run.inquiry.groups_by_name) is not None:
+        return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
     return run.prompts, dict(zip(run.prompts.tolist(), texts, strict=True)).values()
 

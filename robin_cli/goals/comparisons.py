@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from robin_cli.analysis.pairwise import Ranked, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
-from robin_cli.goals.agreeing import agreed_in
 from robin_cli.goals.checks import SORTS_OF_COMPARISONS, check_view
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import View, judged_by
@@ -45,7 +44,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     check_view(sort=view.sort, wide=view.wide)
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else agreed_in(found, view)
+    agreed = None if by_judge else found.agreed_in(view)
     table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, show=view.show)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(

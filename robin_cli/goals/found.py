@@ -14,7 +14,7 @@ from robin_cli.analysis.agreed import Agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
-from robin_cli.goals.agreeing import agreed_of
+from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
@@ -179,11 +179,15 @@ class Found(ABC):
     def stances(self, given: GivenLabels | None) -> Stances:
         """Return what people say of its decisions. InputError where it decides nothing."""
 
+    agreed_in = agreeing.agreed_in
+    agreed_facts = agreeing.agreed_facts
+    agreed_lines = agreeing.agreed_lines
+
     @cached_property
     def people_agree(self) -> Agreed | str | None:
         """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
         try:
-            return agreed_of(self, self.given)
+            return agreeing.agreed_of(self, self.given)
         except InputError as error:
             return str(error)
 

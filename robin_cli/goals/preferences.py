@@ -13,7 +13,6 @@ from robin_cli.analysis.order_effect import OrderEffect, order_effects
 from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
-from robin_cli.goals.agreeing import agreed_facts, agreed_lines
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.decided import OPEN
@@ -111,7 +110,7 @@ class Preferences(Found):
             "no_preference_because": self._why_none(),
             "comparisons_certified": self._sum("certified"),
             "best": None if bests is None else bests._asdict(),
-            **agreed_facts(self),
+            **self.agreed_facts(),
             "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
@@ -154,7 +153,7 @@ class Preferences(Found):
     def answer(self) -> list[str]:
         """The ranking's first, or the best responses, or how many preferences are certified."""
         if self.best is not None and self.bests is not None:
-            certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", agreed_lines(self)
+            certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", self.agreed_lines()
             if agreed:  # which is what was asked
                 return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
             return [certain, self._winners(self.best)]

@@ -13,7 +13,6 @@ from robin_cli.analysis.bounds import PaperBound, paper_bound
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
-from robin_cli.goals.agreeing import agreed_facts
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
@@ -138,7 +137,7 @@ class Rated(Found):
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided),
-            **agreed_facts(self),
+            **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,
             "paper_bound": self.paper_bound._asdict(),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
-from robin_cli.goals.agreeing import agreed_in
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.rows import beside, shown_by, with_data
@@ -81,7 +80,7 @@ def score_table(
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """The scores as ``view`` has them, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else agreed_in(found, view)
+    agreed = None if by_judge else found.agreed_in(view)
     about: dict[str, Any] = {"sort": view.sort, "with_text": view.with_text, "wide": view.wide, "show": view.show}
     return score_table(scores, found.run, agreed=agreed, **about)
 
@@ -118,7 +117,7 @@ def decision_table(
 
 def decisions_as_asked(found: Found, view: View) -> Table:
     """What was decided as ``view`` has it."""
-    agreed = agreed_in(found, view)
+    agreed = found.agreed_in(view)
     return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
 
 

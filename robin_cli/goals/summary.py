@@ -17,7 +17,6 @@ from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_me
 from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, Label, number_of
 from robin_cli.render.text import one_line
@@ -228,7 +227,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    whole = by is not None or several or run.inquiry.own["decide"] == BEST
+    whole = by is not None or several or run.inquiry.wants_best
     found = wanted_labels(run, values, labels, n, whole=whole)
     names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
     ids = texts.pop("pair_id")

@@ -10,7 +10,6 @@ import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decided import Decided
-from robin_cli.goals.agreeing import agreed_lines
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same, share_text
 from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
@@ -41,7 +40,7 @@ class Decisions(Rated):
 
         Where the run asked whether people agree, that comes first.
         """
-        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), agreed_lines(self)
+        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
         if agreed:
             kept = f"by the judge's own mean: {kept}"
         if self.decided.task.decision.is_best:

@@ -13,7 +13,6 @@ import numpy as np
 from robin_cli.analysis.agreement import krippendorff
 from robin_cli.analysis.run_labels import labelling_order
 from robin_cli.datasets.chats import readable_turns
-from robin_cli.goals.agreeing import agreed_lines
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.errors import InputError
@@ -173,4 +172,4 @@ class Labelling:
 def changes(run: RunData) -> list[str]:
     """Return what labels make of the run's means, and of its decisions, in words."""
     found = goal_of_run(run).found(run, given_labels(None, run))
-    return [*found.mean_lines(), *agreed_lines(found)]
+    return [*found.mean_lines(), *found.agreed_lines()]
