@@ -457,7 +457,7 @@ class Planner:
             )  # what was read of it may not fit together
             if not np.isfinite(found) and not is_told_meanwhile:
                 raise InputError(
-                    f"--scheduler: {policy.said} gives arm {arm} the priority {found}, which is to be a finite number; every "
+                    f"--scheduler: {policy.full_name} gives arm {arm} the priority {found}, which must be a finite number; every "
                     "answer is kept. Tell those who wrote it"
                 )
 
