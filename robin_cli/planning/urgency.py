@@ -65,22 +65,24 @@ def urgency_by(
     return found + SPREAD / np.maximum(n + pending, 0.5), nearness
 
 
-def by_turns(urgent: IntArray, near: IntArray, made: int, part: float) -> dict[int, bool]:
+def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> dict[int, bool]:
     """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, and which were taken as ``near``.
 
     Args:
         made: requests made before.
         part: of all turns that are for what is nearest to certain, in 128ths: turn t is where ⌊part · t⌋ grows.
+        count: how many arms, if there are so many.
     """
-    before = int(made * part)
-    for_urgent = (made - before + np.arange(len(urgent))) // (1.0 - part)
-    for_near = -(-(before + 1.0 + np.arange(len(near))) // part) - 1.0
-    order = np.concatenate([for_urgent, for_near]).argsort()
+    queues, left = (iter(urgent.tolist()), iter(near.tolist())), len(urgent) + len(near)
     found: dict[int, bool] = {}
-    for arm, is_near in zip(
-        np.concatenate([urgent, near])[order].tolist(), (order >= len(urgent)).tolist(), strict=True
-    ):
-        found.setdefault(arm, is_near)
+    reached = int(made * part)
+    while left and len(found) < count:
+        made += 1
+        is_near = int(made * part) > reached
+        reached += is_near
+        if (arm := next(queues[is_near], None)) is not None:
+            left -= 1
+            found.setdefault(arm, is_near)
     return found
 
 
@@ -97,7 +99,7 @@ def shared(urgency: FloatArray, nearness: FloatArray, count: int, made: int, par
     chosen = []
     for row, (urgent, near) in enumerate(zip(*orders, strict=True)):
         open_, close = urgent[urgency[row, urgent] > NEVER], near[nearness[row, near] > NEVER]
-        there = by_turns(open_, close, made, part.item(row))
+        there = by_turns(open_, close, made, part.item(row), count)
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)
