@@ -207,7 +207,9 @@ class Planner:
                 if not self._ahead:
                     break
             arm = self._ahead.popleft()
-            if not (self._arms.streak[arm] >= RETIRE_AFTER or arm in self._deferred or self._is_settled(arm)):  # meanwhile
+            if not (
+                self._arms.streak[arm] >= RETIRE_AFTER or arm in self._deferred or self._is_settled(arm)
+            ):  # meanwhile
                 ticket = self._ticket(arm, samples)
                 if ticket is None:
                     break
@@ -471,7 +473,7 @@ class Planner:
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
         """The urgency and nearness of ``members`` past their warm-up, shape as these; of others, any number."""
-        n, pending, total, total_sq = (each[members].astype(np.float64) for each in self._columns)
+        n, pending, total, total_sq = (each[members].astype(np.float64, copy=False) for each in self._columns)
         if members.ndim == 1:
             np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
         elif self._has_gaps:

@@ -24,8 +24,8 @@ FIRST = 0.25 * WARM_UP
 """The urgency of an arm past its warm-up, or without one, that is to be asked before all others."""
 
 SPREAD = 1e-300
-"""Times 1/n added to every priority: lost in rounding unless the priority is 0, where it orders arms that never vary by
-their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
+"""Times 1/n added to every priority where some are 0: it orders arms that never vary by their calls, so that a budget with
+nothing better to do is spread and does not pile up on the first arm; from others it is lost in rounding."""
 
 _PARTS = 64
 
@@ -61,8 +61,10 @@ def urgency_by(
                 found, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
     except SystemExit as error:
         raise exited(policy, error) from error
-    # Without a warm-up, an arm without a call has half a one.
-    return found + SPREAD / np.maximum(n + pending, 0.5), nearness
+    if np.count_nonzero(found) < found.size:
+        # Without a warm-up, an arm without a call has half a one.
+        found = found + SPREAD / np.maximum(n + pending, 0.5)
+    return found, nearness
 
 
 def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> dict[int, bool]:
