@@ -315,7 +315,9 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
 def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
     """How many responses are in more than one of the runs, and whether all are in all."""
     response = read_numbers([run.path for run in runs], "response")
-    each = np.split(who.prompt * (response.max(initial=0) + 1) + response, np.cumsum([len(run.pair_ids) for run in runs]))
+    each = np.split(
+        who.prompt * (response.max(initial=0) + 1) + response, np.cumsum([len(run.pair_ids) for run in runs])
+    )
     _, times = np.unique(np.concatenate(list(map(np.unique, each))), return_counts=True)
     return int((times > 1).sum()), bool((times == len(runs)).all())
 
