@@ -95,7 +95,7 @@ REFUSED = [
     ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
     ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
     ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
-    ("pair_id,attribute,label\np1,stile,3\n", ':2: the attribute "stile" is none of the run\'s; did you mean "style"?'),
+    ("pair_id,attribute,label\np1,stile,3\n", ':2: the run has no attribute "stile"; did you mean "style"?'),
     ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
     ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),
     ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
