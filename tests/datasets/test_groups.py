@@ -229,7 +229,10 @@ def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([("a", "x"), ("a", "y")], 'p.jsonl:2: "a" belongs to the group "y" here, and to "x" before; name another column'),
+        (
+            [("a", "x"), ("a", "y")],
+            'p.jsonl:2: "a" belongs to the group "y" here, and to "x" before; name another column',
+        ),
         ([("a", "x"), ("b", None)], 'p.jsonl:2: "b" has no group there'),
     ],
 )

@@ -87,7 +87,10 @@ def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
         (pa.table({"system": [["x"], ["y"], []]}), 'the column "system" of columns.parquet has the type list'),
         (pa.table({"system": pa.array([b"\xff"] * 3).view(pa.string())}), "UTF8"),
         (pa.table([[1, 2, 3], [1, 2, 3]], ["system", "system"]), "two columns of columns.parquet are called the same"),
-        (pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}), 'the column "\\x1b[31m" of columns.parquet has the type int8'),
+        (
+            pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}),
+            'the column "\\x1b[31m" of columns.parquet has the type int8',
+        ),
     ],
 )
 def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table, said: str) -> None:
