@@ -72,8 +72,8 @@ class Verdicts(Protocol):
     def all_decided(self) -> bool:
         """Whether every decision is certified."""
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Add ratings of ``arm``; none if its answers held none."""
+    def add(self, arm: int, ratings: Iterable[float | None]) -> None:
+        """Add ratings of ``arm``, None for an answer without one; empty if no answer came."""
 
     @property
     def seen(self) -> Seen | None:
