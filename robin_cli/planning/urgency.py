@@ -24,8 +24,8 @@ FIRST = 0.25 * WARM_UP
 """The urgency of an arm past its warm-up, or without one, that comes before all others."""
 
 SPREAD = 1e-300
-"""Times 1/n added to every priority if some are 0: it orders arms that never vary by their calls, so that spare budget is spread
-and does not go to the first arm alone. In other priorities rounding loses it."""
+"""Times 1/n added to every priority if some are 0: it orders arms that never vary by their calls, so that spare budget is
+spread and does not go to the first arm alone. In other priorities rounding loses it."""
 
 _PARTS = 64
 
