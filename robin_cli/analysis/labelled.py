@@ -23,7 +23,7 @@ errors are ordinary. benchmarks/labels.py measures what it covers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,12 @@ FEWEST_LABELLED = 25
 
 ENOUGH_LABELLED = 50
 """Those below which a warning is due."""
+
+_WIDE = 0.25
+"""Of the scale: users ask why an interval is wider."""
+
+_LITTLE = 0.2
+"""Below this λ the mean is all but that of the labels."""
 
 _LOOSER = 4.0
 """Bounds of bounded values at α itself would be 1.2 to 1.9 times as wide as t at 25 labels."""
@@ -60,6 +66,7 @@ class Corrected:
         n_labels: those that count.
         n_prompts: prompts with a label; of a difference those of the system that has fewer.
         why: it is refused; '' where it is not.
+        reach: how wide the labels' scale is, in points; infinite where that is not known.
     """
 
     estimate: float
@@ -70,13 +77,19 @@ class Corrected:
     n_labels: int
     n_prompts: int
     why: str = ""
+    reach: float = inf
 
     @property
     def caution(self) -> str:
-        """What is to be said of so few labels; '' where nothing is."""
-        if self.why or self.n_prompts >= ENOUGH_LABELLED:
-            return ""
-        return f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them; label more"
+        """What users should know of so few labels, or of so wide an interval; '' for nothing."""
+        said = []
+        if self.high - self.low > _WIDE * self.reach:
+            cause = "scores say little of the labels" if self.lam < _LITTLE else "labels and scores differ much"
+            width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
+            said.append(f"{width}; four times as many labels halve it")
+        if not self.why and self.n_prompts < ENOUGH_LABELLED:
+            said.append(f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them")
+        return "; ".join([*said, "label more"]) if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +176,10 @@ def corrected(
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    return Corrected(estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts)
+    reach = inf if ends is None else ends[1] - ends[0]
+    return Corrected(
+        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, reach=reach
+    )
 
 
 def _bounds(
