@@ -183,7 +183,7 @@ def add_metadata(writer: gguf.GGUFWriter, tokenizer: Tokenizer, config: LlamaCon
     writer.add_bos_token_id(BOS)
     writer.add_eos_token_id(END)
     writer.add_pad_token_id(PAD)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(False)  # noqa: FBT003
     writer.add_chat_template(CHAT_TEMPLATE)
 
 

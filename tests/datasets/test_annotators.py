@@ -126,7 +126,11 @@ def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int
         ("p.jsonl", [ONE, {**TWO, "helpfulness": ["\x1b[31m"]}], "p.jsonl:2: the human rating"),
         ("p.jsonl", [ONE, {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
         ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
-        ("p.jsonl", [{**row, "id": "x"} for row in DISAGREEMENTS], 'p.jsonl:2: the id "x" is that of another text'),
+        (
+            "p.jsonl",
+            [{**row, "id": "x"} for row in DISAGREEMENTS],
+            'p.jsonl:2: the id "x" is also that of another text',
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_pool_of_annotators(tmp_path: Path, name: str, rows: Any, said: str) -> None:

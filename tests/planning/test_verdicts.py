@@ -25,7 +25,7 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
 from tests.planning.played import by_turns, work
 
-SHORT, LONG = Scale(0, 4), Scale(1, 10)
+SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
 
 def task_over(sizes: list[int], *, judges: int = 1, best: bool, attributes: int = 1, error_rate: float = 0.2) -> Task:

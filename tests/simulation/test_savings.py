@@ -32,7 +32,7 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
         )  # as uniform with twice the calls
         same = saved([*uniform, row("same", 1000, 40 / 1000**0.5)], "a", "same", 1000)
         covered += half.low < 0.5 < half.high
-        told += same.is_told
+        told += same.is_significant
         assert half.low < half.share < half.high
 
     assert covered >= 16  # 19 are to be expected, and 1

@@ -456,7 +456,7 @@ def test_writes_over_nothing(tmp_path: Path, there: str) -> None:
         (output / "mine").write_bytes(b"mine")
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    assert "is there already" in refused(runs, output, RunError)
+    assert "exists, and is not overwritten" in refused(runs, output, RunError)
     assert "lies in the run" in refused(runs, runs[0] / "all", RunError)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 

@@ -1,4 +1,4 @@
-"""LUCB-z: calls go to the groups of which it is least clear which response is best, to the leader or its nearest rival."""
+"""LUCB-z: calls go to the leader or its nearest rival in the groups whose best response is least clear."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, slots=True)
 class Lucb(Deciding):
-    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b) over its rivals b of the leader.
+    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b), over all rivals b, is next.
 
-    Of the leader and that rival the one whose error variance a call lowers most, by V/(n (n + 1)), is asked.
+    Of the leader and that rival, the next call is of the one whose error variance it lowers most, by V/(n (n + 1)).
 
     Source: leader and challenger of LUCB, Kalyanakrishnan, Tewari, Auer and Stone, "PAC subset selection in stochastic
     multi-armed bandits", ICML 2012, with z in place of confidence bounds, over many groups that share one budget.
@@ -26,13 +26,13 @@ class Lucb(Deciding):
 
     @classmethod
     def decides(cls, task: Task) -> bool:
-        """The best of each group."""
+        """Return whether the decision is the best of each group."""
         return task.decision.is_best
 
     @classmethod
     def wants(cls) -> str:
-        """It needs groups."""
-        return "--scheduler lucb: needs groups to choose from, as --decide best"
+        """Return that it needs groups."""
+        return "--scheduler lucb: needs groups to choose from; take it with --decide best"
 
     @property
     def contests(self) -> IntArray | None:
@@ -40,36 +40,34 @@ class Lucb(Deciding):
         return self.task.contests
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
-        """1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
+        """Return 1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
 
-        Where no evidence was looked for, .35 z² − 2.5 stands for ℓ. 1/z² counts for each arm in the share of what its call
-        would do beside the other's; the leader has the largest of those with its rivals.
+        Without evidence, .35 z² − 2.5 stands for ℓ. 1/z² is shared among the two responses and their judges by the gain of a
+        call; the leader has the largest of its values with the rivals.
         """
         found = self.responses(arms)
         mean, most = np.where(found.there, found.mean, -np.inf), found.most
-        starts = np.arange(0, mean.size, mean.shape[-1]).reshape(
-            mean.shape[:-1]
-        )  # take and put count through all responses
+        # take and put count through all responses
+        starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
         lead = starts + mean.argmax(axis=-1)
         best, error, gain = (each.take(lead)[..., None] for each in (mean, found.error, most))
         ahead = best - found.mean + self.task.margin[arms.arm[..., :1, 0]]
         urgency = found.there * (error + found.error) / (ahead * ahead)
         urgency.put(lead, 0.0)
-        share = urgency / np.maximum(np.maximum(gain, most), _TINY)
+        largest = np.maximum(np.maximum(gain, most), _TINY)
+        share = urgency / largest
         share.put(lead, share.max(axis=-1))
         priority = np.asarray(share[..., None] * found.gain)
         if look is None:
             return Course(priority)
         rival = starts + urgency.argmax(axis=-1)
         has_rival = rival != lead
-        made, then = (
-            each.take(lead) + has_rival * each.take(rival) for each in map(over_judges, (arms.n + arms.pending, look.n))
-        )
+        both = np.array((lead, rival))
+        calls, of_look = (over_judges(each).take(both) for each in (arms.n + arms.pending, look.n))
+        made, then = (each[0] + has_rival * each[1] for each in (calls, of_look))
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
         pace = 0.5 * (by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS))
         part, of_responses = np.zeros(found.gain.shape), found.gain.reshape(-1, found.gain.shape[-1])
-        largest = np.maximum(np.maximum(most.take(lead), most.take(rival)), _TINY)
-        for each in (lead, rival):
-            part.reshape(of_responses.shape)[each] = of_responses[each] / largest[..., None]
+        part.reshape(of_responses.shape)[both] = of_responses[both] / largest.take(rival)[..., None]
         return Course(priority, log, pace, made - then, part)

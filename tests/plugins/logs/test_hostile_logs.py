@@ -154,7 +154,11 @@ def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Pa
         ([("samples/1_epoch_1.json", b"{")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not valid JSON"),
         ([("samples/1_epoch_1.json", b"\xff")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: byte 0xFF at offset 0"),
         ([("samples/1_epoch_1.json", b"[" * 9999)], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not "),
-        ([ONE, ("samples/2_epoch_1.json", {"id": 2})], HEAD, "x.eval:row 2: is no sample, as the rows before it are."),
+        (
+            [ONE, ("samples/2_epoch_1.json", {"id": 2})],
+            HEAD,
+            "x.eval:row 2: is not a sample, as the rows before it are.",
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_log(tmp_path: Path, members: Members, head: object, said: str) -> None:
