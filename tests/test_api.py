@@ -74,7 +74,7 @@ def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, 
     page = again.report(show="prompt").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert '"name":"prompt","kind":"text"' in page
-    with pytest.raises(InputError, match="topics"):
+    with pytest.raises(RobinError, match="topics"):
         again.report(show=["topics"])
 
 
