@@ -218,7 +218,7 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
             2,
             "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood",
         ),
-        (["--mode", "theory"], 2, "calls at the least"),
+        (["--mode", "theory"], 2, "calls at least"),
         (["--delta", "0"], 2, "above 0 and at most 1"),
         (["--concurrency", "0"], 2, "at least 1, or auto"),
         (["--extra-body", "[1]"], 2, "must be a JSON object"),

@@ -200,7 +200,7 @@ class Books:
             self.money.end(next_call.most)
             return Idle.EXHAUSTED
         why = why or f"the next call may cost up to ${next_call.most:.4f}"
-        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.told}, and {why}")
+        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}")
 
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
         """Count calls as under way that were handed over before, and set their money aside, whether there is so much or not."""

@@ -478,7 +478,7 @@ class Odd(Policy):
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> None:
     arms = WritableArms(3)
-    said = f"Odd gives arm 0 the priority {odd}, which is to be a finite number"
+    said = f"Odd gives arm 0 the priority {odd}, which is not a finite number"
     with pytest.raises(InputError, match=said):
         play(Odd(odd), [[0]] * 3, 20, arms)
     assert arms.spent == 4  # what was told before counts

@@ -149,7 +149,7 @@ def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
         ([[1, 9], [2, 2]], design(("uniform",), (10,)), "outside the scale 0-4"),
         ([[1, 2], [2, 2]], design(("uniform",), (1,)), "reaches 1 of 2 pairs once"),
         ([[1, 2], [2, 2]], design(("robbin",), (10,)), "known schedulers"),
-        ([[1, 2], [2, 2]], design(("robin-hood",), (10,), delta=0), "at most at 1"),
+        ([[1, 2], [2, 2]], design(("robin-hood",), (10,), delta=0), "at most 1"),
     ],
 )
 def test_refuses_what_cannot_be_simulated(ratings: list[list[int]], given: SimulationSettings, said: str) -> None:
