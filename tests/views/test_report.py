@@ -91,12 +91,13 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
 
 def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_a_mark_is() -> None:
     values = np.linspace(0.0, 4.0, 9)
+    many = np.tile(values, 200)
     ends = (values[:2] - 1, values[:2] + 1)
     panels = {
         "histogram": charts.histogram(values, "score", (0.0, 4.0)),
         "course": charts.course(np.arange(1, 10), values, values[::-1], "error"),
         "against": charts.against(values, values, ("one", "other"), Scale(0, 4), [f"<pair> {at}" for at in range(9)]),
-        "dense": charts.against(*[np.tile(values, 200)] * 2, ("one", "other"), Scale(0, 4), ["dense"] * 1800),
+        "dense": charts.against(many, many, ("one", "other"), Scale(0, 4), ["dense"] * 1800),
         "intervals": charts.under_one_another(["a", "<b>"], values[:2], ends, "strength"),
         "shares": charts.shares(["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")),
     }
