@@ -144,9 +144,13 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
     }
 
 
-def best_first(scores: Scores) -> FloatArray:
-    """A number of each row, the larger the sooner it comes: group by group, the leader first; groups of one last."""
-    assert scores.decided is not None  # noqa: S101  # for the types
+def best_first(scores: Scores) -> FloatArray | None:
+    """Return a number of each row, the larger the sooner it comes: group by group, the leader first; groups of one last.
+
+    None where no best is looked for.
+    """
+    if scores.decided is None or not scores.decided.task.decision.is_best:
+        return None
     values = np.nan_to_num(np.asarray(scores.columns["score"], dtype=np.float64), nan=-np.inf)
     place = np.empty(len(values))
     place[np.lexsort((-values, scores.decided.leaning != BEST, scores.decided.task.contest[scores.arm]))] = np.arange(

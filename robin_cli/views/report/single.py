@@ -126,6 +126,6 @@ def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray | None]:
     apart = np.abs(scores.numbers("score") - scores.numbers("human")) / unit
     if not np.isnan(apart).all():
         orders[Order("furthest from human", ("score", "human"), 1)] = apart
-    if scores.decided is not None and scores.decided.task.decision.is_best:
-        return {Order("group by group, the best first"): best_first(scores), **orders}
+    if (own := best_first(scores)) is not None:
+        return {Order("group by group, the best first"): own, **orders}
     return orders | {Order("order of the data"): None}
