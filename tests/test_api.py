@@ -71,7 +71,11 @@ def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, 
     assert first.path == again.path
     assert len(again.judgments()) == 30
     assert len(again.resume(budget=40, quiet=True).judgments()) == 40
-    assert again.report().read_text(encoding="utf-8").startswith("<!doctype html>")
+    page = again.report(show="prompt").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert '"name":"prompt","kind":"text"' in page
+    with pytest.raises(RobinError, match="topics"):
+        again.report(show=["topics"])
 
 
 def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> None:
