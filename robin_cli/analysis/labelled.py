@@ -23,7 +23,7 @@ errors are ordinary. benchmarks/labels.py measures what it covers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nan
+from math import nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,7 +66,7 @@ class Corrected:
         n_labels: those that count.
         n_prompts: prompts with a label; of a difference those of the system that has fewer.
         why: it is refused; '' where it is not.
-        reach: how wide the labels' scale is, in points; infinite where that is not known.
+        ends: of the labels' scale; None where they are not known.
     """
 
     estimate: float
@@ -77,13 +77,13 @@ class Corrected:
     n_labels: int
     n_prompts: int
     why: str = ""
-    reach: float = inf
+    ends: tuple[float, float] | None = None
 
     @property
     def caution(self) -> str:
         """What users should know of so few labels, or of so wide an interval; '' for nothing."""
         said = []
-        if self.high - self.low > _WIDE * self.reach:
+        if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
             cause = "scores say little of the labels" if self.lam < _LITTLE else "labels and scores differ much"
             width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
             said.append(f"{width}; four times as many labels halve it")
@@ -171,14 +171,12 @@ def corrected(
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
     error = float(np.sqrt(variance))
-    half = student_factor(freedom + 1.0, alpha) * error
-    below, above = -half, half
+    below, above = (side * student_factor(freedom + 1.0, alpha) * error for side in (-1.0, 1.0))
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    reach = inf if ends is None else ends[1] - ends[0]
     return Corrected(
-        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, reach=reach
+        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, "", ends
     )
 
 
