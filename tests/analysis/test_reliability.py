@@ -135,7 +135,7 @@ def test_takes_pure_noise_for_no_reliability() -> None:
     assert [each.value for each in found] == [0] * 3
     assert np.isnan([(each.ci_low, each.ci_high) for each in found]).all()
     assert {each.why for each in found} == {
-        "noise alone makes scores as different as these: what is left to the pairs is not known"
+        "noise alone explains how these scores differ, so the variance of the pairs themselves is unknown"
     }
 
 
@@ -143,7 +143,7 @@ def test_states_no_interval_where_no_two_ratings_of_a_pair_differ() -> None:
     found = reliability(np.arange(40.0), np.full((40, 1), 2), np.zeros((40, 1)), np.arange(40))
     assert [each.value for each in found] == [1.0] * 3
     assert np.isnan([[each.ci_low, each.ci_high] for each in found]).all()
-    assert {each.why for each in found} == {"no two ratings of a pair differ: how rarely they would is not known"}
+    assert {each.why for each in found} == {"no two ratings of a pair differ, so their noise is unknown"}
 
 
 def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_score() -> None:
