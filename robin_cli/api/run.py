@@ -57,14 +57,15 @@ class Run:
 
         Args:
             agree: of a run that decides, also say in ``agreed`` which decisions people agree with, at least this share of them
-                with probability ``confidence`` (0.9); without it what the last session asked for.
+                with probability ``confidence`` (0.9); without it what the last session asked for. How many, or why none, is
+                said on stderr.
             labels: as for :meth:`summary`.
 
         Raises:
             InputError: ``wide`` of a pairwise run; there are too few labels.
         """
         how = {"agree": agree, "confidence": confidence, "labels": labels}
-        return self._table("scores", with_text=with_text, wide=wide, **how)
+        return self._table("scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note)
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
