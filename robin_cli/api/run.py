@@ -231,11 +231,20 @@ class Run:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
         return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
-    def report(self, output: str | Path | None = None) -> Path:
-        """Write the HTML report to ``output``, or into the run; where it is."""
+    def report(self, output: str | Path | None = None, *, show: str | Sequence[str] = ()) -> Path:
+        """Write the HTML report to ``output``, or into the run; return where it is.
+
+        Args:
+            show: columns of the data that stand beside the rows, also "prompt" and "response".
+
+        Raises:
+            InputError: the data has no such column.
+        """
         from robin_cli.views.report.writing import write_report
 
-        written = write_report([self.path], None if output is None else str(output))
+        written = write_report(
+            [self.path], None if output is None else str(output), checked_keywords({"show": show or ()}).get("show", ())
+        )
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written
