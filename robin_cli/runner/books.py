@@ -166,9 +166,6 @@ class Books:
         Args:
             judges: by number, as the desk has them.
             keeps_question: the call is made soon.
-
-        Raises:
-            InputError: no question can be made of what was chosen; that ends the session, so nobody misses the call.
         """
         planned = self.planner.plan(1, samples)
         if not planned:
@@ -176,12 +173,16 @@ class Books:
         (ticket,) = planned
         number = self.desk.judge_of(ticket.arm)
         has_limit, most, question = self.money.limit is not None, 0.0, None
-        ticket = self.planner.shorten(ticket, judges[number].most_samples)
-        if keeps_question or has_limit:
-            question = self.ask(ticket)
-        if question is not None and has_limit:
-            most = judges[number].most_cost(question)
-            question = replace(question, most_usd=most)
+        try:
+            ticket = self.planner.shorten(ticket, judges[number].most_samples)
+            if keeps_question or has_limit:
+                question = self.ask(ticket)
+            if question is not None and has_limit:
+                most = judges[number].most_cost(question)
+                question = replace(question, most_usd=most)
+        except Exception:
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)  # answers under way are still counted, and the sums hold
+            raise
         if not self.money.covers(most, number):
             # The next call is this one: a cheaper arm asked in its place would bend what the planner decides.
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
