@@ -195,9 +195,9 @@ TRAPS = {
 
 
 SAID = {
-    "expired; what was done of it is taken in": "expired",
+    "expired; its answers so far are taken in": "expired",
     "3 lines that cannot be read, not counted": "broken lines",
-    "with bytes that are no UTF-8, read as �": "bytes that are no UTF-8",
+    "with bytes that are not UTF-8, read as �": "bytes that are no UTF-8",
 }
 
 

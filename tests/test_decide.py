@@ -449,7 +449,7 @@ def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
         apt = robin(*asked, cwd=tmp_path)
         two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path, exits=0)
     assert_all_decided(scores_in(two.stdout))
-    assert "--variances: --scheduler apt learns from this run alone how ratings vary; they are left out" in apt.stderr
+    assert "--variances: not used, because --scheduler apt learns the variances from this run alone" in apt.stderr
     assert_all_decided(scores_in(apt.stdout))
 
 

@@ -443,7 +443,7 @@ def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
         check_judges(load_settings(asked | more, file))
 
     for price in (0.0, 1e-6, 1.0):
-        said = r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
+        said = r"its price of gpt-4.1, .* is lower than that of genai-prices .*--max-cost would rely on it; give --price-in and "
         refuses(InputError, said, check, price, None)
         check(price, "robin.toml")
         check(price, None, max_cost=None)
