@@ -138,7 +138,7 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
         shown = robin("status", "r", cwd=tmp_path).stdout
         robin(*judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0)
 
-    assert first.stderr.count("--max-tokens is 4,096 from now on, in place of 1,024, and those that were cut") == 1
+    assert first.stderr.count("--max-tokens is 4,096 from now on, not 1,024, and such answers") == 1
     assert 1 <= cut <= 4
     assert {body["max_tokens"] for body in wire.bodies[30 + cut : 40 + cut]} == {4096}
     assert (facts["spent"], facts["unparsed"], facts["failed"]) == (40, {}, {"truncated": cut})

@@ -221,7 +221,7 @@ def test_chooses_where_a_recorded_tie_is_no_answer() -> None:
 
 def test_refuses_what_was_not_recorded() -> None:
     (said,) = verdicts(Pair("x", "Say ho.", "1", other="2"), "a-first")
-    assert "No comparison that was recorded in x.csv" in said
+    assert "The messages hold no comparison recorded in x.csv" in said
 
 
 @pytest.mark.parametrize(("first_place", "share"), [(0.3, 0.6), (-0.3, 0.0), (0.5, 1.0)])
