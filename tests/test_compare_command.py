@@ -100,6 +100,14 @@ def by_prompt(run: Path, system: str | None = None) -> pd.Series[float]:
     return scores.groupby("prompt")["score"].mean().sort_index()
 
 
+def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
+    (known,) = json.loads(robin("compare", "all", "--by", "system", "--json", cwd=work).stdout)["comparisons"][2:]
+    require = (f"compare({known['a']},{known['b']}){'>=' if known['difference'] > 0 else '<='}0", "--json")
+    (gated,) = json.loads(robin("gate", "all", "--require", *require, cwd=work, exits=6).stdout)["requirements"]
+    assert (gated["calls_to_settle"], known["better"]) == (None, None)
+    assert 0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01  # that of three is corrected
+
+
 def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> None:
     (row,) = compared(work, "new", "old")
     assert list(row) == COLUMNS
@@ -246,7 +254,7 @@ def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
     files = {
         name: str(tmp_path / value) if str(value).startswith("own.") else value for name, value in settings.items()
     }
-    judged(tmp_path, "other", rows_of(["old"]), judge=judging(judge), **files)
+    judged(tmp_path, "other", rows_of(["old"], 6), judge=judging(judge), **files)
     done = robin("compare", work / "new", "other", cwd=tmp_path, exits=2)
     has(done.stderr, "were not judged in the same way", said, "robin export RUN --what agreement")
 
@@ -366,6 +374,9 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
     again = robin("compare", "gaps", work / "new", cwd=tmp_path)
     assert "coherence: not rated in all of the runs, and left out" in again.stderr
     assert "80 responses are in more than one of the runs: how these differ is the judge's noise" in again.stderr
+    twice = robin("compare", work / "new", work / "plain", "--format", "table", cwd=tmp_path).stdout
+    assert "have the very same responses; by the judge alone they differ by " in twice
+    assert "more prompt" not in twice.partition("of the uncertainty")[0]
 
     manifest = work / "old" / "manifest.json"
     raised = tmp_path / "raised"

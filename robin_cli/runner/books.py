@@ -185,7 +185,7 @@ class Books:
                 most = judges[number].most_cost(question)
                 question = replace(question, most_usd=most)
         except Exception:
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)  # answers under way are still counted, and the sums hold
             raise
         if not self.money.covers(most, number):
             # A cheaper arm must not take its place: that would override the planner's choice.
@@ -204,7 +204,7 @@ class Books:
             self.money.end(next_call.most)
             return Idle.EXHAUSTED
         why = why or f"the next call may cost up to ${next_call.most:.4f}"
-        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.told}, and {why}")
+        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}")
 
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
         """Count calls of an earlier session as under way, and set their money aside, even beyond the limit."""
