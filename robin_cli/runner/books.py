@@ -181,7 +181,7 @@ class Books:
                 most = judges[number].most_cost(question)
                 question = replace(question, most_usd=most)
         except Exception:
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)  # answers under way are still counted, and the sums hold
             raise
         if not self.money.covers(most, number):
             # The next call is this one: a cheaper arm asked in its place would bend what the planner decides.
