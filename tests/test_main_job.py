@@ -350,7 +350,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
         judged = robin(*command, "--base-url", wire.url, cwd=tmp_path, exits=0)
     said = " ".join(judged.stderr.split())
     assert "pairs.csv: 2 bad rows of 4 left out (--skip-bad-rows): 1 no prompt, 1 the same pair or id again." in said
-    assert "their mean is too high" in said
+    assert "the mean is too high" in said
     assert 'left out: pairs.csv:4: field "prompt" is empty' in said
     assert "empty responses in 1 of 2 pairs, judged as they are" in said
 
