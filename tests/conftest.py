@@ -142,8 +142,8 @@ def _to_its_end(
 
 
 def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[str]:
-    """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``."""
-    judge = ("--base-url", url, "--model", REPLAY_MODEL)
+    """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``, each answered alike every time."""
+    judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "3")
     return ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", *judge, *map(str, more)]
 
 
