@@ -173,14 +173,14 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, e
         assert start("resume", "r", "--budget", "6").returncode == 0  # its owner's
         (here / "asked").unlink()
 
-        another = {"XDG_CONFIG_HOME": env["XDG_CONFIG_HOME"] + "-of-another"}
-        refused = start("resume", "r", "--budget", "8", **another)
+        another = env["XDG_CONFIG_HOME"] + "-of-another"
+        refused = start("resume", "r", "--budget", "8", XDG_CONFIG_HOME=another)
         said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
         told = shlex.split(refused.stderr.split("say so yourself: ")[1])
         assert told == ["--judge", "sender"]
         assert not (here / "asked").exists()
-        assert start("resume", "r", "--budget", "8", *told, **another).returncode == 0
+        assert start("resume", "r", "--budget", "8", *told, XDG_CONFIG_HOME=another).returncode == 0
     assert (here / "asked").exists()
 
 
