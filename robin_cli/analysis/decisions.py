@@ -15,7 +15,8 @@ from robin_cli.analysis.evidence import certified, log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
-from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
+from robin_cli.analysis.settling import judged_means, posterior
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.task import Task
@@ -188,8 +189,7 @@ class Evidence(Certainty["Decided"]):
 
     def outcome(self, arms: Arms, counts: LevelCounts) -> Decided:
         """Return what all ratings of one run come to."""
-        means = self.task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
-        return decide(self.task, means, counts, arms)
+        return decide(self.task, judged_means(self.task, arms.counts, arms.totals, arms.totals_sq), counts, arms)
 
     def _update_pairs(
         self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
@@ -200,7 +200,7 @@ class Evidence(Certainty["Decided"]):
             place = list(self.task.space.attributes).index(each.attribute)
             mine = np.flatnonzero(attribute == place)
             if len(mine):
-                above, below = self._of_threshold(run[mine], self.task.contests[contest[mine]][:, 0], counts_at)
+                above, below = self._of_threshold(run[mine], self.task.scored[contest[mine]][:, 0], counts_at)
                 good, bad = (above, below) if each.above else (below, above)
                 self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = good, bad
         pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]].astype(np.int64)
@@ -212,7 +212,7 @@ class Evidence(Certainty["Decided"]):
         self.other[run, pair] = np.minimum(keep, drop)
         self.stuck[run, pair] = self._is_stuck(run, pair, of_pairs[0], sums, given_up)
         if given_up.any():
-            arms = self.members[pair]
+            arms = self.task.space.by_pair(self.task.scored[:, 0])[pair]
             self.gone[run, pair] = (given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
 
     def _is_stuck(
@@ -224,7 +224,7 @@ class Evidence(Certainty["Decided"]):
         space, criteria = self.task.space, self.task.decision.criteria
         columns = [list(space.attributes).index(each.attribute) for each in criteria]
         rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
-        arms = self.task.contests[rows, 0]
+        arms = self.task.scored[rows, 0]
         gone = given_up[run[:, None, None], arms].any(axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (np.asarray(sums[1]) / sums[0])[run[:, None, None], arms].mean(axis=2)
@@ -257,7 +257,7 @@ class Evidence(Certainty["Decided"]):
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
-        arms = task.contests[contest]
+        arms = task.scored[contest]
         means, errors = self._responses(run, arms, sums)
         there = ~np.isnan(means)
         lead = np.where(there, means, -np.inf).argmax(axis=1)
@@ -531,10 +531,14 @@ def doubts(
         sums: of the ratings of each arm, shape (K,) each.
         given_up: arms that are asked no more because they cannot be rated, shape (K,).
     """
-    space, found = task.space, moderated(task.space, *sums)
-    variances = space.by_rater(found.error_variance)
-    error = variances.sum(axis=1) / space.raters**2
-    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
+    space = task.space
+    if space.settles:
+        _, error, freedom = posterior(task, *sums)
+    else:
+        found = moderated(space, *sums)
+        variances = space.by_rater(found.error_variance)
+        error = variances.sum(axis=1) / space.raters**2
+        freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
     if task.group is not None:
         return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1)))
     of_pairs = [space.by_pair(each) for each in (means, error, freedom, leaning)]

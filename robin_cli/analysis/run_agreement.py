@@ -97,7 +97,8 @@ def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) 
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
-    """How scores of ``run`` agree with themselves, by attribute (and judge)."""
+    """How scores of ``run`` agree with themselves, by attribute (and judge); nothing of scores that are partly foretold."""
+    tables = tables[run.space.settles :]
     return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
 
 

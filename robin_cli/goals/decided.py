@@ -19,6 +19,7 @@ from robin_cli.analysis.decisions import (
 )
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.settling import judged_means
 from robin_cli.goals.watching import ErrorWatch, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import DROP, KEEP, UNDECIDED
@@ -201,8 +202,7 @@ class DecisionsWatch(Watch):
         if len(task.space) > _MANY_ARMS:
             return []
         sums = arms.copied_sums()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = task.space.by_rater(sums[1] / sums[0]).mean(axis=1)
+        means = judged_means(task, *sums)
         leaning = leanings(task, means)
         share = share_of(doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)])
         if math.isnan(share):

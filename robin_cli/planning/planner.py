@@ -33,14 +33,13 @@ from robin_cli.planning.urgency import (
     FIRST,
     IN_WARM_UP,
     NEVER,
-    WARM_UP,
     Front,
     block_of,
     by_turns,
     sets_of,
     urgency_by,
 )
-from robin_cli.policies.base import Policy, Seen, exited
+from robin_cli.policies.base import WARM_UP, Policy, Seen, exited
 
 Found = TypeVar("Found")
 
@@ -419,8 +418,9 @@ class Planner:
             urgency, nearness = of_members[at].ravel(), None if near is None else near[at].ravel()
             if known < len(some):
                 urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
-            if not math.isfinite(urgency.sum()):
-                self._check(policy, some, urgency)
+            is_right = urgency < math.inf if policy.retires else np.isfinite(urgency)
+            if not is_right.all():
+                self._check(policy, some[~is_right], urgency[~is_right])
         else:
             urgency = WARM_UP - self._order(some, made)
         if self._in_rounds:
@@ -450,12 +450,12 @@ class Planner:
             self._waiting[some] = np.where(waits, urgency, NEVER)
 
     def _check(self, policy: Policy, some: IntArray, urgency: FloatArray) -> None:
-        """InputError where a policy has no finite priority: to go on would leave arms out, or never end."""
+        """InputError where a policy gives ``some`` no finite priority: to go on would leave arms out, or never end."""
         for arm, found in zip(some.tolist(), urgency.tolist(), strict=True):
             is_told_meanwhile = (
                 self._stale is None or self._set_of[arm] in self._stale
             )  # what was read of it may not fit together
-            if not np.isfinite(found) and not is_told_meanwhile:
+            if not is_told_meanwhile:
                 raise InputError(
                     f"--scheduler: {policy.said} gives arm {arm} the priority {found}, which is to be a finite number; every "
                     "answer is kept. Tell those who wrote it"

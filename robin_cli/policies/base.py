@@ -30,6 +30,9 @@ OBJECTIVES = ("worst-case", "mean-error")
 
 MODES = ("practice", "theory")
 
+WARM_UP = 2.0**52
+"""Less a number of calls: the urgency of an arm in its warm-up; exact in a float64, and above any variance over a count."""
+
 _FLAT_MASS = 2.0
 
 DEFAULT_MARGIN = 0.025
@@ -120,6 +123,7 @@ class Policy:
         compares: it is for runs that compare systems (``setup.systems``), and no other policy is.
         by_budget: it spends the first part of a budget otherwise than a smaller budget.
         pairwise: it is for runs that compare two responses at a time (``setup.matches``); no other but the even spread is.
+        retires: a priority of −inf says that an arm is asked no more.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -134,6 +138,7 @@ class Policy:
     compares: ClassVar[bool] = False
     chooses: ClassVar[bool] = False
     pairwise: ClassVar[bool] = False
+    retires: ClassVar[bool] = False
     by_budget: ClassVar[bool] = False
 
     warm_up: int

@@ -69,7 +69,7 @@ class Inquiry:
         """What is to be decided by ratings; None where nothing is."""
         if self.is_pairwise or self.decision is None:
             return None
-        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None, self.seed)
 
     @cached_property
     def systems(self) -> Systems:
