@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts
+from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
@@ -69,7 +69,7 @@ def systems_for(count: int) -> Systems:
     return systems_of(space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None)
 
 
-def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts[Decided]:
+def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
     """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
     counts = LevelCounts(task.space)
     ((_, _, by_level),) = counts.by_scale()

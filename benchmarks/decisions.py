@@ -124,7 +124,7 @@ def _to_the_end(
     def policy_at(budget: int, _: object, goal: Goal) -> Policy:
         return make_policy(name, goal.setup(own, budget))
 
-    forecast = foresee(belief, policy_at, [pilot * arms], rng, doubt=belief.doubt).end
+    forecast = foresee(belief, policy_at, [pilot * arms], rng, end_spread=belief.end_spread).end
     most = calls_to_the_end(arms)
     (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
     return forecast, World(truth, goal).measured(whole)["calls"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.analysis.agreed import agreed
-from robin_cli.analysis.decisions import doubts, first_rows, leanings
+from robin_cli.analysis.decided import doubts, first_rows, leanings
 from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.stances import Stances
 from robin_cli.datasets.pools import Pool

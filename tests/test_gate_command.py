@@ -165,7 +165,7 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
     ("args", "says"),
     [
         (["r", "--require", "mean(style)=4"], 'at character 12: "=" is no requirement'),
-        (["r", "--require", "mean(tone)>=4"], 'at character 6: "tone" is not judged here, but style'),
+        (["r", "--require", "mean(tone)>=4"], 'at character 6: "tone" is not judged here; this run judges style'),
         (["r", "--require", "mean(style)>=9"], "at character 14: the threshold 9 is not inside the scale 1-5 of style"),
         (["r", "--require", "share(style>=3)>=90"], "at character 18: 90 is no share between 0 and 1"),
         (["r", "--require", "compare(A,B)>=0"], 'r has no column "system" (name one with --by)'),

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Evidence, doubts, first_rows, leanings, share_of
+from robin_cli.analysis.decided import doubts, first_rows, leanings, share_of
+from robin_cli.analysis.decisions import Evidence
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.settling import judged_means

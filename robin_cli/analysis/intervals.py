@@ -23,7 +23,7 @@ regret of universal portfolio", IEEE Trans. Inf. Theory 70 (2024). The products 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,11 +72,8 @@ _KEPT_OF_DIFFERENCES = 0.3
 _MET: dict[tuple[tuple[float, ...], bytes], FloatArray] = {}
 """Minima of rows, by the bet and the row."""
 
-_MOST_MET, _FEW = 2**14, 2**9
+_MOST_MET, _FEW = 2**15, 2**13
 """So many are kept, about 20 MB, of calls that have few rows."""
-
-_LEVELS = 7
-"""numpy adds up to seven numbers one by one, so that a row's minima are the same whatever rows stand beside it."""
 
 
 def mean_intervals(
@@ -246,8 +243,9 @@ def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
     for each in parts:
         counts = np.asarray(each.counts, dtype=np.float64)
         levels = np.linspace(0.0, each.high - each.low, counts.shape[1])
-        mean, n = _means(counts, levels), np.maximum(counts.sum(axis=1), 1.0)
-        spread = (counts * (levels - mean[:, None]) ** 2).sum(axis=1) + levels[-1] ** 2 / n
+        mean, n = _means(counts, levels), np.maximum(_summed(counts.T), 1.0)
+        spread = _summed(count * (level - mean) ** 2 for count, level in zip(counts.T, levels, strict=True))
+        spread += levels[-1] ** 2 / n
         arms.append((counts, levels, mean, spread / n**2))
     weights = [each.weight for each in parts]
     centers = [each.low + mean for each, (_, _, mean, _) in zip(parts, arms, strict=True)]
@@ -301,7 +299,7 @@ def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, lis
 def _remembered(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> FloatArray:
     """As :func:`_table`, without work for rows met before: a simulation meets the same few again and again."""
     counts = part.counts
-    if len(counts) > _FEW or counts.shape[1] > _LEVELS:
+    if len(counts) > _FEW:
         return _table(part, kept, multipliers, alpha)
     bet = (part.weight, part.high - part.low, kept, multipliers[0], alpha)
     keys = [(bet, row.tobytes()) for row in counts]
@@ -340,11 +338,11 @@ class _Bets:
         at = m.reshape(-1, 1)
         log_money = _log_money(counts, ratings, at[:, 0]) + np.log1p(-self.kept)
         log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(self.kept))
-        steepness = [
-            np.einsum("kl,kl->k", counts, stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))
-            for stake in _STAKES
-        ]
-        slope = -np.einsum("sk,sk->k", np.exp(log_money - log_wealth), np.asarray(steepness))
+        shares = np.exp(log_money - log_wealth)
+        slope = -_summed(
+            share * _summed((counts * (stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))).T)
+            for share, stake in zip(shares, _STAKES, strict=True)
+        )
         return log_wealth.reshape(m.shape), slope.reshape(m.shape)
 
 
@@ -426,8 +424,7 @@ def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float, *, steps: 
 
 def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
     """Mean ratings, shape (K,); 0 where there are none."""
-    n = counts.sum(axis=1)
-    total = (counts * levels).sum(axis=1)
+    n, total = _summed(counts.T), _summed((counts * levels).T)
     return np.asarray(np.divide(total, n, out=np.zeros(len(counts)), where=n > 0))
 
 
@@ -443,5 +440,17 @@ def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatAr
 
 def _log_money(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
     """ln of what the bets at each stake have come to, shape (stakes, K); their sum is W⁺(m)."""
-    odds = levels / np.maximum(m, _TINY)[:, None] - 1.0
-    return np.asarray(np.einsum("kl,skl->sk", counts, np.log1p(_STAKES[:, None, None] * odds)) + _LOG_MONEY[:, None])
+    odds = (levels / np.maximum(m, _TINY)[:, None] - 1.0).T
+    won = _summed(count * np.log1p(_STAKES[:, None] * each) for count, each in zip(counts.T, odds, strict=True))
+    return np.asarray(won + _LOG_MONEY[:, None])
+
+
+def _summed(terms: Iterable[FloatArray]) -> FloatArray:
+    """Their sum, one by one: numpy's own sums take orders that hang on shapes, so on what rows stand beside a row.
+
+    A resumed run looks at other rows together, and is to find the same bits.
+    """
+    found, *others = terms
+    for each in others:
+        found = found + each
+    return found

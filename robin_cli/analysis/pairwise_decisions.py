@@ -67,7 +67,7 @@ class _Lead(NamedTuple):
     margin: FloatArray
 
 
-class DuelEvidence(Certainty[Best]):
+class DuelEvidence(Certainty):
     """How sure it is of the best response to each prompt of one run.
 
     Args:

@@ -120,7 +120,7 @@ def subjects(run: RunData, tables: Sequence[Scores], given: GivenLabels | None =
     space, told = run.space, run.manifest.told_scales
     people = [said_by_people(run, name, given) for name in space.attributes]
     units = [(mine.high - mine.low) / (own.high - own.low) for mine, own in zip(told, space.scales, strict=True)]
-    of_two = run.manifest.kind.told is not None
+    of_two = run.manifest.kind.score_scale is not None
     for scores in tables:
         attribute, judge = space.attribute[scores.arm], space.judge[scores.arm]
         judges = [f" · {name}" for name in space.judges] if "judge" in scores.columns else [""]

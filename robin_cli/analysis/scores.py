@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Decided, decide
+from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated, skewed
@@ -200,7 +200,7 @@ def _with_decisions(scores: Scores, means: FloatArray, run: RunData) -> Scores:
     """The scores with what was decided by ``means``, which may be foretold beyond the scale, where something was to be."""
     if (task := run.task) is None:
         return scores
-    decided = decide(task, means, LevelCounts.of(run), run.fold.arms)
+    decided = decide(task, LevelCounts.of(run), run.fold.arms, means)
     columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
         **scores.columns,
         "decision": decided.decision.tolist(),

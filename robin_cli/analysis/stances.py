@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Decided, leanings, rows_of_groups
+from robin_cli.analysis.decided import Decided, leanings, rows_of_groups
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.run_labels import labels_of

@@ -15,7 +15,7 @@ from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.results.columns import DISAGREEMENTS, JUDGE_QUALITY
 from robin_cli.results.tables import Table
@@ -151,7 +151,9 @@ def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criteri
         return Criterion(attribute, ">=", threshold)
     asked = () if run.task is None else run.task.decision.criteria
     if (own := next((each for each in asked if each.attribute == attribute), None)) is None:
-        raise InputError(f"--what judge-quality: {run.name} decides by no threshold; name one, as --threshold 3")
+        raise InputError(
+            f"{run.name} decides by no threshold; name one: robin export {typed(run.name)} --what judge-quality --threshold 3"
+        )
     return own
 
 

@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.decisions import (
-    Decided,
-    Evidence,
-    RunVerdicts,
-    doubts,
-    first_rows,
-    leanings,
-    share_of,
-)
+from robin_cli.analysis.decided import Decided, decide, doubts, first_rows, leanings, share_of
+from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.settling import judged_means
@@ -168,7 +161,7 @@ def cells_of(decided: Decided) -> list[str]:
 class DecisionsWatch(Watch):
     """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
 
-    verdicts: RunVerdicts[Decided]
+    verdicts: RunVerdicts
 
     def __init__(self, task: Task, counts: LevelCounts) -> None:
         self._evidence = Evidence(task)
@@ -178,7 +171,7 @@ class DecisionsWatch(Watch):
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether everything is decided that can be."""
-        return self.verdicts.decided(arms).is_over
+        return decide(self._evidence.task, self.verdicts.counts, arms).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the likely worst error, and how many decisions are certified, open and likely wrong, by the last look."""

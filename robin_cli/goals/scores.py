@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Decided
+from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by

@@ -1,4 +1,4 @@
-"""The arms of a run as columns of numbers: what every choice of the next call is made from."""
+"""The arms of a run as columns of numbers, from which every next call is chosen."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _COPIES = 5
 
 
 class Arms:
-    """Sums over the ratings of K arms, and what is under way for each; to be read.
+    """Read-only sums over the ratings of K arms, and their calls under way.
 
-    Only a scheduler, and the fold of what is on disk, have the `WritableArms` whose memory this shows: every column here is
-    read-only, so that nothing else can change a number that calls are chosen by.
+    These columns show the memory of a `WritableArms`. Only a scheduler, and the fold of what is on disk, have that: nothing
+    else can change a number that calls are chosen by.
 
-    Ratings enter as exact sums (``total`` of x, ``total_sq`` of x²), not as a running mean: for integer ratings the sums
-    are the same in every order, so an interrupted run resumes with bit-for-bit the state that it would have had.
+    Ratings are kept as exact sums (``total`` of x, ``total_sq`` of x²), not as a running mean. For integer ratings the sums
+    are the same in every order, so a resumed run has bit for bit the state of a run that never stopped.
 
     Columns, each of length K:
         n            ratings received (parsed); int
-        pending      calls reserved and not yet told; int
+        pending      calls reserved that have no outcome yet; int
         total        Σ x over the ratings; float
         total_sq     Σ x² over the ratings; float
-        n_unparsed   answers paid for without a rating; int
+        n_unparsed   paid answers without a rating; int
         n_failed     calls given up or refused; int
-        streak       judgments without a rating since the last rating; RETIRE_AFTER at once on a permanent failure; int
+        streak       judgments without a rating since the last rating; a permanent failure adds RETIRE_AFTER; int
         next_draw    number of the arm's next call; int
     """
 
@@ -59,11 +59,11 @@ class Arms:
         return len(self.n)
 
     def retired(self, arm: int) -> bool:
-        """Whether ``arm`` is asked no more, because its last judgments all came without a rating."""
+        """Return whether ``arm`` is given up, because its last judgments all came without a rating."""
         return self.streak[arm] >= RETIRE_AFTER
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the column ``name`` as numpy shows it, shape (K,), in the same memory: read-only as the column is."""
+        """Return the column ``name`` as a read-only numpy array over the same memory, shape (K,)."""
         return np.frombuffer(getattr(self, name), dtype=np.float64 if name in _FLOATS else np.int64)
 
     @property
@@ -73,7 +73,7 @@ class Arms:
 
     @property
     def under_way(self) -> IntArray:
-        """Calls reserved and not yet told, shape (K,)."""
+        """Calls reserved that have no outcome yet, shape (K,)."""
         return self.column("pending")
 
     @property
@@ -103,13 +103,13 @@ class Arms:
 
     @property
     def retired_mask(self) -> NDArray[np.bool_]:
-        """Which arms are asked no more, shape (K,)."""
+        """Which arms are given up, shape (K,)."""
         return self.streaks >= RETIRE_AFTER
 
     def copied_sums(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return ratings, their sums and the sums of their squares, copied while another thread may write them.
+        """Copy the counts of ratings, their sums and their sums of squares while another thread may write them.
 
-        Those of each arm belong together, unless the arms change in each of five tries.
+        The three numbers of an arm belong together, unless the arms change in each of five tries.
         """
         sums = n, totals, totals_sq = self.counts.copy(), self.totals.copy(), self.totals_sq.copy()
         for _ in range(_COPIES):
@@ -122,15 +122,15 @@ class Arms:
 
     @property
     def spent(self) -> int:
-        """Units of the budget that these judgments cost: ratings, and answers without one."""
+        """Units of the budget spent: one for each rating, and for each answer without one."""
         return int(self.counts.sum() + self.unparsed.sum())
 
 
 class WritableArms(Arms):
-    """The arms for who counts: a scheduler, or the fold of what is on disk.
+    """The arms of a scheduler, or of the fold of what is on disk.
 
-    The columns are ``array.array``: a scheduler reads and writes single entries several times a call, which numpy does
-    ten times slower.
+    The columns are ``array.array``: a scheduler reads and writes single entries several times a call, and numpy takes ten
+    times as long for that.
     """
 
     __slots__ = ()
@@ -149,11 +149,11 @@ class WritableArms(Arms):
             setattr(self, name, array("d" if name in _FLOATS else "q", bytes(8 * count)))
 
     def read_only(self) -> Arms:
-        """Return the same arms, in the same memory, for those who only look."""
+        """Return a read-only view of the same memory."""
         return Arms(self)
 
     def add(self, arm: int, outcome: Outcome) -> int:
-        """Count what came of calls of ``arm``; the units of the budget that it cost, one an answer."""
+        """Count the outcome of calls of ``arm``; return the units of the budget that they cost, one for each answer."""
         if not isinstance(outcome, Unanswered):
             for rating in outcome:
                 if rating is None:
@@ -178,21 +178,21 @@ class WritableArms(Arms):
         self.streak[arm] += 1
 
     def add_failure(self, arm: int, *, permanent: bool) -> None:
-        """Count one call of ``arm`` that brought no answer; a permanent failure retires the arm."""
+        """Count one call of ``arm`` without an answer; a permanent failure retires the arm."""
         self.n_failed[arm] += 1
         self.streak[arm] += RETIRE_AFTER if permanent else 1
 
 
 def mean(n: IntArray, total: FloatArray) -> FloatArray:
-    """Mean rating, shape (K,); nan where there is no rating."""
+    """Return the mean ratings, shape (K,); nan without a rating."""
     with np.errstate(invalid="ignore"):
         return total / n
 
 
 def sample_variance(n: IntArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    """Unbiased variance s² = (Σx² − (Σx)²/n) / (n − 1), shape (K,); nan below two ratings."""
+    """Return the unbiased variances s² = (Σx² − (Σx)²/n) / (n − 1), shape (K,); nan below two ratings."""
     counts = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = (counts * total_sq - total * total) / (counts * (counts - 1))
-    # Rounding may leave a hair below zero when ratings are not integers; a variance is never negative.
+    # If ratings are not integers, rounding may leave a value just below zero.
     return np.where(counts >= 2, np.maximum(variance, 0.0), np.nan)

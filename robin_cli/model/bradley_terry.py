@@ -1,11 +1,11 @@
-"""Strengths of systems from who won against whom, by the model of Bradley and Terry: P(i beats j) = 1 / (1 + exp(β_j − β_i)).
+"""Strengths of systems from their wins, by the model of Bradley and Terry: P(i beats j) = 1 / (1 + exp(β_j − β_i)).
 
-Strengths are natural logarithms, of mean 0: the difference of two is the log odds between them; Elo points are 173.7 of it.
+Strengths are natural logarithms, of mean 0. The difference of two is the log odds between them; times 173.7 it is Elo points.
 A tie is half a win for each side (Bradley and Terry, "Rank analysis of incomplete block designs", Biometrika 39, 1952).
 
-The maximum likelihood exists where from every system a chain of wins leads to every other (Ford, "Solution of a ranking problem
-from binary comparisons", American Mathematical Monthly 64, 1957). Where one never lost, say, it is infinite; then PRIOR ties
-are added for every two systems that were compared.
+The maximum likelihood exists if a chain of wins leads from every system to every other (Ford, "Solution of a ranking problem
+from binary comparisons", American Mathematical Monthly 64, 1957). It is infinite if, say, one never lost; then PRIOR ties are
+added for every two systems that were compared.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 
 PRIOR = 0.5
-"""Ties, for each two systems that were compared, where the votes alone would make a strength infinite."""
+"""Ties for each two compared systems, if the votes alone would make a strength infinite."""
 
 _PRECISION = 1e-12
 _ROUNDING = 1e-14
 _STEPS = 500
 _NOTHING = 1e-12
-"""Of the votes between two systems, the share of wins that is but rounding."""
+"""A smaller share of wins, of the votes between two systems, is rounding."""
 
 
 class NotConnected(ValueError):
-    """Systems that no chain of comparisons connects have no common scale.
+    """Some systems have no common scale, because no chain of comparisons connects them.
 
-    ``parts``: the systems of each part that is connected, by number, the part with the first system first.
+    ``parts``: the numbers of the systems of each connected part; the part with the first system comes first.
     """
 
     def __init__(self, parts: list[list[int]]) -> None:
@@ -40,11 +40,11 @@ class NotConnected(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Strengths:
-    """What :func:`fit` found.
+    """The strengths that :func:`fit` found.
 
     Attributes:
         values: β, of mean 0, shape (m,).
-        is_bounded: False where the votes alone make some infinite, and ``values`` has the prior in it.
+        is_bounded: False if the votes alone make some infinite; ``values`` then include the prior.
     """
 
     values: FloatArray
@@ -52,10 +52,11 @@ class Strengths:
 
 
 def fit(wins: FloatArray) -> Strengths:
-    """The strengths that make the votes most likely.
+    """Return the strengths that make the votes most likely.
 
     Args:
-        wins: ``wins[i, j]``: votes for i against j, ties half each, fractions allowed, shape (m, m); the diagonal is not read.
+        wins: ``wins[i, j]``: votes for i against j, shape (m, m). Ties count half for each, fractions are allowed, and the
+            diagonal is not read.
 
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others.
@@ -67,14 +68,14 @@ def fit(wins: FloatArray) -> Strengths:
 
 
 def with_prior(wins: FloatArray, ties: float = PRIOR) -> FloatArray:
-    """The same with so many ``ties`` more for each two systems that were compared, and nothing on the diagonal."""
+    """Return the wins with ``ties`` more for each two compared systems, and nothing on the diagonal."""
     compared = wins + wins.T > 0
     np.fill_diagonal(compared, val=False)
     return np.asarray(np.where(compared, wins + 0.5 * ties, 0.0))
 
 
 def connected_parts(wins: FloatArray) -> list[list[int]]:
-    """The systems that chains of comparisons connect, part by part; the part with the first system first."""
+    """Return the numbers of the systems of each connected part; the part with the first system comes first."""
     compared = np.asarray(wins + wins.T > 0)
     left = np.ones(len(wins), dtype=np.bool_)
     parts = []
@@ -86,16 +87,16 @@ def connected_parts(wins: FloatArray) -> list[list[int]]:
 
 
 def is_bounded(wins: FloatArray) -> bool:
-    """Whether from every system a chain of wins leads to every other that it is connected with."""
+    """Return whether a chain of wins leads from every system to every other one of its connected part."""
     beats = np.asarray(wins > _NOTHING * (wins + wins.T))
-    # Where wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
+    # If wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
     return all(
         _reached(each, part[0]).sum() == len(part) for part in connected_parts(wins) for each in (beats, beats.T)
     )
 
 
 def _reached(edges: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
-    """Which systems paths lead to from ``start``, itself among them, shape (m,)."""
+    """Return whether a path leads from ``start`` to each system, itself included, shape (m,)."""
     reached = np.zeros(len(edges), dtype=np.bool_)
     reached[start] = True
     last = np.array([start])
@@ -107,7 +108,7 @@ def _reached(edges: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
 
 
 def _most_likely(wins: FloatArray) -> FloatArray:
-    """Newton's method, with steps halved until the likelihood grows: it is concave."""
+    """Maximize the likelihood by Newton's method; it is concave, so steps are halved until it grows."""
     votes = wins + wins.T
     strength = np.zeros(len(wins))
     likelihood = _log_likelihood(wins, strength)
@@ -126,22 +127,22 @@ def _most_likely(wins: FloatArray) -> FloatArray:
 
 
 def chance(log_odds: FloatArray) -> FloatArray:
-    """The probability with these log odds."""
+    """Return the probability with these log odds."""
     small = np.exp(-np.abs(log_odds))
     return np.asarray(np.where(log_odds < 0.0, small, 1.0) / (1.0 + small))
 
 
 def win_chances(strength: FloatArray) -> FloatArray:
-    """P(i beats j), shape (m, m)."""
+    """Return P(i beats j), shape (m, m)."""
     return chance(strength[:, None] - strength[None, :])
 
 
 def information(votes: FloatArray, chance: FloatArray) -> FloatArray:
-    """Fisher's information of the strengths, Σ n_ij p_ij p_ji (e_i − e_j)(e_i − e_j)ᵀ over every two; shape (m, m).
+    """Return Fisher's information of the strengths, Σ n_ij p_ij p_ji (e_i − e_j)(e_i − e_j)ᵀ over every two; shape (m, m).
 
     Args:
         votes: between every two, symmetric, shape (m, m).
-        chance: as of :func:`win_chances`.
+        chance: the result of :func:`win_chances`.
     """
     weight = votes * chance * chance.T
     np.fill_diagonal(weight, 0.0)
@@ -149,13 +150,13 @@ def information(votes: FloatArray, chance: FloatArray) -> FloatArray:
 
 
 def of_differences(covariance: FloatArray) -> FloatArray:
-    """The variance of the difference of every two, (e_i − e_j)ᵀ C (e_i − e_j), shape (m, m)."""
+    """Return the variance of the difference of every two, (e_i − e_j)ᵀ C (e_i − e_j), shape (m, m)."""
     own = np.diag(covariance)
     return np.asarray(np.maximum(own[:, None] + own - 2.0 * covariance, 0.0))
 
 
 def _invertible(singular: FloatArray) -> FloatArray:
-    """The information with as much as it has on average where it has none: of the sum of all strengths."""
+    """Return the information plus its average in its null direction, the sum of all strengths."""
     m = len(singular)
     return singular + max(float(np.trace(singular)) / m, np.finfo(np.float64).tiny) / m
 
@@ -166,11 +167,11 @@ def _log_likelihood(wins: FloatArray, strength: FloatArray) -> float:
 
 
 def wins_of(preference: FloatArray, system: IntArray, systems: int) -> FloatArray:
-    """The ``wins`` of comparisons that count one vote each.
+    """Return the ``wins`` of comparisons that count as one vote each.
 
     Args:
-        preference: the part of the vote that A has, shape (C,).
-        system: A and B by number, shape (C, 2).
+        preference: A's share of the vote, shape (C,).
+        system: numbers of A's and B's system, shape (C, 2).
     """
     a, b = system.T
     wins = np.bincount(a * systems + b, preference, systems**2) + np.bincount(

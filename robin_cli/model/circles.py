@@ -1,16 +1,16 @@
-"""Whether systems go in a circle: whether who beats whom is more than a strength of each system explains.
+"""Tests for a circle of systems: preferences between them that a strength of each cannot explain.
 
-Beside the strengths β each couple of systems may have an effect of its own, u ~ N(0, σ²), in log odds. With y the mean of the n
-comparisons of a couple, p what the fitted strengths expect, and v = n p (1 − p), r = (y − p) / (p (1 − p)) is about normal
-about (β_i − β_j) + u less what was fitted, with variance φ/v. With β normal, too, with standard deviation _WIDE,
+Beside the strengths β, each couple of systems may have an effect of its own, u ~ N(0, σ²), in log odds. Let y be the mean
+of the n comparisons of a couple, p its expectation by the fitted strengths, and v = n p (1 − p). Then
+r = (y − p) / (p (1 − p)) is about normal with mean (β_i − β_j) + u less the fitted
+difference, and with variance φ/v. If β is normal too, with standard deviation _WIDE,
     e = mean over σ of N(r; 0, φ/v + σ² + _WIDE² D Dᵀ) / N(r; 0, φ/v + _WIDE² D Dᵀ),
-D being the differences that couples are of. That is a ratio of likelihoods: whoever was asked, and whenever one looks, it is 1
-on average if there are no such effects. So it is ever 1/ALARM or more in a share of ALARM of all runs at most (Ville's
-inequality; Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical
-Science 38, 2023).
-As p and φ are estimated it holds about: benchmarks/tournaments.py --circles measures it.
+where D maps strengths to the couples' differences. This is a ratio of likelihoods. Without such effects it is 1 on average,
+whatever was asked and whenever you look. So it reaches 1/ALARM in at most a share of ALARM of all runs (Ville's inequality;
+Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical Science 38, 2023).
+As p and φ are estimated, this holds approximately: benchmarks/tournaments.py --circles measures it.
 
-φ is how much preferences scatter within couples, over what single votes would: effects of couples are not in it.
+φ is the scatter of preferences within couples over that of single votes. It contains no effects of couples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, wins_of
 
 ALARM = 0.02
-"""Of runs without effects of couples, the share in which some are found, looked at however often."""
+"""The share of runs without effects of couples in which some are found, however often you look."""
 
 _EFFECTS = (0.25, 0.5, 1.0)
 _WIDE = 4.0
@@ -34,12 +34,12 @@ _MOST_LOG = 700.0
 
 
 class Circle(NamedTuple):
-    """Systems that no strengths explain.
+    """Systems whose preferences no strengths explain.
 
     Attributes:
-        systems: three by number, each preferred to the next and the last to the first; none where no three are.
-        rates: in how many of their comparisons, from 0 to 1.
-        evidence: e; 1/ALARM or more.
+        systems: three by number, each preferred to the next and the last to the first; empty if no three are.
+        rates: the share of their comparisons in which each is preferred, 0 to 1.
+        evidence: e, at least 1/ALARM.
     """
 
     systems: tuple[int, ...]
@@ -48,11 +48,11 @@ class Circle(NamedTuple):
 
 
 def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | None:
-    """The three systems that most clearly go in a circle; None where strengths explain the preferences.
+    """Return the clearest circle of three systems; None if strengths explain the preferences.
 
     Args:
-        preference: for A, from 0 to 1, shape (C,); nan without one.
-        system: of A and of B by number, shape (C, 2).
+        preference: for A, 0 to 1, shape (C,); nan without one.
+        system: numbers of A's and B's system, shape (C, 2).
     """
     there = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
     y, system = preference[there], system[there]
@@ -85,7 +85,7 @@ def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | N
 
 
 def _log_likelihood(couple: tuple[IntArray, ...], residual: FloatArray, variance: FloatArray, systems: int) -> float:
-    """ln N(residual; 0, variance + _WIDE² D Dᵀ), less a constant, by way of the equations of the strengths."""
+    """Return ln N(residual; 0, variance + _WIDE² D Dᵀ), less a constant, from the normal equations of the strengths."""
     weight = np.zeros((systems, systems))
     weight[couple] = 1.0 / variance
     slope = np.zeros_like(weight)
@@ -98,9 +98,11 @@ def _log_likelihood(couple: tuple[IntArray, ...], residual: FloatArray, variance
 
 
 def _clearest(rates: FloatArray, votes: FloatArray, strength: FloatArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Three systems in a circle and the rates of it, whose least clear preference is the clearest; nothing where none are."""
+    """Return the circle of three whose least clear preference is the clearest, with its rates; empty without a circle."""
     beats = np.nan_to_num((rates - 0.5) * np.sqrt(votes), nan=-np.inf)
-    weaker, stronger = np.nonzero((beats > 0) & (strength[:, None] <= strength + _EQUAL))  # each circle has one
+    weaker, stronger = np.nonzero(
+        (beats > 0) & (strength[:, None] <= strength + _EQUAL)
+    )  # every circle has such a step
     found: tuple[int, ...] = ()
     clearest = 0.0
     for place in np.argsort(-beats[weaker, stronger], kind="stable")[:_MOST_TRIED]:

@@ -1,4 +1,4 @@
-"""What a run is to decide: which pairs meet thresholds, or which response of each group is best."""
+"""The decision of a run: whether pairs meet thresholds, or which response of each group is best."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import Scale
 
 BEST = "best"
-"""The decision which response of a group is best."""
+"""The text of the decision which response of a group is best."""
 
 SCORE = "score"
-"""The name that stands for the attribute where there is one."""
+"""The name that stands for the only attribute."""
 
 MARGIN = 1 / 40
-"""Of the scale's width: differences below it do not matter, if nothing else is said."""
+"""The default margin, as a share of the scale's width: differences below it do not matter."""
 
 KEEP, DROP, REJECTED, UNDECIDED = "keep", "drop", "rejected", "undecided"
 
@@ -33,8 +33,8 @@ class Criterion:
     """A threshold for one attribute.
 
     Attributes:
-        attribute: whose mean rating is meant.
-        relation: of RELATIONS; a mean that has it to the threshold is kept.
+        attribute: the attribute whose mean rating is compared.
+        relation: one of RELATIONS; a pair is kept if its mean has it to the threshold.
         threshold: in points of the attribute's scale.
     """
 
@@ -44,7 +44,7 @@ class Criterion:
 
     @property
     def above(self) -> bool:
-        """Whether a pair is kept that lies above the threshold; else one that lies below."""
+        """Whether pairs above the threshold are kept, not those below."""
         return self.relation.startswith(">")
 
     def __str__(self) -> str:
@@ -53,12 +53,12 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be decided of each pair, or of each group of them.
+    """The decision about each pair, or about each group of pairs.
 
     Attributes:
-        criteria: a pair is kept where all hold; none: which response of each group is best.
+        criteria: a pair is kept if it meets all; empty for the best response of each group.
         margins: ε of each attribute, in points of its scale: differences below it do not matter.
-        error_rate: δ: of what is certified, at most this share is wrong on average.
+        error_rate: δ: on average at most this share of what is certified is wrong.
     """
 
     criteria: tuple[Criterion, ...]
@@ -66,44 +66,44 @@ class Decision:
     error_rate: float
 
     def __str__(self) -> str:
-        """As --decide names it."""
+        """Return the text of --decide."""
         return ",".join(map(str, self.criteria)) or BEST
 
     @property
     def is_best(self) -> bool:
-        """Whether the best of each group is looked for."""
+        """Whether the run looks for the best response of each group."""
         return not self.criteria
 
 
 def decision_of(
     text: str, attributes: Sequence[str], scales: Sequence[Scale], *, margin: float | None, error_rate: float
 ) -> Decision:
-    """The decision that --decide, --margin and --error-rate name.
+    """Return the decision of --decide, --margin and --error-rate.
 
     Args:
         text: ``best``, or thresholds, as for :func:`criteria_of`.
-        attributes, scales: what is judged; every attribute has to be part of the decision.
+        attributes, scales: those of the run; every attribute has to be part of the decision.
         margin: ε in points, for all attributes; None for MARGIN of each one's scale.
 
     Raises:
-        InputError: as :func:`criteria_of`; an attribute without a threshold; a margin as wide as what is on one side of a
+        InputError: as :func:`criteria_of`; an attribute without a threshold; a margin as wide as the scale on one side of a
             threshold.
     """
     criteria = () if text.strip() == BEST else criteria_of(text, attributes, scales)
     margins = tuple(MARGIN * (scale.high - scale.low) if margin is None else margin for scale in scales)
     if criteria and (open_ := [name for name in attributes if name not in {each.attribute for each in criteria}]):
         raise InputError(
-            f'--decide "{shown(text, _LONGEST_SHOWN)}": says nothing of {", ".join(open_)}, which would be judged on and on; '
-            "give it a threshold, or leave it out of --attribute"
+            f'--decide "{shown(text, _LONGEST_SHOWN)}": sets no threshold for {", ".join(open_)}, so its calls would never '
+            "end; give it a threshold, or leave it out of --attribute"
         )
-    usual = " (a fortieth of the scale, if it is not given)" if margin is None else ""
+    usual = " (the default, a fortieth of the scale)" if margin is None else ""
     for name, scale, points in zip(attributes, scales, margins, strict=True):
         for each in (each for each in criteria if each.attribute == name):
             room = min(each.threshold - scale.low, scale.high - each.threshold)
             if points >= room:
                 raise InputError(
-                    f"--margin {points:g}{usual}: reaches from the threshold of {each} to an end of its scale {scale}: nothing "
-                    f"would be left to decide; take a margin below {room:g}, or another threshold"
+                    f"--margin {points:g}{usual}: reaches from the threshold of {each} to an end of its scale {scale}, so "
+                    f"nothing would be left to decide; take a margin below {room:g}, or another threshold"
                 )
         if points >= scale.high - scale.low:
             raise InputError(f"--margin {points:g}: is as wide as the scale {scale} of {name}; take a smaller one")
@@ -111,13 +111,12 @@ def decision_of(
 
 
 def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -> tuple[Criterion, ...]:
-    """The thresholds that ``text`` names, as ``score>=3`` or ``helpfulness>=3,verbosity<=2``; a pair is kept where all hold.
+    """Return the thresholds in ``text``, such as ``score>=3`` or ``helpfulness>=3,verbosity<=2``; a pair must meet all.
 
     Raises:
-        InputError: what is not understood, and where; an attribute that is not judged, or is named twice; a threshold outside
-            its scale.
+        InputError: syntax, with its place; an attribute that is not judged, or is named twice; a threshold outside its scale.
     """
-    said = f'--decide "{shown(text, _LONGEST_SHOWN)}"'
+    flag = f'--decide "{shown(text, _LONGEST_SHOWN)}"'
     found: list[Criterion] = []
     place = 1
     for part in text.split(","):
@@ -126,32 +125,32 @@ def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -
         name, relation, threshold_text = _compared(part)
         if relation not in RELATIONS or not threshold_text:
             raise InputError(
-                f'{said}: "{shown(part.strip(), _LONGEST_SHOWN)}", {where}, is no requirement; write NAME>=NUMBER '
-                f"(or >, <, <=), several with commas, in quotes, as in --decide 'score>=3', or --decide {BEST}"
+                f'{flag}: "{shown(part.strip(), _LONGEST_SHOWN)}", {where}, is no requirement; write NAME>=NUMBER '
+                f"(or >, <, <=), several with commas, in quotes, such as --decide 'score>=3', or --decide {BEST}"
             )
-        attribute = attribute_named(name, attributes, f"{said}: {where}")
+        attribute = attribute_named(name, attributes, f"{flag}: {where}")
         if any(each.attribute == attribute for each in found):
             raise InputError(
-                f"{said}: {attribute} is named twice, the second time {where}; give each attribute one threshold"
+                f"{flag}: {attribute} is named twice, the second time {where}; give each attribute one threshold"
             )
-        threshold = number_in(threshold_text, f"{said}: {where}")
+        threshold = number_in(threshold_text, f"{flag}: {where}")
         scale = scales[list(attributes).index(attribute)]
         if not scale.low < threshold < scale.high:
             raise InputError(
-                f"{said}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}: nothing would "
-                f"be left to decide. For its ends, take a threshold short of them, as {scale.high - 0.5:g}"
+                f"{flag}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing "
+                f"would be left to decide; for its ends, take a threshold short of them, such as {scale.high - 0.5:g}"
             )
         found.append(Criterion(attribute, relation, threshold))
     return tuple(found)
 
 
 def named_in(text: str) -> list[str]:
-    """The attributes that thresholds name, as they stand there; of what is not understood nothing."""
+    """Return the attribute names in the thresholds of ``text``, skipping parts without a threshold."""
     return [name for name, _, threshold in map(_compared, text.split(",")) if threshold]
 
 
 def _compared(part: str) -> tuple[str, str, str]:
-    """What is compared how with what; the last two are empty where nothing is."""
+    """Split a threshold into name, relation and number; the last two are empty without a relation."""
     relation = _RELATION.search(part)
     if relation is None:
         return part.strip(), "", ""
@@ -159,25 +158,25 @@ def _compared(part: str) -> tuple[str, str, str]:
 
 
 def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
-    """The attribute that a requirement names, ``score`` standing for the only one; InputError, beginning with ``where``."""
+    """Return the attribute called ``name``, ``score`` being the only one; the InputError begins with ``where``."""
     if name == SCORE and SCORE not in attributes:
         if len(attributes) == 1:
             return attributes[0]
         raise InputError(
-            f"{where}: which score? This run judges {', '.join(attributes)}; name them, as {attributes[0]}>=3"
+            f"{where}: which score? This run judges {', '.join(attributes)}; name one, such as {attributes[0]}>=3"
         )
     if name not in attributes:
         near = did_you_mean(name, (*attributes, SCORE) if len(attributes) == 1 else attributes)
-        raise InputError(f'{where}: "{shown(name)}" is not judged here, but {", ".join(attributes)}{near}')
+        raise InputError(f'{where}: "{shown(name)}" is not judged here; this run judges {", ".join(attributes)}{near}')
     return name
 
 
 def number_in(text: str, where: str) -> float:
-    """The finite number that a requirement names; InputError, beginning with ``where``."""
+    """Return the finite number in ``text``; the InputError begins with ``where``."""
     try:
         number = float(text) if text.isascii() and "_" not in text else float("nan")
     except ValueError:
         number = float("nan")
-    if number - number != 0.0:  # nan, or no end
+    if number - number != 0.0:  # nan, or infinite
         raise InputError(f'{where}: "{shown(text)}" is no number')
     return number

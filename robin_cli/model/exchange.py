@@ -1,4 +1,4 @@
-"""What passes between a run and a judge: a question, and the reply or failure that comes of it. Values, nothing else."""
+"""The values that pass between a run and a judge: a question, and its reply or failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from robin_cli.model.records import NO_ROOM, PERMANENT_FAILURES, Usage
 
 Message = Mapping[str, Any]
-"""A chat message: ``role``, ``content``, and perhaps ``images``: with them its content is sent as a list of parts."""
+"""A chat message: ``role``, ``content``, and perhaps ``images``, which are sent as parts of its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class Question:
 
     Attributes:
         messages: chat messages, each with ``role`` and ``content``.
-        samples: ratings wanted of it, at least 1.
-        seed: sent along where the run has one; never twice the same for an arm.
-        structure: sent along so that the answer has a format that the endpoint enforces; by name in the request's body.
-        at_normal_tier: ask at the normal service tier, whatever the run asks for.
-        most_usd: set aside for it: it may ask for no answer that could cost more.
+        samples: number of ratings wanted, at least 1.
+        seed: sent with it if the run has one; never twice the same for an arm.
+        structure: fields of the request's body by which the endpoint enforces the format of the answer.
+        at_normal_tier: ask at the normal service tier, whatever the run's own.
+        most_usd: US dollars reserved for it; it may ask for no answer that could cost more.
     """
 
     messages: Sequence[Message]
@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One choice of a reply; ``tokens`` as the endpoint sent them with their log probabilities, if it did."""
+    """One choice of a reply; ``tokens`` as the endpoint sent them, with their log probabilities, if it did."""
 
     text: str
     finish_reason: str | None = None
@@ -46,9 +46,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A request that was answered: at least one answer, which may carry a rating or not. It was paid for.
+    """An answered request, which is paid for. It has at least one answer, with or without a rating.
 
-    ``again``: all were cut off before their text, and may be longer from now on: it is asked again as after a failure.
+    ``again``: all answers were cut before their text and may be longer from now on, so it is retried like a failure.
     """
 
     answers: tuple[Answer, ...]
@@ -64,15 +64,15 @@ class Failure:
     """A request without an answer.
 
     Attributes:
-        reason: of PERMANENT_FAILURES where asking the same again cannot help; any other may pass.
-        detail: what was said, on one line, without secrets.
-        latency_s: how long it took, with retries.
-        retry_after_s: what the endpoint asked to wait.
-        throttled: it was one request too many: no error of the endpoint, and waited out.
+        reason: one of PERMANENT_FAILURES if asking the same again cannot help; any other may pass.
+        detail: the endpoint's message, on one line, without secrets.
+        latency_s: seconds it took, with retries.
+        retry_after_s: seconds that the endpoint asked to wait.
+        throttled: one request too many at a time: no error of the endpoint, and waited out.
         overloaded: fewer requests at a time may help.
-        tries: make it so often at most, permanent or not; None: as often as any other.
-        adapted: the judge learnt from it what not to send: it is made again at once, and is no failure then.
-        falls_back: it is made again at once, at the normal service tier, and is no failure then.
+        tries: the most tries, permanent or not; None for the usual number.
+        adapted: the judge learnt from it to leave something out: the request is repeated at once and no failure counts.
+        falls_back: the request is repeated at once at the normal service tier and no failure counts.
     """
 
     reason: str
@@ -87,7 +87,7 @@ class Failure:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether the service tier asked for had no room: neither an error nor one request too many, and not charged."""
+        """Whether the service tier had no room: neither an error nor one request too many, and free of charge."""
         return self.reason == NO_ROOM
 
     @property
@@ -97,5 +97,5 @@ class Failure:
 
     @property
     def transient(self) -> bool:
-        """Whether the same request may be answered when it is made again."""
+        """Whether the same request may be answered if it is repeated."""
         return self.tries is not None or not self.permanent

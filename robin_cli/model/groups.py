@@ -1,4 +1,4 @@
-"""Groups of pairs: the responses of which one is best."""
+"""Groups of pairs, each with one best response."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _Name = TypeVar("_Name", bound=Hashable)
 
 
 def numbered(names: Iterable[_Name]) -> tuple[IntArray, list[_Name]]:
-    """The place of each name among the different ones, as they first appear, and these."""
+    """Return each name's number in order of first appearance, and the distinct names."""
     places: dict[_Name, int] = {}
     numbers = [places.setdefault(name, len(places)) for name in names]
     return np.array(numbers, dtype=np.int64), list(places)
 
 
 def name_of(prompt: str) -> str:
-    """What the group of a prompt is called on every machine: the first 16 hex digits of its SHA-256."""
+    """Return the name of a prompt's group on every machine: the first 16 hex digits of its SHA-256."""
     return hashlib.sha256(prompt.encode("utf-8")).hexdigest()[:16]
 
 
 def check_groups(groups: IntArray, column: str | None) -> str:
-    """What a user should know of groups of which the best response is looked for; "" for nothing.
+    """Return a warning about groups with one response; "" if there are none.
 
     Args:
         groups: the group of each pair, numbered from 0.
-        column: of the data that named them; None for groups by prompt.
+        column: the column of the data that names them; None for groups by prompt.
 
     Raises:
         InputError: no group has two responses.

@@ -1,4 +1,4 @@
-"""The comparisons of a pairwise run: which two responses each is of, of which systems, to which prompt."""
+"""The comparisons of a pairwise run: their responses, systems and prompts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from robin_cli.model.records import Value, as_text
 from robin_cli.model.space import ArmSpace
 
 MOST_SYSTEMS = 2_000
-"""That are ranked: strengths are equations of all systems at once, and differences are of every two."""
+"""The most systems that are ranked: strengths solve one equation for each, and differences are of every two."""
 
 
 class Compared(NamedTuple):
-    """How many comparisons were asked: in both orders by all judges, only in part, and of how many."""
+    """Numbers of comparisons asked in both orders by all judges, asked only in part, and of all."""
 
     whole: int
     partly: int
@@ -29,15 +29,15 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Matches:
-    """What the comparisons of a run are of, numbered from 0; each is two arms a judge, one an order.
+    """The comparisons of a run, numbered from 0. Each has two arms for each judge, one in each order.
 
     Attributes:
-        names: of the systems; none where the data does not say which system wrote what.
-        system: of response A and of B, shape (comparisons, 2); −1 where there are no names.
+        names: of the systems; empty if the data does not name them.
+        system: of response A and of B, shape (comparisons, 2); −1 without names.
         prompt: of each comparison, shape (comparisons,).
         response: A and B among all different responses of all prompts, shape (comparisons, 2).
         rank: place of each comparison in a random order, shape (comparisons,).
-        wants_best: the best response of each prompt is looked for, and not the ranking of systems.
+        wants_best: the run looks for the best response of each prompt, not for a ranking of systems.
     """
 
     space: ArmSpace
@@ -53,26 +53,26 @@ class Matches:
 
     @property
     def ranks_systems(self) -> bool:
-        """Whether there are three systems or more to be ranked, so that not every comparison need be asked."""
+        """Whether three systems or more are ranked, so that not every comparison need be asked."""
         return len(self.names) > 2 and not self.wants_best
 
     @cached_property
     def opponents(self) -> tuple[IntArray, IntArray]:
-        """Every two systems that are compared, the lower first, shape (couples, 2), and the couple of each comparison."""
+        """Every two systems that are compared, the lower number first, shape (couples, 2), and each comparison's couple."""
         low, high = np.sort(self.system, axis=1).T
         couples, which = np.unique(low * (len(self.names) + 1) + high, return_inverse=True)
         return np.stack(np.divmod(couples, len(self.names) + 1), axis=1), np.asarray(which)
 
     @cached_property
     def by_opponents(self) -> tuple[IntArray, IntArray]:
-        """The comparisons, those of the same two systems one after another in random order, and where those of each begin."""
+        """The comparisons grouped by couple, in random order within it, and where each couple begins."""
         couple = self.opponents[1]
         order = np.lexsort((self.rank, couple))
         return order, np.searchsorted(couple[order], np.arange(len(self.opponents[0])))
 
     @cached_property
     def place(self) -> IntArray:
-        """Place of each comparison among those of the same two systems, in random order, shape (comparisons,)."""
+        """Place of each comparison among those of its couple, in random order, shape (comparisons,)."""
         order, starts = self.by_opponents
         place = np.empty(len(self), dtype=np.int64)
         place[order] = np.arange(len(self)) - starts[self.opponents[1][order]]
@@ -80,9 +80,9 @@ class Matches:
 
     @cached_property
     def turn(self) -> IntArray:
-        """Place of each arm in the order in which all are asked once, shape (K,).
+        """Place of each arm in the order of the first calls, shape (K,).
 
-        In turns over every two systems, comparisons drawn at random, each in both orders and by all judges before the next.
+        Couples take turns. Comparisons are drawn at random, each in both orders and by all judges before the next.
         """
         order = np.lexsort((self.rank, self.place))
         place = np.empty(len(self.space), dtype=np.int64)
@@ -90,7 +90,7 @@ class Matches:
         return place
 
     def compared(self, arms: Arms) -> Compared:
-        """How far a run came."""
+        """Count the comparisons that are asked in full and in part."""
         rated = self.space.by_pair(arms.counts > 0)
         whole = rated.all(axis=1)
         return Compared(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
@@ -105,14 +105,14 @@ def matches_of(
     *,
     wants_best: bool = False,
 ) -> Matches:
-    """The comparisons of two texts each, to a prompt each.
+    """Return the comparisons of two texts each.
 
     Args:
         prompt: numbers, shape (comparisons,).
-        text: numbers, those of A and B, shape (comparisons, 2); to another prompt the same text is another response.
-        named: whose these are, a row a comparison.
-        seed: of the run. The random order is that of the SHA-256 of it and the ids: no other order of the data, no later
-            session and no other machine changes it.
+        text: numbers of A and B, shape (comparisons, 2); for another prompt the same text is another response.
+        named: the systems of A and B, a row for each comparison.
+        seed: of the run. The SHA-256 of it and the ids gives the random order, so another order of the data, a later session
+            or another machine does not change it.
     """
     names: list[str] = []
     system: IntArray = np.full(text.shape, -1, dtype=np.int64)
@@ -120,7 +120,7 @@ def matches_of(
         numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
         system = numbers.reshape(-1, 2)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)
-    text = np.argsort(np.argsort(first))[which].reshape(text.shape)  # by where it first stands, whoever numbered it
+    text = np.argsort(np.argsort(first))[which].reshape(text.shape)  # by first appearance, whatever the numbering
     _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
     key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
     rank = np.empty(len(key), dtype=np.int64)

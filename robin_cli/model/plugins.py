@@ -1,4 +1,4 @@
-"""Plug-ins: what installed packages add by entry points, found by group and name, and loaded once one is named."""
+"""Plug-ins: the entry points of installed packages, found by group and name, and loaded when one is named."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 OWN = "robin-judge"
-"""The package that robin itself is; some of what it brings is found like what strangers bring."""
+"""robin's own package; some of its parts are found in the same way as plug-ins."""
 
 USED: set[str] = set()
-"""Names of those of strangers that were loaded, or begun to be: from then on, what is imported may be theirs."""
+"""Names of other packages' plug-ins whose loading has begun: any module imported from then on may be theirs."""
 
 
 class Plugin(NamedTuple):
-    """What packages add under one name; more than one of them is an error once it is used."""
+    """The entry points with one name; using it is an error if there are two."""
 
     name: str
     entries: tuple[EntryPoint, ...]
 
     def package(self, place: str, verb: str = "add") -> str:
-        """The package that it is of; InputError, naming ``place``, where there are two."""
+        """Return the name of its package; InputError, naming ``place``, if there are two."""
         packages = sorted({each.dist.name if each.dist else each.module for each in self.entries})
         if len(self.entries) > 1:
             raise InputError(f"{place}: {' and '.join(packages)} both {verb} {self.name}. Uninstall one of them.")
@@ -35,9 +35,9 @@ class Plugin(NamedTuple):
 
     @contextmanager
     def loaded(self, place: str, verb: str = "add", passing: type[Exception] = RobinError) -> Iterator[Any]:
-        """What the package adds; what goes wrong while it is used is an InputError that names ``place`` and the package.
+        """Load the entry point. Errors in the body become an InputError that names ``place`` and the package.
 
-        Errors of robin's own go through as they are, and those that are ``passing``.
+        Errors of robin's own and of type ``passing`` go through unchanged.
         """
         package = self.package(place, verb)
         if package != OWN:
@@ -46,7 +46,7 @@ class Plugin(NamedTuple):
             yield self.entries[0].load()
         except (RobinError, passing):
             raise
-        except (Exception, SystemExit) as error:  # a stranger's code may raise anything
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
             raise InputError(
                 f"{place}: the package {package}, which {verb}s {self.name}, failed: {type(error).__name__}: "
                 f"{shown(error, 200)}. Update it, or uninstall it: pip uninstall {package}"
@@ -60,7 +60,7 @@ def install(extra: str) -> str:
 
 @cache
 def plugins(group: str) -> Mapping[str, Plugin]:
-    """The plug-ins of a group of entry points, by name in their order; none is imported."""
+    """Return the plug-ins of a group of entry points in order of their names; none is imported."""
     from importlib.metadata import entry_points
 
     found: dict[str, Plugin] = {}

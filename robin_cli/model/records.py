@@ -1,7 +1,4 @@
-"""The glossary: what a pair, a judgment and a usage are, everywhere in robin.
-
-Every other module speaks in these words.
-"""
+"""The records of robin, such as pair, judgment, usage and label, and how they read in words."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["ok", "unparsed", "failed"]
-"""``ok``: answered with a rating. ``unparsed``: answered, paid for, and no rating could be read. ``failed``: no answer
-came (refused for this pair, or given up after retries); it is recorded, and it costs no budget."""
+"""``ok``: answered with a rating. ``unparsed``: answered and paid for, without a rating. ``failed``: no answer (refused for
+this pair, or given up after retries); it is recorded and costs no budget."""
 
 WORDS = {
     "missing": "missing a rating line",
@@ -31,10 +28,10 @@ WORDS = {
     "bad_request": "refused as they are",
     "reply_too_long": "answered with more than is read",
 }
-"""Reasons as people read them behind a number, where the reason itself does not say it."""
+"""Reasons as they read after a number, if that is not the reason's own name."""
 
 NO_ROOM = "resource_unavailable"
-"""The reason of a call that its service tier had no room for."""
+"""The reason of a call for which its service tier had no room."""
 
 PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request", "reply_too_long"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
@@ -43,54 +40,55 @@ RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a permanent failure."""
 
 MODEL_PREFIX = "replay:"
-"""A judge that replays recorded ratings is called this and the name of its pool: whatever names the judge says what it is."""
+"""A judge that replays recorded ratings has this before the name of its pool, so that its name says what it is."""
 
 NORMAL_TIERS = frozenset({"default", "standard", "on_demand", "auto"})
-"""What endpoints call the service tier that has the normal price, in requests and answers: OpenAI and Azure, Gemini, Groq."""
+"""The names of the normally priced service tier, in requests and answers, at OpenAI and Azure, Gemini, and Groq."""
 
 BATCH = "batch"
-"""The service tier of answers that came by a batch service."""
+"""The service tier of answers from a batch service."""
 
 SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
-"""An id that a batch service gave, of a file or a batch; some have slashes. It is part of addresses, so it leads nowhere up."""
+"""An id of a file or a batch from a batch service; some have slashes. It is part of an address, so it may not go up."""
 
 COMPARE = "compare"
 """The objective of a run that compares systems."""
 
 ORDERS = ("a-first", "b-first")
-"""The variants of the question which of two responses is better: which of them the judge reads first."""
+"""The variants of a pairwise question: which response the judge reads first."""
 
 PREFERENCE = "preference"
-"""The attribute of a run that compares two responses by no criterion."""
+"""The attribute of a pairwise run without a criterion."""
 
 SYSTEM_COLUMNS = ("system_a", "system_b")
-"""The further columns that say which systems wrote the two responses of a comparison."""
+"""The further columns with the systems of the two responses of a comparison."""
 
 GROUP_COLUMN = "pair_group"
-"""The column of pairs.parquet that says which group each pair is of, where the data said it; no human rating is called so."""
+"""The column of pairs.parquet with each pair's group, if the data has one; no human rating has this name."""
 
 OTHER_COLUMN = "pair_other"
-"""The column of pairs.parquet with the responses that comparisons are with; no human rating is called so."""
+"""The column of pairs.parquet with response B of each comparison; no human rating has this name."""
 
 SYSTEM_COLUMN = "system"
-"""The further column that says which system wrote the response."""
+"""The further column with the response's system."""
 
 Value = str | int | float | bool
-"""What a further column of the data holds."""
+"""A value in a further column of the data."""
 
 NO_COLUMNS: Mapping[str, Value] = {}
-"""What all pairs without further columns share, and nobody writes to."""
+"""The empty columns that all pairs without further columns share; never written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A prompt and the response to be judged.
 
-    ``human`` holds the human ratings that came with the data, by attribute; an attribute without one is not in it.
-    ``reference``: a model answer for the judge to compare with, where the data has one. ``group``: which responses belong
-    together, where a column of the data says it; of the pairs of one data set all have one, or none has. ``columns``: what
-    else the data's row holds, by the data's own names; no judge sees it. ``other``: in a pairwise run, where a pair is a
-    comparison, its B, with which ``response``, its A, is compared.
+    Attributes:
+        human: human ratings in the data, by attribute; an attribute without one is missing.
+        reference: a model answer for the judge to compare with, if the data has one.
+        group: the responses that belong together, if a column names them; all pairs of a data set have one, or none has.
+        columns: the rest of the data's row, by the data's own names; no judge sees it.
+        other: in a pairwise run, response B of the comparison; ``response`` is A.
     """
 
     pair_id: str
@@ -104,7 +102,7 @@ class Pair:
 
 
 def as_text(value: Value) -> str:
-    """A value of a further column as people write it: 3, 0.5, true."""
+    """Return a value of a further column as people write it: 3, 0.5, true."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -125,7 +123,7 @@ class Scale:
 
     @property
     def levels(self) -> int:
-        """How many ratings there are on the scale; at least 2."""
+        """Number of ratings on the scale, at least 2."""
         return self.high - self.low + 1
 
     @property
@@ -144,16 +142,16 @@ class Scale:
 
 
 def shared_scale(scales: Iterable[Scale]) -> Scale | None:
-    """The scale that all of ``scales`` are; None where they differ."""
+    """Return the common scale of ``scales``; None if they differ."""
     distinct = set(scales)
     return distinct.pop() if len(distinct) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What was read out of one answer of a judge: a rating, or the reason there is none.
+    """The rating in one answer of a judge, or the reason that there is none.
 
-    Exactly one of ``value`` and ``reason`` is None. ``feedback`` is the text of the Feedback line, empty if there is none.
+    Exactly one of ``value`` and ``reason`` is None. ``feedback`` is the text of the Feedback line, "" without one.
     """
 
     value: int | None
@@ -163,12 +161,12 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money of one request; None where neither the endpoint nor an estimate says.
+    """Tokens and money of one request; None if neither the endpoint nor an estimate has the number.
 
-    ``cached_tokens`` are those of ``prompt_tokens`` that the endpoint did not have to read again, ``reasoning_tokens`` those of
-    ``completion_tokens`` that the model thought in before its text. ``estimated``: a part of
-    it is not the endpoint's own figure. ``counts_one_choice``: the endpoint is known to count one choice of several only.
-    ``service_tier``: at which the endpoint says that it answered; "batch" where its batch service did.
+    ``cached_tokens`` are the ``prompt_tokens`` that the endpoint did not read again, ``reasoning_tokens`` the
+    ``completion_tokens`` before the text. ``estimated``: a part is not the endpoint's own figure. ``counts_one_choice``: the
+    endpoint counts only one of several choices. ``service_tier``: the tier that the endpoint reports; "batch" for its batch
+    service.
     """
 
     prompt_tokens: int | None = None
@@ -185,17 +183,16 @@ class Usage:
 class Judgment:
     """One answer of a judge to one arm, as it stands on disk; or the lack of one (status ``failed``).
 
-    ``judge`` is the name that the judge was asked by (--model), ``model`` what the endpoint says that answered.
+    ``judge`` is the name in --model, ``model`` the name that the endpoint reports.
 
-    ``draw`` numbers the calls of an arm from 0, so that no two calls of an arm are made with the same seed, before and
-    after an interruption. Where one request brought several answers, the first of them carries the tokens and the cost
-    of the request and the others 0, so that sums over judgments are right; a cost that is not known is None in all of them.
-    ``usage_estimated``: tokens and cost are not (all) the endpoint's own figures. ``received_at`` is UTC, seconds since 1970.
-    ``service_tier``, ``cached_tokens`` and ``reasoning_tokens``: see :class:`Usage`.
+    ``draw`` numbers the calls of an arm from 0, across interruptions, so that no two calls of an arm have the same seed. If one
+    request brought several answers, the first carries its tokens and cost and the others 0, so that sums over judgments are
+    right; an unknown cost is None in all of them. ``usage_estimated``: a part is not the endpoint's own figure.
+    ``received_at`` is UTC, seconds since 1970. For ``service_tier`` and the other tokens see :class:`Usage`.
 
-    ``rating`` is what the text says. ``scoring`` "logprobs": what counts is ``expected_rating``, see
-    :mod:`robin_cli.parsing.expectation`; with it comes ``off_scale_mass``. Where log probabilities were asked for and the text
-    counts after all, ``text_because`` says why.
+    ``rating`` is the rating in the text. With ``scoring`` "logprobs", ``expected_rating`` counts instead, see
+    :mod:`robin_cli.parsing.expectation`; ``off_scale_mass`` comes with it. If log probabilities were requested and the text
+    counts after all, ``text_because`` has the reason.
     """
 
     pair_id: str
@@ -226,40 +223,40 @@ class Judgment:
 
     @property
     def value(self) -> float | None:
-        """What enters the score: the expected rating where there is one, else the rating as written."""
+        """The number that enters the score: the expected rating if there is one, else the rating in the text."""
         return self.rating if self.expected_rating is None else self.expected_rating
 
     @property
     def counts(self) -> bool:
-        """Whether it spent a unit of the budget: it was answered, with a rating that could be read or not."""
+        """Whether it spent a unit of the budget: it was answered, with or without a rating."""
         return self.status != "failed"
 
 
 def tier_of(name: str | None) -> str | None:
-    """A service tier by its name; None for the normal one, whatever it is called."""
+    """Return the name of a service tier; None for the normal one, whatever its name."""
     return None if name is None or name in NORMAL_TIERS else name
 
 
 def number_of(count: int, noun: str) -> str:
-    """A count with its noun: "1 call", "3,000 calls"."""
+    """Return a count with its noun: "1 call", "3,000 calls"."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def things_rated(arms: int, attributes: int, judges: int) -> str:
-    """So many arms, in words: "60 pairs", or what pairs are multiplied by, "120 pairs × attributes"."""
+    """Return a number of arms in words: "60 pairs", or with several attributes "120 pairs × attributes"."""
     return number_of(arms, "pair") + " × attributes" * (attributes > 1) + " × judges" * (judges > 1)
 
 
 def counted(reasons: Mapping[str, int], noun: str = "rating") -> str:
-    """Reasons and how often each, as people read them: "3 missing a rating line, 1 truncated"; empty for none.
+    """Return reasons and their counts in words: "3 missing a rating line, 1 truncated"; "" for none.
 
-    ``noun``: what was asked for, a rating or a verdict.
+    ``noun``: the thing requested, a rating or a verdict.
     """
     return ", ".join(f"{count:,} {in_words(reason, noun)}" for reason, count in sorted(reasons.items()))
 
 
 def in_words(reason: str, noun: str = "rating") -> str:
-    """A reason as people read it behind a number; ``noun`` as for :func:`counted`."""
+    """Return a reason as it reads after a number; ``noun`` as for :func:`counted`."""
     code = reason.removeprefix("http_")
     if code != reason:
         return f"answered with HTTP {code}"
@@ -268,7 +265,7 @@ def in_words(reason: str, noun: str = "rating") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What people say of a pair, the probability with which it was drawn (None: not told), and where that stands."""
+    """People's rating of a pair, the probability with which it was drawn (None if unknown), and its place."""
 
     value: float
     probability: float | None
@@ -277,7 +274,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class NamedBest:
-    """The response that people say is the best of its group (None: not named), and where that stands."""
+    """The response that people name as the best of its group (None if unnamed), and its place."""
 
     pair_id: str
     group: str | None
@@ -286,11 +283,11 @@ class NamedBest:
 
 @dataclass(frozen=True, slots=True)
 class GivenLabels:
-    """Labels by attribute and pair id; every attribute is there, also without labels.
+    """Labels by attribute and pair id, with an entry for every attribute.
 
     Attributes:
-        source: what errors call it.
-        by_labeller: the same of each person, by attribute, pair id and name.
+        source: its name in errors.
+        by_labeller: labels of each person, by attribute, pair id and name.
         best: the best responses of groups.
     """
 

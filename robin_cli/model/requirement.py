@@ -1,4 +1,4 @@
-"""What a build requires of a run: of a mean, of a share of pairs, of all pairs."""
+"""Requirements of a build on a run: on a mean, a share of pairs, all pairs, or a difference of two systems."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class Requirement:
     """One requirement.
 
     Attributes:
-        criterion: of a mean, or of the difference of two, what it has to meet; of a share and of all, what a pair's mean rating
-            has to meet.
-        margin: ε of a share and of all, in points: a pair within it of the criterion's threshold counts either way.
-        relation, share: what a share has to meet.
-        systems: the two whose difference is meant, the first minus the second; of other kinds none.
+        criterion: the threshold for a mean, or a difference of means; for a share and for all, that of each pair's mean rating.
+        margin: ε of a share and of all, in points: a pair within it of the threshold counts either way.
+        relation, share: the threshold of a share.
+        systems: the two systems of a difference, the first minus the second; else empty.
     """
 
     kind: Kind
@@ -45,7 +44,7 @@ class Requirement:
 
     @property
     def attribute(self) -> str:
-        """Whose scores are meant."""
+        """The attribute whose scores are required."""
         return self.criterion.attribute
 
     def __str__(self) -> str:
@@ -61,68 +60,68 @@ class Requirement:
 def requirement_of(
     text: str, attributes: Sequence[str], scales: Sequence[Scale], *, margin: float | None = None
 ) -> Requirement:
-    """The requirement that a --require names, as ``mean(helpfulness)>=3``, ``share(score>=3)>=0.9`` or ``all(score>=2)``.
+    """Return the requirement of a --require, such as ``mean(helpfulness)>=3``, ``share(score>=3)>=0.9`` or ``all(score>=2)``.
 
     Args:
-        attributes, scales: what the run judges; ``score`` stands for the attribute where there is one.
+        attributes, scales: those of the run; ``score`` stands for the only attribute.
         margin: ε in points; None for MARGIN of the scale.
 
     Raises:
-        InputError: what is not understood, and at which character; an attribute that is not judged; a threshold that is not
-            inside its scale, or a share that is not between 0 and 1; a margin that leaves nothing to decide.
+        InputError: syntax, with the character; an attribute that is not judged; a threshold that is not inside its scale, or a
+            share that is not between 0 and 1; a margin that leaves nothing to decide.
     """
-    said = f'--require "{shown(text, 80)}"'
-    kind, start = _head(text, said)
+    flag = f'--require "{shown(text, 80)}"'
+    kind, start = _head(text, flag)
     end = text.rfind(")")
     if end < start:
-        raise InputError(f'{said}: at character {len(text) + 1}: a ")" is missing; write {FORMS}')
+        raise InputError(f'{flag}: at character {len(text) + 1}: a ")" is missing; write {FORMS}')
     inside, behind = text[start:end], text[end + 1 :]
     if kind == "mean":
-        outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=NUMBER, as in mean(score)>=3")
-        return Requirement(kind, _criterion(inside, outer, start, end + 1, said, attributes, scales))
+        outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in mean(score)>=3")
+        return Requirement(kind, _criterion(inside, outer, start, end + 1, flag, attributes, scales))
     if kind == "compare":
-        outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=NUMBER, as in compare(A,B)>=0")
-        systems, name = _systems(inside, start + 1, said, attributes)
-        criterion = _criterion(name, outer, start, end + 1, said, attributes, scales, is_difference=True)
+        outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in compare(A,B)>=0")
+        systems, name = _systems(inside, start + 1, flag, attributes)
+        criterion = _criterion(name, outer, start, end + 1, flag, attributes, scales, is_difference=True)
         return Requirement(kind, criterion, systems=systems)
-    inner = _compared(_INNER, inside, start, said, f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)")
-    criterion = _criterion(inner["name"], inner, start + inner.start("name"), start, said, attributes, scales)
+    inner = _compared(_INNER, inside, start, flag, f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)")
+    criterion = _criterion(inner["name"], inner, start + inner.start("name"), start, flag, attributes, scales)
     margin = _margin(margin, criterion, scales[list(attributes).index(criterion.attribute)])
     if kind == "all":
         if behind.strip():
             place = end + 2 + len(behind) - len(behind.lstrip())
             raise InputError(
-                f'{said}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
+                f'{flag}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
             )
         return Requirement(kind, criterion, margin)
-    outer = _compared(_OUTER, behind, end + 1, said, "behind the bracket write >=SHARE, as in share(score>=3)>=0.9")
-    return Requirement(kind, criterion, margin, outer["relation"], _share(outer, end + 1, said, criterion))
+    outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=SHARE, as in share(score>=3)>=0.9")
+    return Requirement(kind, criterion, margin, outer["relation"], _share(outer, end + 1, flag, criterion))
 
 
-def _head(text: str, said: str) -> tuple[Kind, int]:
-    """The kind, and where what is inside the brackets begins."""
+def _head(text: str, flag: str) -> tuple[Kind, int]:
+    """Return the kind, and the position behind the opening bracket."""
     head = _HEAD.match(text)
     word = head["kind"] if head else ""
     place = 1 + (head.start("kind") if head else 0)
     if word not in KINDS:
         near = did_you_mean(word, KINDS)
         what = f'"{shown(word)}" is none of {", ".join(KINDS)}{near}' if word else "a requirement begins with its kind"
-        raise InputError(f"{said}: at character {place}: {what}; write {FORMS}")
+        raise InputError(f"{flag}: at character {place}: {what}; write {FORMS}")
     if head is None or not head["bracket"]:
-        raise InputError(f'{said}: at character {place + len(word)}: a "(" belongs here; write {FORMS}')
+        raise InputError(f'{flag}: at character {place + len(word)}: a "(" belongs here; write {FORMS}')
     return KINDS[word], head.end()
 
 
-def _compared(pattern: re.Pattern[str], text: str, offset: int, said: str, step: str) -> re.Match[str]:
-    """Relation and number, and before it a name where ``pattern`` has one; ``offset``: characters before ``text``."""
+def _compared(pattern: re.Pattern[str], text: str, offset: int, flag: str, step: str) -> re.Match[str]:
+    """Match relation and number, and a name if ``pattern`` has one; ``offset``: characters before ``text``."""
     match = pattern.match(text)
     if match is None:
         place = offset + 1 + len(text) - len(text.lstrip())
-        raise InputError(f"{said}: at character {place}: {step}")
+        raise InputError(f"{flag}: at character {place}: {step}")
     if match["relation"] not in RELATIONS:
         place = offset + 1 + match.start("relation")
         raise InputError(
-            f'{said}: at character {place}: "{match["relation"]}" is no requirement that ratings could settle; '
+            f'{flag}: at character {place}: "{match["relation"]}" is no requirement that ratings could settle; '
             f"write one of {' '.join(RELATIONS)}"
         )
     return match
@@ -133,19 +132,19 @@ def _criterion(
     compared: re.Match[str],
     name_at: int,
     compared_at: int,
-    said: str,
+    flag: str,
     attributes: Sequence[str],
     scales: Sequence[Scale],
     *,
     is_difference: bool = False,
 ) -> Criterion:
-    """The attribute ``name`` with what it, or a difference of it, is compared with; ``…_at``: characters before either."""
+    """Return the threshold for ``name``, or for a difference of it; ``…_at``: characters before either part."""
     place = name_at + 1 + len(name) - len(name.lstrip())
     name = name.strip()
     if not name:
-        raise InputError(f"{said}: at character {place}: which attribute? Name it, or {SCORE} for the only one")
-    attribute = attribute_named(name, attributes, f"{said}: at character {place}")
-    where = f"{said}: at character {compared_at + 1 + compared.start('number')}"
+        raise InputError(f"{flag}: at character {place}: which attribute? Name it, or {SCORE} for the only one")
+    attribute = attribute_named(name, attributes, f"{flag}: at character {place}")
+    where = f"{flag}: at character {compared_at + 1 + compared.start('number')}"
     threshold = number_in(compared["number"], where)
     scale = scales[list(attributes).index(attribute)]
     reach = scale.high - scale.low
@@ -162,32 +161,32 @@ def _criterion(
     return Criterion(attribute, compared["relation"], threshold)
 
 
-def _systems(inside: str, place: int, said: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
-    """The two systems of a comparison, and the attribute; ``place``: at which character they begin."""
+def _systems(inside: str, place: int, flag: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
+    """Return the two systems of a comparison, and the attribute; ``place``: the character at which they begin."""
     try:
         names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
     except csv.Error:  # a line break
         names = []
     if len(names) not in {2, 3} or not all(names) or names[0] == names[1]:
         raise InputError(
-            f"{said}: at character {place}: inside the brackets name two systems, as in compare(new,old), and with several "
+            f"{flag}: at character {place}: inside the brackets name two systems, as in compare(new,old), and with several "
             'attributes which one, compare(new,old,helpfulness); a name with a comma in it in "quotation marks"'
         )
     if len(names) == 2 and len(attributes) > 1:
         raise InputError(
-            f"{said}: at character {place}: of which attribute ({', '.join(attributes)})? Name it behind the systems, as in "
+            f"{flag}: at character {place}: of which attribute ({', '.join(attributes)})? Name it behind the systems, as in "
             f"compare(new,old,{attributes[0]})"
         )
     return (names[0], names[1]), names[2] if len(names) == 3 else SCORE
 
 
 def _quoted(name: str) -> str:
-    """``name`` as it stands in a comparison."""
+    """Return ``name`` as it stands in a comparison."""
     return '"' + name.replace('"', '""') + '"' if set(name) & set(',"()') else name
 
 
-def _share(compared: re.Match[str], offset: int, said: str, criterion: Criterion) -> float:
-    where = f"{said}: at character {offset + 1 + compared.start('number')}"
+def _share(compared: re.Match[str], offset: int, flag: str, criterion: Criterion) -> float:
+    where = f"{flag}: at character {offset + 1 + compared.start('number')}"
     share = number_in(compared["number"], where)
     if share == 1:
         raise InputError(
@@ -199,7 +198,7 @@ def _share(compared: re.Match[str], offset: int, said: str, criterion: Criterion
 
 
 def _margin(points: float | None, criterion: Criterion, scale: Scale) -> float:
-    """The margin in points, for a default too; InputError where it reaches to an end of the scale."""
+    """Return the margin in points, or the default; InputError if it reaches to an end of the scale."""
     margin = MARGIN * (scale.high - scale.low) if points is None else points
     room = min(criterion.threshold - scale.low, scale.high - criterion.threshold)
     if margin >= room:

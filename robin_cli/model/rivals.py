@@ -1,4 +1,4 @@
-"""The responses to each prompt that are compared with one another, where the best of them is looked for."""
+"""The responses to each prompt side by side, for the best response to each."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from robin_cli.model.matches import Matches
 
 
 class Rivals:
-    """The comparisons of each prompt of a run, side by side, where the best response to each is looked for.
+    """The comparisons of each prompt of a run side by side.
 
     Attributes:
-        members: arms, shape (prompts, comparisons, calls of one), −1 where a prompt has fewer comparisons.
-        side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 where there is no comparison.
-        of: the prompt of each comparison, shape (comparisons of all,).
-        rows: the comparisons themselves, by number, shape (prompts, comparisons); −1 likewise.
-        responses: which responses each prompt has, as :attr:`Matches.response` has them, shape (prompts, responses); −1 where
-            one has fewer.
-        missing: of each prompt's responses, how many others there are that it is not compared with, shape (prompts, responses);
-            inf where there is no response.
+        members: arms, shape (prompts, comparisons, arms of one); −1 if a prompt has fewer comparisons.
+        side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 without a comparison.
+        of: the prompt of each comparison, shape (all comparisons,).
+        rows: the comparisons by number, shape (prompts, comparisons); −1 likewise.
+        responses: the responses of each prompt, as in :attr:`Matches.response`, shape (prompts, responses); −1 if it has fewer.
+        missing: how many others of its prompt each response is not compared with, shape (prompts, responses); inf without a
+            response.
     """
 
     def __init__(self, matches: Matches) -> None:
@@ -51,11 +50,11 @@ class Rivals:
         return np.asarray((self.responses >= 0).sum(axis=1))
 
     def leaders(self, preference: FloatArray, prompts: IntArray) -> IntArray:
-        """Who is preferred to the most others, and of these to all on average the most: its place, shape (N,).
+        """Return the place of the response with the most wins over losses, then points; shape (N,).
 
         Args:
-            preference: of A in each comparison of some prompts, shape (N, comparisons); nan where there is none.
-            prompts: which these are, shape (N,).
+            preference: for A in each comparison of some prompts, shape (N, comparisons); nan without one.
+            prompts: their numbers, shape (N,).
         """
         side, known = self.side[prompts], np.asarray(~np.isnan(preference))
         places = np.arange(self.responses.shape[1])
@@ -70,7 +69,7 @@ class Rivals:
 
 
 def _numbers_within(group: IntArray, value: IntArray) -> IntArray:
-    """The place of each value among the different ones of its group."""
+    """Return the place of each value among the different ones of its group."""
     values, which = np.unique(value, return_inverse=True)
     of = np.zeros(len(values), dtype=np.int64)
     of[which] = group

@@ -1,4 +1,4 @@
-"""Which arm is which pair, attribute, variant and judge: the only place where arms are computed from coordinates."""
+"""Maps pair, attribute, variant and judge to arms. No other module computes arms from coordinates."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FEWEST_AT_START, _OF_START = 20, 20
 class ArmSpace:
     """The arms of a run: every pair × attribute × variant of the question × judge, the judges of a variant side by side.
 
-    ``pair``, ``attribute``, ``variant`` and ``judge`` are coordinate arrays, shape (K,): where each arm stands among
-    ``pair_ids``, ``attributes``, ``variants`` and ``judges``. ``scales`` has one an attribute. Variants ask the same in
-    another way, as the two orders of two responses; a score is the mean over variants and judges, which count alike.
+    ``pair``, ``attribute``, ``variant`` and ``judge`` are coordinate arrays, shape (K,): each arm's place among ``pair_ids``,
+    ``attributes``, ``variants`` and ``judges``. ``scales`` has one for each attribute. Variants ask the same question in
+    another way, such as the two orders of two responses; a score is the mean over variants and judges, which count equally.
 
-    Where the last judge ``settles`` what the first leaves open, scores are of it alone: the first is what predicts it.
+    If the last judge ``settles`` what the first one leaves open, scores are of it alone, and the first one foretells them.
     """
 
     pair_ids: Sequence[str]
@@ -42,40 +42,40 @@ class ArmSpace:
 
     @property
     def arms_per_pair(self) -> int:
-        """How many arms each pair has."""
+        """Number of arms of each pair."""
         return len(self.attributes) * self.arms_per_row
 
     @property
     def arms_per_row(self) -> int:
-        """How many arms each pair and attribute has: every variant by every judge."""
+        """Number of arms of each pair and attribute: every variant by every judge."""
         return len(self.variants) * len(self.judges)
 
     @property
     def raters(self) -> int:
-        """How many of these make up a score: all, or the judge alone that settles."""
+        """Number of arms in a score: all of them, or the judge that settles alone."""
         return 1 if self.settles else self.arms_per_row
 
     @property
     def start(self) -> int:
-        """Pairs that the judge which settles is asked about in any case: a random twentieth of them, or 20."""
+        """Number of pairs that the judge that settles rates in any case: a random twentieth of them, and at least 20."""
         return min(len(self.pair_ids), max(_FEWEST_AT_START, -(-len(self.pair_ids) // _OF_START)))
 
     @property
     def asked_once(self) -> int:
-        """Arms that are asked before any answer is looked at."""
+        """Number of arms that are asked before any answer is looked at."""
         return (len(self.pair_ids) + self.start) * len(self.attributes) if self.settles else len(self)
 
     @property
     def first_fit(self) -> int:
-        """Ratings of all arms together at which a pooled policy is fitted first: as many as arms.
+        """Number of ratings of all arms at the first fit of a pooled policy: that of arms.
 
-        With several variants, where not all are asked, it is a few dozen.
+        With several variants, where not all arms need be asked, it is a few dozen.
         """
         return min(len(self), _FIRST_OF_COMPARISONS) if self.together > 1 else self.asked_once
 
     @property
     def together(self) -> int:
-        """How many arms, one behind the other, are to be asked equally often: those of a score that needs all variants."""
+        """Number of consecutive arms that are asked equally often: those of a score that needs all variants, else 1."""
         return self.raters if len(self.variants) > 1 else 1
 
     @cached_property
@@ -85,22 +85,22 @@ class ArmSpace:
 
     @cached_property
     def attribute(self) -> Coordinates:
-        """Which of the attributes each arm is rated on."""
+        """Place of each arm's attribute."""
         return self._along(np.repeat(np.arange(len(self.attributes)), self.arms_per_row))
 
     @cached_property
     def variant(self) -> Coordinates:
-        """Which of the variants of the question each arm is asked in."""
+        """Place of each arm's variant of the question."""
         return self._along(np.tile(np.repeat(np.arange(len(self.variants)), len(self.judges)), len(self.attributes)))
 
     @cached_property
     def judge(self) -> Coordinates:
-        """Which of the judges is asked for each arm."""
+        """Place of each arm's judge."""
         return self._along(np.tile(np.arange(len(self.judges)), len(self.attributes) * len(self.variants)))
 
     @cached_property
     def kind(self) -> Coordinates:
-        """Attribute, variant and judge of each arm as one number, shape (K,): arms of one kind differ by their pair alone."""
+        """Attribute, variant and judge of each arm as one number, shape (K,): arms of one kind differ only by their pair."""
         return self._along(np.arange(self.arms_per_pair))
 
     def _along(self, of_a_pair: NDArray[np.integer[Any]]) -> Coordinates:
@@ -109,69 +109,69 @@ class ArmSpace:
     def arm_at(
         self, pair: ArrayLike, attribute: ArrayLike = 0, judge: ArrayLike = 0, variant: ArrayLike = 0
     ) -> IntArray:
-        """The arm at these coordinates; of arrays, the arms, as numpy broadcasts them."""
+        """Return the arm at these coordinates; of arrays, the arms, as numpy broadcasts them."""
         row = np.asarray(pair, np.int64) * len(self.attributes) + np.asarray(attribute)
         row = row * len(self.variants) + np.asarray(variant)
         return np.asarray(row * len(self.judges) + np.asarray(judge))
 
     def arms_of_pair(self, pair: int) -> range:
-        """The arms of one pair, attribute by attribute and judge by judge."""
+        """Return the arms of one pair, attribute by attribute and judge by judge."""
         return range(pair * self.arms_per_pair, (pair + 1) * self.arms_per_pair)
 
     def within_pair(self, arm: int) -> int:
-        """Where an arm stands among those of its pair, see :meth:`arms_of_pair`."""
+        """Return an arm's place in :meth:`arms_of_pair`."""
         return arm % self.arms_per_pair
 
     def by_rater(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of all arms, shape (K,), as a row a pair and attribute and a column for each rater of its score."""
+        """Return values of all arms, shape (K,), with a row per pair and attribute, a column per rater of the score."""
         return np.asarray(values).reshape(-1, self.arms_per_row)[:, -self.raters :]
 
     @property
     def by_judge(self) -> IntArray:
-        """The arms of every pair, attribute and judge, judge by judge: a row each, and a column a variant."""
+        """The arms of every pair, attribute and judge, judge by judge: a row for each, and a column for each variant."""
         return np.swapaxes(self.by_variant(np.arange(len(self))), 1, 2).reshape(-1, len(self.variants))
 
     def by_variant(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of all arms, of any shape, as pair and attribute × variant × judge."""
+        """Return values of all arms, any shape, with axes pair and attribute, variant, judge."""
         return np.asarray(values).reshape(-1, len(self.variants), len(self.judges))
 
     def row_of(self, arms: IntArray) -> IntArray:
-        """The row of :meth:`by_rater` that each of these arms is in; −1 for −1."""
+        """Return the row of :meth:`by_rater` of each arm; −1 for −1."""
         return np.asarray(arms // self.arms_per_row)
 
     def by_pair(self, rows: ArrayLike) -> NDArray[Any]:
-        """Values pair by pair, of all arms or of equally many rows a pair, as a row a pair."""
+        """Return values of all arms, or of equally many rows for each pair, with a row for each pair."""
         return np.asarray(rows).reshape(len(self.pair_ids), -1)
 
     def attribute_of(self, arm: int) -> str:
-        """The name of the attribute that the arm is rated on."""
+        """Return the name of the arm's attribute."""
         return self.attributes[self.attribute.item(arm)]
 
     def asked_as(self, arm: int) -> str:
-        """What judgments of the arm have in their column ``attribute``: of several variants the name of its own."""
+        """Return the value of the column ``attribute`` in judgments of the arm: with several variants, its variant."""
         return self.asked[self.attribute.item(arm) if len(self.variants) == 1 else self.variant.item(arm)]
 
     @property
     def asked(self) -> Sequence[str]:
-        """What judgments may have in their column ``attribute``."""
+        """The possible values of the column ``attribute`` in judgments."""
         return self.attributes if len(self.variants) == 1 else self.variants
 
     def judge_of(self, arm: int) -> str:
-        """The name of the judge that is asked for the arm."""
+        """Return the name of the arm's judge."""
         return self.judges[self.judge.item(arm)]
 
     def scale_of(self, arm: int) -> Scale:
-        """The scale that the arm is rated on."""
+        """Return the arm's scale."""
         return self.scales[self.attribute.item(arm)]
 
     def by_scale(self) -> list[tuple[Scale, IntArray]]:
-        """Each scale there is and the arms rated on it, rising; every arm once."""
+        """Return each scale and its arms in rising order; every arm is in one of them."""
         of_scale = {scale: [each == scale for each in self.scales] for scale in self.scales}
         return [(scale, np.flatnonzero(np.array(mine)[self.attribute])) for scale, mine in of_scale.items()]
 
     @property
     def has_several_scales(self) -> bool:
-        """Whether errors of all arms together are shares of their scales, and not points."""
+        """Whether errors of all arms together are shares of their scales, not points."""
         return shared_scale(self.scales) is None
 
     @property
@@ -180,25 +180,25 @@ class ArmSpace:
         return self.ends_of(slice(None))
 
     def ends_of(self, arms: slice) -> tuple[FloatArray, FloatArray]:
-        """The lowest and the highest rating of each of these ``arms``."""
+        """Return the lowest and the highest rating of each of these ``arms``."""
         low, high = np.array([(scale.low, scale.high) for scale in self.scales], dtype=np.float64).T
         return low[self.attribute[arms]], high[self.attribute[arms]]
 
     @property
     def units(self) -> FloatArray:
-        """What errors are counted in so that those of all arms compare, shape (K,).
+        """The unit of each arm's error in which all arms compare, shape (K,).
 
-        One point where all arms have one scale; else the width of each arm's own.
+        One point if all arms have one scale; else the width of each arm's own.
         """
         low, high = self.ends
         return high - low if self.has_several_scales else np.ones(len(self))
 
     def label(self, arm: int) -> str:
-        """What the arm is of its pair, as far as there are several: its attribute, its variant, its judge."""
+        """Return the arm's attribute or variant, and its judge, each if there are several."""
         parts = [self.asked_as(arm)] if len(self.asked) > 1 or len(self.judges) == 1 else []
         return " · ".join([*parts, *([self.judge_of(arm)] if len(self.judges) > 1 else [])])
 
     def name(self, arm: int) -> str:
-        """The arm in words: its pair's id, and what it is of its pair where there are several."""
+        """Return the arm in words: its pair's id, and :meth:`label` if the pair has several arms."""
         pair_id = self.pair_ids[self.pair.item(arm)]
         return pair_id if self.arms_per_pair == 1 else f"{pair_id} · {self.label(arm)}"

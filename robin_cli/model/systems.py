@@ -1,4 +1,4 @@
-"""Systems that answered the same prompts, and what a run that compares them asks first."""
+"""The systems of a run that compares them, and the order of its first calls."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 
 FEWEST_PROMPTS = 5
-"""Prompts that two systems answered, below which nothing is compared."""
+"""Prompts that two systems must both have answered to be compared."""
 
 _SHOWN = 60
 
 
 class Asked(NamedTuple):
-    """How far a run that compares came: prompts that systems are compared on, and those that one system alone answered."""
+    """Numbers of prompts that systems are compared on, asked in full or in part, and of pairs without a score."""
 
     whole: int
-    """All of whose responses were asked about."""
+    """All of their responses were asked about."""
     partly: int
     prompts: int
     unrated: int
-    """Pairs, of all prompts; they have no score."""
+    """Pairs of all prompts without a score."""
 
 
 @dataclass(frozen=True)
 class Systems:
-    """Which system answered each pair, and to which prompt.
+    """The system and the prompt of each pair.
 
     Attributes:
         names: of the systems.
@@ -51,27 +51,27 @@ class Systems:
 
     @cached_property
     def cell(self) -> IntArray:
-        """Prompt and system of each pair as one number, shape (pairs,)."""
+        """Number of each pair's prompt and system, shape (pairs,)."""
         return self.prompt * len(self.names) + self.system
 
     @cached_property
     def is_shared(self) -> NDArray[np.bool_]:
-        """Which prompts two systems or more answered, shape (prompts,)."""
+        """Whether two systems or more answered each prompt, shape (prompts,)."""
         return np.bincount(np.unique(self.cell) // len(self.names), minlength=len(self.rank)) > 1
 
     @cached_property
     def turn(self) -> IntArray:
-        """Place of each arm in the order in which all are asked once, shape (K,).
+        """Place of each arm in the order of the first calls, shape (K,).
 
-        Prompt by prompt, in random order, each with all that is to be asked of it, so that what was asked is always a sample of
-        whole prompts. Those that one system alone answered come last.
+        Prompts come in random order, each with all its arms, so that the prompts asked about in full are always a random
+        sample. Prompts that one system alone answered come last.
         """
         pairs = np.lexsort((self.rank[self.prompt], ~self.is_shared[self.prompt]))
         return _places(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
 
     @cached_property
     def weight(self) -> FloatArray:
-        """How much the mean of each arm counts in the mean of its system at its prompt, in units; shape (K,).
+        """Weight of each arm's mean in the mean of its system at its prompt, in units; shape (K,).
 
         0 where no other system answered the prompt.
         """
@@ -81,20 +81,20 @@ class Systems:
 
     @cached_property
     def _calls_to(self) -> IntArray:
-        """Calls that it takes to ask each prompt that is compared on in full, and all in turn before it."""
+        """Calls that ask the first prompts in full, for each number of prompts that are compared on."""
         pairs = np.bincount(self.prompt, minlength=len(self.rank))[np.argsort(self.rank)]
         return np.asarray(np.cumsum(pairs[self.is_shared[np.argsort(self.rank)]]) * self.space.arms_per_pair)
 
     def calls_for(self, prompts: int) -> int:
-        """Calls that it takes to ask the first so many prompts in full; at least 1, and no more than are compared on."""
+        """Return the calls that ask the first ``prompts`` in full; at least 1, and no more than are compared on."""
         return int(self._calls_to[prompts - 1])
 
     def prompts_within(self, calls: int) -> int:
-        """How many prompts so many calls ask in full."""
+        """Return the number of prompts that ``calls`` ask in full."""
         return int(np.searchsorted(self._calls_to, calls, side="right"))
 
     def asked(self, arms: Arms) -> Asked:
-        """How far a run came; an arm that was given up is asked about as far as it goes."""
+        """Count the prompts asked about; an arm that was given up counts as asked."""
         is_rated = arms.counts > 0
         done, begun = (
             self.space.by_pair(is_rated | arms.retired_mask).all(axis=1),
@@ -112,13 +112,13 @@ class Systems:
 def systems_of(
     space: ArmSpace, system: IntArray, names: Sequence[str], prompt: IntArray, prompts: Iterable[str], seed: int | None
 ) -> Systems:
-    """The systems over the arms of ``space``.
+    """Return the systems over the arms of ``space``.
 
     Args:
         system, prompt: of each pair, shape (pairs,): places in ``names`` and ``prompts``.
-        prompts: what they are called, see :func:`~robin_cli.model.groups.name_of`.
-        seed: of the run. The order of the prompts is that of the SHA-256 of it and their texts: no other order of the data, no
-            later session and no other machine changes it.
+        prompts: names from :func:`~robin_cli.model.groups.name_of`.
+        seed: of the run. The SHA-256 of it and the names gives the order of the prompts, so another order of the data, a
+            later session or another machine does not change it.
     """
     digests = b"".join(hashlib.sha256(f"{seed}\0{name}".encode()).digest() for name in prompts)
     words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
@@ -127,14 +127,14 @@ def systems_of(
 
 
 def _places(order: IntArray) -> IntArray:
-    """The place that each number has in ``order``, which has all from 0 on."""
+    """Return the place of each number in ``order``, a permutation of the numbers from 0."""
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     return places
 
 
 def check_systems(systems: Systems) -> str:
-    """What a user should know of systems that are to be compared; "" for nothing.
+    """Return a warning about systems that are to be compared; "" if there is none.
 
     Raises:
         InputError: one system only, or too few prompts that two answered.
@@ -152,5 +152,7 @@ def check_systems(systems: Systems) -> str:
             f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
         )
     if alone := prompts - shared:
-        return f"one system alone answered {alone:,} of {prompts:,} prompts: they tell of no difference, and are asked last"
+        return (
+            f"one system alone answered {alone:,} of {prompts:,} prompts: they show no difference, and are asked last"
+        )
     return ""

@@ -1,4 +1,4 @@
-"""What is to be decided, over the arms of a run: which arms each decision hangs on."""
+"""The decision of a run over its arms: the arms on which each decision depends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.space import ArmSpace
 
 MOST_IN_A_GROUP = 1_000
-"""Responses of one group that can be compared."""
+"""The most responses in a group."""
 
 _MOST_PLACES = 10_000_000
-"""In a table with a row for each group, as wide as the largest, if more than nine in ten of its places are empty."""
+"""The most places of a table with a row for each group, as wide as the largest, if over nine in ten would be empty."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Task:
     """A decision over all arms of a run.
 
     Attributes:
-        group: which group each pair is of, from 0 on, shape (pairs,); None where every pair is decided by itself.
-        seed: of the run, by which :attr:`start` is drawn.
+        group: the group of each pair, numbered from 0, shape (pairs,); None if every pair is decided by itself.
+        seed: that of the run, which draws :attr:`start`.
     """
 
     decision: Decision
@@ -37,13 +37,13 @@ class Task:
 
     @cached_property
     def contests(self) -> IntArray:
-        """Arms that compete for a call, shape (contests, responses, judges), −1 where a group has fewer responses.
+        """Arms that compete for a call, shape (contests, responses, judges), −1 if a group has fewer responses.
 
-        One a group and attribute where the best of a group is looked for; those of groups with one response come last, and are
-        no decisions. Else one a pair and attribute.
+        For the best of each group there is one for each group and attribute. Groups with one response come last, and are no
+        decisions. Else there is one for each pair and attribute.
 
         Raises:
-            InputError: a group of more responses than can be compared, or than can be beside so many others.
+            InputError: a group has too many responses, or far more than the others.
         """
         space, raters = self.space, np.arange(self.space.arms_per_row)
         if self.group is None:
@@ -93,19 +93,19 @@ class Task:
 
     @cached_property
     def contest(self) -> IntArray:
-        """Which of :attr:`contests` each arm is in, shape (K,)."""
+        """The row of :attr:`contests` of each arm, shape (K,)."""
         return contest_of(self.contests, len(self.space))
 
     @cached_property
     def decisions(self) -> int:
-        """How many decisions there are: pairs, or groups of two responses or more for each attribute."""
+        """Number of decisions: pairs, or groups of at least two responses for each attribute."""
         if self.group is None:
             return len(self.space.pair_ids)
         return int((np.bincount(self.group) >= 2).sum()) * len(self.space.attributes)
 
     @cached_property
     def threshold(self) -> FloatArray:
-        """τ of each arm, in points, shape (K,); nan where the best of a group is looked for."""
+        """τ of each arm, in points, shape (K,); nan for the best of a group."""
         criteria = {each.attribute: each.threshold for each in self.decision.criteria}
         return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[self.space.attribute]
 
@@ -116,7 +116,7 @@ class Task:
 
 
 def contest_of(members: IntArray, arms: int) -> IntArray:
-    """Return which row of ``members``, such as :attr:`Task.contests`, each of ``arms`` is in, shape (arms,)."""
+    """Return each arm's row in ``members``, such as :attr:`Task.contests`, shape (arms,)."""
     there = members >= 0
     found = np.empty(arms, dtype=np.int64)
     found[members[there]] = np.nonzero(there)[0]

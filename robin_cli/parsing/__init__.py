@@ -1,1 +1,1 @@
-"""From the text of an answer to a rating, or the reason there is none."""
+"""Reads ratings and verdicts from the text of judges' answers."""

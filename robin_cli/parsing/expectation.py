@@ -1,11 +1,10 @@
-"""The rating of a call as an expectation over the tokens that could have stood in its place, given the feedback written.
+"""A call's expected rating over the tokens that the judge could have written in its place.
 
-The text of an answer holds one draw from that distribution. Its mean has the same expectation and less variance: what is left
-is how much the feedback varies. (Probability-weighted scores: Liu et al., "G-Eval", EMNLP 2023.)
+An answer's text holds one draw from the judge's distribution of ratings. The mean of that distribution has the same expectation
+and less variance: only the feedback still varies. (Probability-weighted scores: Liu et al., "G-Eval", EMNLP 2023.)
 
-Whether a call is rated so must not depend on which token was drawn, or the mean would be biased: every rule here looks at the
-distribution alone. So a token that may begin two ratings ("1" of 1 and of 10) is undecided even where the next token says
-which of them it was.
+The mean would be biased if its use depended on the token that was drawn. So every rule here looks at the distribution alone.
+A token that may begin two ratings ("1" of 1 and of 10) is undecided even if the next token settles which one it was.
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ if TYPE_CHECKING:
     from robin_cli.parsing.forms import Form
 
 TOP_LOGPROBS = 20
-"""Tokens asked for at each place: the most that OpenAI and vLLM give."""
+"""Tokens requested for each place: the most that OpenAI and vLLM return."""
 
 _MOST_LISTED = 1000
-"""Tokens looked at in one place; more are sent by nobody."""
+"""Tokens read for one place. No server sends more."""
 
 MOST_OFF_SCALE = 0.05
-"""Probability of anything but a rating of the scale above which the text's own rating stands."""
+"""If tokens that are no rating of the scale have more probability than this, the text's own rating counts."""
 
 _LARGEST_LOGPROB = 1e-3
-"""A probability of 1, rounded up on its way here; what is larger is no logarithm of one."""
+"""Allows for a probability of 1 that was rounded up. Larger values are not logarithms of probabilities."""
 
 _SMALLEST_LOGPROB = -1e3
-"""What is smaller is 0 as well, and may be a whole number of any length."""
+"""Smaller logarithms count as this one: e^-1000 is 0 too, and a JSON integer may have any length."""
 
 _STEP = 2.0**-12
-"""Expectations are rounded to it, so that their sums and sums of squares are exact in any order, as those of integers are."""
+"""Expectations are rounded to multiples of it. Their sums and sums of squares are then exact in any order, as for integers."""
 
 
-def around(said: str) -> str:
-    """Return the pattern of a token that says ``said``, with the marks that may stand in it without changing what it says."""
-    return rf"""[\s*_`"'“‘(\[{{:]*{said}[\s*_`"'”’)\]}},]*"""
+def around(content: str) -> str:
+    """Return the pattern of a token that is ``content``, with any marks around it."""
+    return rf"""[\s*_`"'“‘(\[{{:]*{content}[\s*_`"'”’)\]}},]*"""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected rating, or why there is none.
+    """The expected rating, or the reason that there is none.
 
     Attributes:
-        value: on the scale; None where ``why`` says why not.
-        off_scale: probability of what is no rating of the scale, or may be two; None where no distribution came.
-        why: ``no_logprobs`` (the endpoint sent none), ``unaligned`` (its tokens are not the text), ``off_scale`` (more than
-            MOST_OFF_SCALE), ``split_numbers`` (as much of that, because numbers take several tokens).
+        value: on the scale; None if there is a reason ``why`` not.
+        off_scale: probability of tokens that are no rating of the scale, or may be two; None without a distribution.
+        why: ``no_logprobs`` (the endpoint sent none), ``unaligned`` (its tokens are not the text), ``off_scale`` (above
+            MOST_OFF_SCALE), ``split_numbers`` (above it because numbers take several tokens).
     """
 
     value: float | None
@@ -64,17 +63,17 @@ class Expectation:
 def expectation_of(
     form: Form, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale
 ) -> Expectation:
-    """Return what the rating or verdict at character ``at`` of ``text`` was to be expected to be, as a number of ``scale``.
+    """Return the expected value, as a number of ``scale``, of the rating or verdict at character ``at`` of ``text``.
 
     Args:
-        tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None where it sent none.
+        tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None if it sent none.
         text: the answer.
-        at: where the first digit (or the sign) of its rating stands, or its verdict.
+        at: position of the rating's first digit (or sign), or of the verdict.
     """
     if not tokens:
         return Expectation(None, None, "no_logprobs")
     token = _token_at(tokens, text, at)
-    if token is None or re.match(r"0\d", text[at:]):  # of 03, the token of the 0 is no rating of its own
+    if token is None or re.match(r"0\d", text[at:]):  # the token 0 of "03" is no rating of its own
         return Expectation(None, None, "unaligned")
     decided, why = form.decided(_distribution(token), scale)
     mass = sum(decided.values())
@@ -86,16 +85,16 @@ def expectation_of(
 
 
 def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mapping[str, Any] | None:
-    """The token that holds the character ``at`` of ``text``; None where the tokens do not make up the text."""
-    tokens = [token for token in tokens if isinstance(token, dict)]  # they come from outside
+    """Return the token that holds the character ``at`` of ``text``; None if the tokens do not make up the text."""
+    tokens = [token for token in tokens if isinstance(token, dict)]  # not trusted
     pieces = [_bytes(token) for token in tokens]
-    # Servers strip the text, and leave the reasoning before it out: it is the last that the tokens say.
-    # Read backwards, for find() takes linear time and rfind() may not.
-    written, said = text.encode("utf-8", "replace"), b"".join(pieces)
-    after = said[::-1].find(written[::-1])
+    # Servers strip the text and leave out the reasoning before it. So the text is the last part of what the tokens spell.
+    # find() on reversed bytes takes linear time; rfind() may not.
+    written, spelled = text.encode("utf-8", "replace"), b"".join(pieces)
+    after = spelled[::-1].find(written[::-1])
     if after < 0:
         return None
-    place = len(said) - after - len(written) + len(text[:at].encode("utf-8", "replace"))
+    place = len(spelled) - after - len(written) + len(text[:at].encode("utf-8", "replace"))
     for token, piece in zip(tokens, pieces, strict=True):
         if place < len(piece):
             return token
@@ -104,13 +103,13 @@ def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mappin
 
 
 def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
-    """Probabilities by text of the token drawn and of those that could have been."""
+    """Return the probability, by text, of the token drawn and of its alternatives."""
     listed = token.get("top_logprobs")
     others = listed[:_MOST_LISTED] if isinstance(listed, list) else []
     found: dict[str, float] = {}
     for each in (token, *others):
         if isinstance(each, dict) and (probability := _probability(each.get("logprob"))) is not None:
-            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)  # the one drawn is listed again
+            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)  # the drawn token is listed twice
     return found
 
 

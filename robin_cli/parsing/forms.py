@@ -1,8 +1,8 @@
-"""What judges answer with, a rating or a verdict: in two lines, in JSON by a schema, or in these lines by a grammar.
+"""The forms of an answer: a rating or a verdict in two lines, in JSON by a schema, or in these lines by a grammar.
 
-Of answers in lines, the last line of a label speaks, and reasoning is none of it. Every pattern starts at a fixed place in its
-line and repeats possessively (``*+``), so that no text takes more than linear time. Possessive are single classes only: before
-Python 3.11.5, possessive groups could match wrongly.
+In an answer in lines, the last line with the label counts. Reasoning is not part of the answer. Every pattern starts at a fixed
+place in its line and repeats possessively (``*+``), so that any text takes linear time. Only single classes are possessive:
+before Python 3.11.5, possessive groups could match wrongly.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ STRUCTURES = frozenset({"response_format", "grammar", "structured_outputs"})
 """The names that :meth:`Form.structure` uses."""
 
 _MOST_OBJECTS = 1000
-"""An answer of more is no judgment, and reading it would take its time."""
+"""An answer with more is no judgment, and takes long to read."""
 
 _FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
 
-# Marks may surround a label, its colon and what it says without changing what they say: white space and invisible
-# characters, emphasis, code and table marks, quotation marks, closing brackets.
+# Marks around a label, its colon and its value that change nothing: white space and invisible characters, emphasis, code and
+# table marks, quotation marks, closing brackets.
 MARKS = r"""\s*_`\\|"'´“”„‟‘’‚‛«»‹›「」『』＂＇\u00ad\u200b-\u200f\u2060\ufe0f\ufeff)\]}】）］｝》〉〕"""
 OPEN = r"(\[{【（［｛《〈〔"
 COLON = r":=：﹕∶＝"
@@ -35,7 +35,7 @@ MINUS = r"\-‐‑‒–−－﹣"
 
 _TAG = re.compile(r"<(/?)think>", re.IGNORECASE)
 
-# Struck-out lines (~~Rating: 2~~) and closing tags (</rating>) say nothing, hence the look behind.
+# Struck-out lines (~~Rating: 2~~) and closing tags (</rating>) do not count, hence the look behind.
 LABEL = r"[\W_]*+(?:(?:\d{1,3}|[a-z])[.)][\W_]*+)?(?<![~/])"
 
 _FEEDBACK = re.compile(rf"{LABEL}feedback[{MARKS}]*+(?:[{COLON}][*_`\"]*+|\Z)", re.IGNORECASE)
@@ -58,7 +58,7 @@ _REFUSAL = re.compile(
 
 
 class Reading(NamedTuple):
-    """What one line says; two lines differ if their readings do. ``said`` is empty where there is a value."""
+    """The content of one line. Lines differ if their readings do; ``said`` is the text of a reading without a value."""
 
     value: int | None
     reason: str | None
@@ -70,15 +70,15 @@ _TRUNCATED = Reading(None, "truncated")
 
 
 class Form(ABC):
-    """One kind of thing that judges answer with, on a scale.
+    """One kind of answer on a scale.
 
     Attributes:
         name: its name in JSON and in grammars, and the label of its line.
-        head: matches the label of a line that speaks for an answer, up to what it says.
-        unsettled: matches from there to the line's end where what it says could have gone on otherwise.
-        in_json: matches up to where it begins in an answer in JSON.
-        held: matches the whole of an answer that was held to the grammar.
-        feedback: what the feedback does that stands before it.
+        head: matches the label of its line, up to the value.
+        unsettled: matches from there to the line's end if a longer line could have another value.
+        in_json: matches up to the value in an answer in JSON.
+        held: matches a whole answer that was held to the grammar.
+        feedback: what the feedback before it does, for the example of JSON.
     """
 
     name: ClassVar[str]
@@ -90,30 +90,30 @@ class Form(ABC):
 
     @abstractmethod
     def wanted(self, scale: Scale) -> str:
-        """Return what stands for the answer in an example of JSON."""
+        """Return the placeholder of the value in the example of JSON."""
 
     @abstractmethod
     def choices(self, scale: Scale) -> Sequence[int | str]:
-        """Return what an answer may say, as JSON values."""
+        """Return the possible values, as JSON values."""
 
     @abstractmethod
     def read(self, head: re.Match[str], scale: Scale) -> Reading:
-        """Read a line from the end of its label on."""
+        """Read a line from the end of its label."""
 
     @abstractmethod
     def read_json(self, value: object, scale: Scale) -> Reading:
-        """Read a value in JSON."""
+        """Read a JSON value."""
 
     @abstractmethod
     def span(self, head: re.Match[str]) -> tuple[int, int] | None:
-        """Return where in its line that begins and ends which a line says; None where that cannot be told."""
+        """Return where the value begins and ends in its line; None if the line does not settle that."""
 
     @abstractmethod
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
-        """Return the probabilities of values, by those of the tokens that could have stood for one, and why others are none."""
+        """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
 
     def request(self, answer_format: str, scale: Scale) -> str:
-        """Return what is added to the question, which by itself asks for two lines, so that it asks for ``answer_format``."""
+        """Return what is added to the question for ``answer_format``; the question itself asks for two lines."""
         if answer_format != "json_schema":
             return ""
         return (
@@ -123,9 +123,9 @@ class Form(ABC):
 
     @cache  # noqa: B019  # forms are made once
     def structure(self, answer_format: str, scale: Scale) -> Mapping[str, Any]:
-        """Return what is sent along so that an answer has ``answer_format``: names and values of the request's body.
+        """Return the fields of the request's body that hold an answer to ``answer_format``.
 
-        ``grammar`` is sent by both names there are, llama.cpp's server's and vLLM's: each lets the other's be.
+        ``grammar`` goes by two names, one for llama.cpp's server and one for vLLM. Each ignores the other's.
         """
         if answer_format == "json_schema":
             choices = list(self.choices(scale))
@@ -144,7 +144,7 @@ class Form(ABC):
         return {}
 
     def grammar(self, scale: Scale) -> str:
-        """Return the two lines in GBNF: a Feedback line, then a line with one of the ratings of the scale, or the verdicts."""
+        """Return the GBNF of the two lines: a Feedback line, then a line with a rating of the scale or a verdict."""
         name, choices = self.name, " | ".join(f'"{each}"' for each in self.choices(scale))
         return f'root ::= "Feedback: " [^\\n]+ "\\n{name.capitalize()}: " {name}\n{name} ::= {choices}\n'
 
@@ -159,11 +159,11 @@ class Form(ABC):
     ) -> Rating:
         """Read one answer of a judge that was asked for ``answer_format``; any text gives a ``Rating``, none raises.
 
-        An answer that is no JSON although JSON was asked for is read as text: nothing is guessed by that either.
+        If JSON was requested and the answer is none, it is read as text.
 
-        ``finish_reason`` and ``refusal`` are the endpoint's. An answer that it cut (``length``) counts only if its last line
-        was closed by a line break or an explanation. An empty answer that was cut is ``truncated``, as a larger
-        ``--max-tokens`` helps.
+        ``finish_reason`` and ``refusal`` are the endpoint's. An answer that was cut (``length``) counts only if a line break
+        or an explanation closed its last line. An empty answer that was cut is ``truncated``: a larger ``--max-tokens``
+        helps.
         """
         refused = "filtered" if finish_reason == "content_filter" else "refused" if refusal else ""
         if answer_format == "json_schema" and not refused and (found := _object(text or "", self.name)) is not None:
@@ -186,15 +186,15 @@ class Form(ABC):
         return Rating(reading.value, reading.reason, _feedback(lines, heads, last))
 
     def follows(self, text: str, answer_format: str) -> bool:
-        """Return whether an answer has the structure that was asked for; if not, the endpoint ignores the request for it."""
+        """Return whether an answer has the requested structure; if not, the endpoint ignores the request for it."""
         if answer_format == "json_schema":
             return _object(text, self.name) is not None
         return answer_format == "text" or self.held.fullmatch(without_reasoning(text)) is not None
 
     def place(self, text: str, answer_format: str) -> int | None:
-        """Return where in an answer its rating's first digit (or sign) stands, or its verdict.
+        """Return the position in an answer of its rating's first digit (or sign), or of its verdict.
 
-        None where there is none, where reasoning hides it, or where other words stand before it that might have led elsewhere.
+        None if there is none, if reasoning hides it, or if words before it might have led to another value.
         """
         if answer_format == "json_schema" and _object(text, self.name) is not None:
             found = [each.end() for each in self.in_json.finditer(text)]
@@ -205,32 +205,32 @@ class Form(ABC):
             if head := self.head.match(line):
                 if (span := self.span(head)) is None:
                     return None
-                # Reasoning is taken out before the line, if at all: from the end, both texts are the same.
+                # Both texts, with and without reasoning, are the same from here to the end.
                 at = len(text) - len("".join(lines[number:])) + span[0]
                 return at if text.startswith(line[slice(*span)], at) else None
         return None
 
     def _parse_json(self, found: Mapping[str, Any], scale: Scale) -> Rating:
-        feedback, said = found.get("feedback"), found.get(self.name)
-        reading = self.read_json(said, scale)
-        if said is None or said is _Twice:
-            reading = Reading(None, "missing" if said is None else "ambiguous")
+        feedback, value = found.get("feedback"), found.get(self.name)
+        reading = self.read_json(value, scale)
+        if value is None or value is _Twice:
+            reading = Reading(None, "missing" if value is None else "ambiguous")
         return Rating(reading.value, reading.reason, feedback.strip() if isinstance(feedback, str) else "")
 
     def _is_unsettled(self, head: re.Match[str], answer: str) -> bool:
-        """Return whether the end of the answer came before it was certain what its last such line says."""
+        """Return whether the answer was cut before its last line had one possible value."""
         return answer.endswith(head.string) and self.unsettled.match(head.string, head.end()) is not None
 
 
 def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> re.Pattern[str]:
-    """Return the pattern of a label, up to what its line says.
+    """Return the pattern of a label, up to the value of its line.
 
     Args:
         label: the first word of the line.
-        about: words that begin what the answer is on, before the colon.
-        leads: what may stand without a colon; any other word makes it another label.
-        alone: what a bracket holds that is read without a colon.
-        behind: what may stand between the colon and what the line says.
+        about: words that begin the subject of the answer, before the colon.
+        leads: words that may stand without a colon; any other word makes it another label.
+        alone: the content of a bracket that is read without a colon.
+        behind: what may stand between the colon and the value.
     """
     return re.compile(
         rf"""{LABEL}{label}(?![^\W_])>?[{MARKS}]*+
@@ -254,10 +254,10 @@ def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> r
 
 
 def without_reasoning(text: str) -> str:
-    """The text outside ``<think>…</think>``, with a space for each block: no digits run together, no line is made.
+    """Return the text outside ``<think>…</think>``, with a space for each block so that digits do not run together.
 
-    A ``</think>`` without its opening (some servers put that into the prompt) ends reasoning that began with the text;
-    a ``<think>`` that is never closed goes on to the end.
+    Some servers put the opening tag into the prompt. So a lone ``</think>`` ends reasoning that began with the text. A
+    ``<think>`` without an end goes on to the end.
     """
     if "<" not in text:
         return text
@@ -290,9 +290,9 @@ def _agreed(readings: list[Reading]) -> Reading:
 
 
 def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> str:
-    """The text from the Feedback label that led to the last line that speaks up to the next one.
+    """Return the text between the Feedback label and the line with the value, from the first label after the previous value.
 
-    That label is the first one after the one before, so that an echoed prompt is no feedback.
+    An echoed prompt stands before that, so it is not taken for feedback.
     """
     labels = {number: label for number, line in enumerate(lines) if (label := _FEEDBACK.match(line))}
     if not labels:
@@ -304,7 +304,7 @@ def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> s
 
 
 class _Twice(Exception):
-    """An object that says two things."""
+    """A JSON object has two different values for one name."""
 
 
 def _object(text: str, name: str) -> Mapping[str, Any] | None:

@@ -1,10 +1,9 @@
-"""What a judge's text says: a rating on the scale, or the reason there is none.
+"""Reads ratings: an integer of the scale, or the reason that the text has none.
 
-A line is a rating line if its first word is Rating: marks may stand before it, and between Rating and the number only
-marks, a colon, the scale in brackets or the word score. The last rating line speaks for the answer. An earlier one
-without a number (an echo of the prompt) takes nothing back; an earlier one that says something else makes the answer
-ambiguous. Nothing is guessed: a number elsewhere is not a rating, nor is one that a range, a second number or another
-scale goes with. Numbers are read in digits; "three" is no number here.
+A rating line begins with the word Rating. Marks may stand before it. Between Rating and the number only marks, a colon, the
+scale in brackets or the word score may stand. The last rating line counts. An earlier line without a number (an echo of the
+prompt) changes nothing; an earlier line with another number makes the answer ambiguous. Nothing is guessed: a number elsewhere
+is no rating, nor is one with a range, a second number or another scale. Only digits count; "three" is no number here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NUMBER = re.compile(
     rf"(?P<minus>[{MINUS}])?\+?(?P<whole>\d*+)(?:(?P<point>[.,．，·٫])(?P<fraction>\d++))?"
 )
 
-# What a number is out of: "/4", "stars out of 4", "out of a possible 4", "on a scale of 0 to 4", "(scale: 0-4)".
+# The high end that follows a number: "/4", "stars out of 4", "out of a possible 4", "on a scale of 0 to 4", "(scale: 0-4)".
 _OUT_OF = re.compile(
     rf"""[{MARKS}{OPEN}>★☆⭐]*+(?:(?:stars?|points?|pts|marks)\b[{MARKS}{OPEN}]*+)?
     (?:
@@ -37,7 +36,7 @@ _OUT_OF = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# The high end that a note before the colon states: a number after "-", "to", "/" or "of" that begins no range itself.
+# The high end in a note before the colon: a number after "-", "to", "/" or "of" that begins no range itself.
 _STATED = re.compile(
     rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{MINUS}]))", re.IGNORECASE
 )
@@ -58,10 +57,10 @@ _AMBIGUOUS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# "3rd", "3%", "3+", "3e1", "3½", "3:1 odds": the digits are part of something that is no integer.
+# "3rd", "3%", "3+", "3e1", "3½", "3:1 odds": the digits are part of something else.
 _GLUED = re.compile(r"[A-Za-z%‰°^+²³¹\u2070-\u209f]|\s?[¼-¾\u2150-\u218b]|[.,:'’_٫．]\d")
 
-# Nothing after the label but marks, numbers, words that lead to one more number, and a word that may be cut.
+# After the label come only marks, numbers, words that lead to one more number, and a word that may be cut.
 _UNSETTLED = re.compile(
     r"[\W_]*+(?:(?:\d++|a|and|from|maybe|of|on|or|out|perhaps|points?|possible|scale|stars?|to)(?![^\W_])[\W_]*+)*\w*+\Z",
     re.IGNORECASE,
@@ -71,14 +70,14 @@ _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
 class Ratings(Form):
-    """Ratings on a scale. Cut off, a bare ``Rating: 3`` could have gone on ``.5``, ``-4`` or ``/10``."""
+    """Ratings on a scale. A cut ``Rating: 3`` could have gone on with ``.5``, ``-4`` or ``/10``."""
 
     name = "rating"
     head = head_of(
         "rating",
         about="for|of|on|out",
         leads=r"score\b",
-        # a bracket that holds more than the rating is not read: (0 bad, 4 good)
+        # a bracket with more than the rating is not read: (0 bad, 4 good)
         alone=rf"{_NUMBER_START}[\d./\s]*+",
         behind=rf"score\b[{COLON}{MARKS}{OPEN}]*+(?:of\s++)?",
     )
@@ -131,7 +130,7 @@ class Ratings(Form):
             if found := _TOKEN.fullmatch(text):
                 numbers[int(found[1].replace("−", "-"))] += probability
                 several_digits |= len(found[1].lstrip("-−")) > 1
-        # A tokenizer that has numbers of several digits writes each rating as one token.
+        # If one token has several digits, the tokenizer writes each rating as one token.
         undecided = set() if several_digits else {number for number in numbers if _begins_another(number, scale)}
         decided = {
             number: probability
@@ -146,18 +145,18 @@ RATING = Ratings()
 
 
 def _begins_another(number: int, scale: Scale) -> bool:
-    """Whether a longer rating of the scale begins with the digits of ``number``: more may follow in the next token."""
+    """Return whether a longer rating of the scale begins with the digits of ``number``; the next token may have the rest."""
     return any(str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1))
 
 
 def _on_another_scale(note: str | None, out_of: re.Match[str] | None, scale: Scale) -> bool:
-    """Whether the line states a high end, before the colon or after the number, that is not the scale's."""
+    """Return whether the line states a high end, before the colon or after the number, that is not the scale's."""
     stated = out_of or (_STATED.search(note) if note else None)
     return stated is not None and float(stated["high"]) != scale.high
 
 
 def _is_integral(number: re.Match[str]) -> bool:
-    """Whether it is an integer, also as 4.0; a comma may be a decimal or a thousands mark, so 4,0 is none."""
+    """Return whether the number is an integer, such as 4 or 4.0; 4,0 is none, for a comma may mark decimals or thousands."""
     if not number["fraction"]:
         return True
     return number["whole"] != "" and number["point"] in ".．" and not float(number["fraction"])

@@ -1,11 +1,11 @@
-"""What a judge's text says of two responses: that the first is better, or the second, or a tie; or why it says none of these.
+"""Reads verdicts: the first response is better, the second is, or they tie; or the reason that the text has none of these.
 
-A line is a verdict line if its first word is Verdict, as a rating line is one in :mod:`robin_cli.parsing.ratings`, and the
-last one speaks for the answer in the same way. Between Verdict and A, B or tie stand only marks, a colon, what the verdict is
-on, or a word for a response ("Response A"). What follows may be an explanation behind a mark or behind "because", or "is
-better" and "wins". A line that names both without saying which of them is better ("A and B", "A > B", "A, B"), or in which the
-letter may be an article or a grade ("A good answer", "A-"), is ambiguous; another letter is off the scale, and so is a tie
-where the judge was to choose. Nothing else is a verdict: not "both", not "1", not a letter elsewhere.
+A verdict line begins with the word Verdict, and the last one counts, as for :mod:`robin_cli.parsing.ratings`. Between Verdict
+and A, B or tie only marks, a colon, the subject of the verdict, or a word for a response ("Response A") may stand. An
+explanation may follow behind a mark or "because", and so may "is better" and "wins". The line is ambiguous if it names both
+without a winner ("A and B", "A > B", "A, B"), or if the letter may be an article or a grade ("A good answer", "A-"). Another
+letter is off the scale, and so is a tie if the judge had to choose. Nothing else is a verdict: not "both", not "1", not a
+letter elsewhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _CLOSED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# Nothing after the label but marks, and words that may lead to another verdict; the last may be cut.
+# After the label come only marks, and words that may lead to another verdict; the last word may be cut.
 _UNSETTLED = re.compile(
     rf"""[\W_]*+(?:(?:
         {_RESPONSE}|a|an|and|as|b|better|both|by|clearly|definitely|far|is|it|its|maybe|much|nor|or|over|perhaps|s|significantly
@@ -73,14 +73,14 @@ _UNSETTLED = re.compile(
 )
 
 _TOKEN = re.compile(around(r"(?:(?P<letter>[ABＡＢ])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
-"""A small a is none: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t."""
+"""A small a does not count: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t."""
 
 
 class Verdicts(Form):
     """Verdicts on two responses.
 
-    The value is for the response that was shown first, as A: ``scale.high`` where it is better, ``scale.low`` where B is, and
-    between them for a tie, if the scale has something between. Cut off, a bare ``Verdict: A`` could have gone on ``and B``.
+    The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
+    for a tie, if the scale has a middle. A cut ``Verdict: A`` could have gone on with ``and B``.
     """
 
     name = "verdict"
@@ -98,25 +98,25 @@ class Verdicts(Form):
     feedback = "compares the two responses"
 
     def wanted(self, scale: Scale) -> str:
-        *some, last = (f'"{each}"' for each in said_of(scale))
+        *some, last = (f'"{each}"' for each in verdicts_of(scale))
         return f"{', '.join(some)} or {last}"
 
     def choices(self, scale: Scale) -> Sequence[str]:
-        return said_of(scale)
+        return verdicts_of(scale)
 
     def read(self, head: re.Match[str], scale: Scale) -> Reading:
         line = head.string
-        said = _VERDICT.match(line, head.end())
-        if said is None:
+        found = _VERDICT.match(line, head.end())
+        if found is None:
             return NOTHING
-        name = said["tie"] or said["letter"]
+        name = found["tie"] or found["letter"]
         value = points_of(name, scale)
-        closed, is_ours = _CLOSED.match(line, said.end()), name.lower() in _OURS
-        is_unclear = closed is None or _AMBIGUOUS.match(line, said.end()) is not None
+        closed, is_ours = _CLOSED.match(line, found.end()), name.lower() in _OURS
+        is_unclear = closed is None or _AMBIGUOUS.match(line, found.end()) is not None
         if is_unclear and not is_ours:
             return NOTHING  # "Verdict: I prefer A", "Verdict: N/A"
         if is_unclear or (closed and closed["than"] and points_of(closed["than"], scale) == value):
-            return Reading(None, "ambiguous", line[said.start() :])
+            return Reading(None, "ambiguous", line[found.start() :])
         return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
 
     def read_json(self, value: object, scale: Scale) -> Reading:
@@ -126,16 +126,16 @@ class Verdicts(Form):
         return NOTHING if head is None or len(value.splitlines()) > 1 else self.read(head, scale)
 
     def span(self, head: re.Match[str]) -> tuple[int, int] | None:
-        said = _VERDICT.match(head.string, head.end())
-        if said is None or head["response"] or said["lead"]:
+        found = _VERDICT.match(head.string, head.end())
+        if found is None or head["response"] or found["lead"]:
             return None
-        return said.span("tie" if said["tie"] else "letter")
+        return found.span("tie" if found["tie"] else "letter")
 
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         points: defaultdict[int, float] = defaultdict(float)
         for text, probability in tokens.items():
-            said = _TOKEN.fullmatch(text)
-            if said and (value := points_of("tie" if said["tie"] else said["letter"], scale)) is not None:
+            found = _TOKEN.fullmatch(text)
+            if found and (value := points_of("tie" if found["tie"] else found["letter"], scale)) is not None:
                 points[value] += probability
         return points, "off_scale"
 
@@ -143,19 +143,19 @@ class Verdicts(Form):
 VERDICT = Verdicts()
 
 
-def points_of(said: str, scale: Scale) -> int | None:
-    """The value of A, B or tie, in any case and width; None for what is none of them, or none that the scale has."""
-    name = unicodedata.normalize("NFKC", said).lower()
+def points_of(verdict: str, scale: Scale) -> int | None:
+    """Return the points of A, B or tie, in any case and width; None for other text, or for a tie if the scale has none."""
+    name = unicodedata.normalize("NFKC", verdict).lower()
     if name == TIE:
         return scale.low + 1 if scale.levels == 3 else None
     return {"a": scale.high, "b": scale.low}.get(name)
 
 
-def said_for(points: int | None, scale: Scale) -> str | None:
-    """The verdict that has so many points: the other way round than :func:`points_of`."""
-    return next((said for said in said_of(scale) if points_of(said, scale) == points), None)
+def verdict_of(points: int | None, scale: Scale) -> str | None:
+    """Return the verdict with these points, the inverse of :func:`points_of`."""
+    return next((verdict for verdict in verdicts_of(scale) if points_of(verdict, scale) == points), None)
 
 
-def said_of(scale: Scale) -> tuple[str, ...]:
-    """The verdicts there are: A and B, and tie where the scale has something between."""
+def verdicts_of(scale: Scale) -> tuple[str, ...]:
+    """Return the possible verdicts: A and B, and tie if the scale has a middle."""
     return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")

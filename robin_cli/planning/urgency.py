@@ -81,20 +81,26 @@ def by_turns(urgent: IntArray, near: IntArray, made: int, part: float) -> dict[i
     return found
 
 
-def shared(urgency: FloatArray, nearness: FloatArray, count: int, made: int, part: FloatArray) -> IntArray:
+def shared(
+    fronts: Sequence[tuple[Front, Front]],
+    urgency: FloatArray,
+    nearness: FloatArray,
+    count: int,
+    made: int,
+    part: FloatArray,
+) -> IntArray:
     """Return ``count`` arms of each row, :func:`by_turns`; where neither finds any more, the lowest indices follow.
 
     Args:
+        fronts: of each row, of what is urgent and of what is near.
         urgency, nearness: shape (rows, arms); NEVER where an arm may not be asked.
         count: at least 1, and no more than arms.
         made: requests made before.
         part: see there, shape (rows, 1).
     """
-    orders = [most_urgent(each, count) for each in (urgency, nearness)]
     chosen = []
-    for row, (urgent, near) in enumerate(zip(*orders, strict=True)):
-        open_, close = urgent[urgency[row, urgent] > NEVER], near[nearness[row, near] > NEVER]
-        there = by_turns(open_, close, made, part.item(row))
+    for row, (urgent, near) in enumerate(fronts):
+        there = by_turns(urgent.of(urgency[row], count), near.of(nearness[row], count), made, part.item(row))
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)

@@ -1,1 +1,1 @@
-"""Questions: how a call asks a judge, and how its answer is read."""
+"""Questions to a judge, and how their answers are read."""

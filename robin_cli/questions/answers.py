@@ -1,4 +1,4 @@
-"""From a reply to judgments: what each of its answers is read as, and what the request took."""
+"""Makes judgments of a reply: the reading of each answer, and the tokens, money and time of the request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _BY_TEXT = Expectation(None, None, None)
 
 
 class AnswerReader:
-    """Makes judgments of replies, and says once of each judge whose answers do not have the format that was asked for.
+    """Makes judgments of replies, and reports each judge once that ignores the requested format.
 
     Args:
         kind: of question, which says how answers are read.
-        answer_format: what was asked for, one of ANSWER_FORMATS.
-        by_logprobs: whether what counts is the rating to be expected, where log probabilities came.
+        answer_format: the requested format, one of ANSWER_FORMATS.
+        by_logprobs: whether the expected rating counts if log probabilities came.
         notify: called with one line.
     """
 
@@ -40,7 +40,7 @@ class AnswerReader:
         self._ignoring: set[str] = set()
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
-        """The judgments in a reply, numbered from ``draw`` on, or the one that records a failure."""
+        """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
         blank, judge, scale = self._blank(arm, draw, outcome), self._space.judge_of(arm), self._space.scale_of(arm)
         is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
@@ -58,7 +58,7 @@ class AnswerReader:
             )
             self._check_format(judge, answer)
             by_tokens = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
-            if is_of_other:  # what was said is of the first response, and what is kept is of A
+            if is_of_other:  # the answer rates the response shown first, and the judgment rates A
                 rating = replace(rating, value=_turned(rating.value, scale))
                 by_tokens = replace(by_tokens, value=_turned(by_tokens.value, scale))
             judgments.append(
@@ -77,7 +77,7 @@ class AnswerReader:
         return judgments
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
-        """The judgments of a reply that :meth:`judgments` raised at: its texts, without ratings."""
+        """Return the judgments of a reply at which :meth:`judgments` raised: its texts, without ratings."""
         return list(_unrated(self._blank(arm, draw, reply), reply))
 
     def _blank(self, arm: int, draw: int, outcome: Reply | Failure) -> Judgment:
@@ -109,8 +109,8 @@ class AnswerReader:
             self._ignoring.add(judge)
             who = f"{judge}: " if len(self._space.judges) > 1 else ""
             self._notify(
-                f"{who}answers are not held to --answer-format {self._answer_format}: the endpoint takes it and ignores it; "
-                "they are read as they are"
+                f"{who}answers are not held to --answer-format {self._answer_format}: the endpoint ignores it; they are read "
+                "as they are"
             )
 
     def _expected(self, answer: Answer, scale: Scale) -> Expectation:
@@ -121,12 +121,12 @@ class AnswerReader:
 
 
 def _turned(value: _Number | None, scale: Scale) -> _Number | None:
-    """The value of the other of two responses."""
+    """Return the value for the other of two responses."""
     return None if value is None else scale.low + scale.high - value
 
 
 def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
-    """The answers of a reply, each with what it took, and no rating yet."""
+    """Yield the answers of a reply with their shares of its tokens and cost, and no rating yet."""
     usage = reply.usage
     for position, answer in enumerate(reply.answers):
         first = position == 0

@@ -1,4 +1,4 @@
-"""From a call to the question that asks it: the messages, the seed, and the format of the answer."""
+"""Makes the question of a call: its messages, its seed, and the format of the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Questions:
     """Makes the questions of a run.
 
     Args:
-        seed: the run's own; None: no call is sent one.
+        seed: the run's own; None sends none.
         answer_format: one of ANSWER_FORMATS.
     """
 
@@ -25,7 +25,7 @@ class Questions:
         self._answer_format = answer_format
 
     def question(self, pair: Pair, arm: int, draw: int, samples: int = 1) -> Question:
-        """What to ask of ``arm``, which is one of ``pair``'s, for its calls from ``draw`` on."""
+        """Return the question for calls of ``arm``, one of ``pair``'s, from ``draw``."""
         space = self._space
         messages = self._prompts.messages(pair, space.attribute_of(arm), space.variant.item(arm))
         seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
@@ -34,7 +34,7 @@ class Questions:
 
 
 def call_seed(seed: int, space: ArmSpace, arm: int, draw: int) -> int:
-    """The seed of one call, 0 to 2³¹ − 1: never the same for two draws of an arm, alike on every machine."""
+    """Return the seed of one call, 0 to 2³¹ − 1: different for two draws of an arm, the same on every machine."""
     name = f"{seed}\0{space.pair_ids[space.pair.item(arm)]}\0{space.asked_as(arm)}"
     base = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     return (base + draw) % 2**31

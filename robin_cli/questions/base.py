@@ -1,4 +1,4 @@
-"""The interface of a kind of question: what is shown to a judge, in which variants, and what an answer holds."""
+"""The interface of a kind of question: the text that a judge reads, its variants, and the form of an answer."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ class Kind:
 
     Attributes:
         name: ``rate`` or ``prefer``.
-        form: how an answer is asked for and read.
-        variants: the ways in which the same is asked, by name; one, called "", where there is one only.
-        turned: of each variant, whether an answer is about the other of two responses, so that its value is turned round.
-        told: the scale on which scores are told; None for that of the answers.
-        said: an answer of so many points of a scale in words; None where the points say it themselves.
+        form: how an answer is requested and read.
+        variants: names of the ways in which the same is asked; "" if there is one only.
+        turned: for each variant, whether an answer rates the other of two responses, so that its value is turned round.
+        score_scale: the scale of reported scores; None for that of the answers.
+        in_words: returns points of a scale in words; None if the points are plain enough.
         template: the shipped template.
-        values: what a template may show.
-        needed: what it must show of these.
-        filled: the values for a pair and a rubric, of the variant of that number; the last argument is the criterion.
+        values: names that a template may use.
+        needed: names that it must use.
+        filled: returns the values for a pair, a rubric, the number of a variant, and the criterion.
     """
 
     name: str
     form: Form
     variants: tuple[str, ...]
     turned: tuple[bool, ...]
-    told: Scale | None
-    said: Callable[[float, Scale], str] | None
+    score_scale: Scale | None
+    in_words: Callable[[float, Scale], str] | None
     template: str
     values: tuple[str, ...]
     needed: tuple[str, ...]
     filled: Callable[[Pair, Rubric, int, Rubric | None], Mapping[str, Any]]
 
     def asked_for(self, attributes: Sequence[str]) -> Sequence[str]:
-        """Return what judgments have in their column ``attribute``: of several variants their names."""
+        """Return the values of the column ``attribute`` in judgments: with several variants, their names."""
         return self.variants if len(self.variants) > 1 else attributes

@@ -1,4 +1,4 @@
-"""What a run finds out about its pairs beside their scores: decisions, a comparison of systems, or preferences."""
+"""The inquiry of a run beside scores: decisions, a comparison of systems, or preferences."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from robin_cli.model.task import Task
 
 @dataclass(frozen=True)
 class Inquiry:
-    """The settings of a run and what its pairs say of them, which is read where a goal asks for it.
+    """The settings of a run, and its pairs as the goals need them, read on first use.
 
-    StorageError where the pairs cannot be read.
+    StorageError if the pairs cannot be read.
 
     Attributes:
         own: the run's own settings, by name.
-        seed: of the run; the random order of prompts and comparisons is made of it.
-        named: how many systems comparisons are of, where a manifest says it.
+        seed: of the run; it gives the random order of prompts and comparisons.
+        named: number of systems compared, if a manifest has it.
     """
 
     own: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Inquiry:
 
     @cached_property
     def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
+        """The run's decision; None without one."""
         own, space = self.own, self.space
         if own["decide"] is None:
             return None
@@ -61,25 +61,25 @@ class Inquiry:
 
     @property
     def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,)."""
+        """Group of each pair, shape (pairs,)."""
         return self.table.groups
 
     @cached_property
     def task(self) -> Task | None:
-        """What is to be decided by ratings; None where nothing is."""
+        """The decision by ratings; None without one."""
         if self.is_pairwise or self.decision is None:
             return None
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None, self.seed)
 
     @cached_property
     def systems(self) -> Systems:
-        """Which system answered each pair, of which every one must say it."""
+        """The system of each pair; every pair must name one."""
         system, names = numbered(as_text(value) for value in self.table.systems if value is not None)
         return systems_of(self.space, system, names, *self.table.prompts, self.seed)
 
     @cached_property
     def matches(self) -> Matches:
-        """What the comparisons of a pairwise run are of."""
+        """The comparisons of a pairwise run."""
         found = matches_among(self.space, self.table, self.seed, wants_best=self.own["decide"] is not None)
         if self.named not in {None, len(found.names)}:
             raise StorageError(
@@ -89,7 +89,7 @@ class Inquiry:
 
 
 def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool) -> Matches:
-    """Return the comparisons that ``pairs`` are."""
+    """Return the comparisons of ``pairs``."""
     table = PairTable.of(pairs)
     prompt = numbers_of(table.texts("prompt"))
     text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
@@ -98,5 +98,5 @@ def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, w
 
 
 def asks_all(own: Mapping[str, Any]) -> bool:
-    """Return whether a run with these settings asks about every pair; where it compares, it may leave some out."""
+    """Return whether a run with these settings asks about every pair; one that compares may leave some out."""
     return own["objective"] != COMPARE and not own["pairwise"]

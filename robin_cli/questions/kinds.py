@@ -1,4 +1,4 @@
-"""The kinds of question that there are."""
+"""The choice between the two kinds of question."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) 
     }
 
 
-def _said(points: float, scale: Scale) -> str:
+def _in_words(points: float, scale: Scale) -> str:
     if points in {scale.low, scale.high}:
         return "A is better" if points == scale.high else "B is better"
     share = 100 * (points - scale.low) / (scale.high - scale.low)
@@ -35,8 +35,8 @@ PREFER = Kind(
     form=VERDICT,
     variants=ORDERS,
     turned=(False, True),
-    told=Scale(0, 1),
-    said=_said,
+    score_scale=Scale(0, 1),
+    in_words=_in_words,
     template="pairwise-judge",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),
     needed=_OF_TWO,
@@ -45,12 +45,12 @@ PREFER = Kind(
 
 
 def verdict_rubric(criterion: Rubric | None, *, ties: bool) -> Rubric:
-    """Return what verdicts mean, whichever response the judge reads first: the better A is, the higher.
+    """Return the rubric of verdicts, whichever response the judge reads first: the better A is, the higher.
 
     Args:
-        criterion: by which the better response is told; None for no particular one.
+        criterion: of the better response; None for no particular one.
     """
-    said = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
-    levels = tuple((str(points), text) for points, text in enumerate(said))
+    verdicts = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
+    levels = tuple((str(points), text) for points, text in enumerate(verdicts))
     attribute = PREFERENCE if criterion is None else criterion.attribute
-    return Rubric(attribute, "Preference", Scale(0, len(said) - 1), levels)
+    return Rubric(attribute, "Preference", Scale(0, len(verdicts) - 1), levels)

@@ -1,4 +1,4 @@
-"""Rubrics out of small TOML or YAML files, checked; every complaint names its line."""
+"""Reads and checks rubrics in small TOML or YAML files; every error names its line."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SUFFIXES = (".toml", ".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LEVEL = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?")
 _TOML = re.compile(r"""^\s*[\w"'-]+\s*=|^\s*\[""", re.MULTILINE)
-"""What a line of TOML begins with, and no line of a rubric in YAML."""
+"""The start of a line in TOML; no line of a rubric in YAML has it."""
 
 
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """A response that was rated already, for the judge to go by."""
+    """A rated response that the judge sees as an example."""
 
     response: str
     rating: int
@@ -44,15 +44,15 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one attribute's ratings mean; also the shape that a run records.
+    """The meaning of one attribute's ratings; a run's manifest has the same fields.
 
     Attributes:
         attribute, title: its name in files and flags, and in the prompt.
-        scale: the ratings there are.
-        levels: a label ("3", or "21-40" on a wide scale) and a text each, from low to high, none covered twice; both ends of
-            the scale have one, those between need not.
-        human: whose human ratings its scores are compared with, where that is another attribute of the data; else "".
-        examples: may be none.
+        scale: the possible ratings.
+        levels: labels ("3", or "21-40" on a wide scale) and texts, from low to high, without overlap; both ends of the scale
+            have one, those between need not.
+        human: the attribute of the data with its human ratings, if that is another; else "".
+        examples: rated responses; may be empty.
     """
 
     attribute: str
@@ -64,16 +64,16 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def text(self) -> str:
-        """The rubric as the judge reads it, in the paper's form: a title line, then a line a level; then the examples."""
+        """The rubric as the judge reads it, in the paper's form: a title line, a line for each level, then the examples."""
         levels = "\n".join((f"{self.title}:", *(f"Score {label}: {text}" for label, text in _with_gaps(self.levels))))
         return "\n\n".join((levels, *(example.text for example in self.examples)))
 
 
 def read_rubric(path: Path) -> Rubric:
-    """The rubric in a file.
+    """Return the rubric in a file.
 
     Raises:
-        InputError: it cannot be read, or is no rubric: an unknown or missing key, or levels that do not match the scale.
+        InputError: it cannot be read, has an unknown key or lacks one, or its levels do not match the scale.
     """
     called = f"--rubric {path}"
     try:
@@ -83,7 +83,7 @@ def read_rubric(path: Path) -> Rubric:
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES and path.is_file():
         raise InputError(f"{called}: a rubric is a .toml or a .yaml file")
-    # A pipe's name has no such end: its text tells.
+    # The name of a pipe has no suffix, so the text decides.
     is_toml = suffix == ".toml" or (suffix not in _SUFFIXES and bool(_TOML.search(text)))
     try:
         content = tomllib.loads(text) if is_toml else yaml.load(text, _NoAliases)  # noqa: S506  # a SafeLoader
@@ -108,7 +108,7 @@ class _NoAliases(yaml.SafeLoader):
 
 
 def _with_gaps(levels: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The levels, and where ratings between two of them have no text, a line that says how to read these."""
+    """Yield the levels, and a line for ratings between two of them that have no text."""
     last = ""
     for label, text in levels:
         if last:
@@ -121,7 +121,7 @@ def _with_gaps(levels: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _ends(label: str) -> tuple[int, int]:
-    """The ratings that a level's label begins and ends with. ValueError if it is none."""
+    """Return the first and the last rating of a level's label. ValueError if it is none."""
     match = _LEVEL.fullmatch(label)
     if match is None:
         raise ValueError(label)
@@ -129,7 +129,7 @@ def _ends(label: str) -> tuple[int, int]:
 
 
 class _Reader:
-    """Makes a rubric of a file's content, and knows on which line of its text a key stands."""
+    """Makes a rubric of a file's content, and finds the line of a key for errors."""
 
     def __init__(self, source: str, text: str) -> None:
         self._source = source
@@ -218,7 +218,7 @@ class _Reader:
         return InputError(f"--rubric {self._source}{f':{line}' if line else ''}: {fact}")
 
     def _line_of(self, key: str, after: str) -> int:
-        """Where ``key`` is set, from 1; for a level, below the line that begins the levels. 0 if it is nowhere."""
+        """Return the line that sets ``key``, from 1; for a level, one below the line that begins the levels. 0 if none does."""
         name = re.escape(key)
         begins = re.compile(rf"""^\s*(?:-\s*)?(?:["']?{name}["']?\s*[=:]|\[+\s*{name}\s*\]+)""")
         start = self._line_of(after, "") if after else 0

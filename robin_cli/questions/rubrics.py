@@ -1,4 +1,4 @@
-"""Template + rubric + pair -> the messages a judge is asked with."""
+"""Makes a judge's messages from template, rubric and pair."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _RENDERING = (
     *(TemplateError, ArithmeticError, AssertionError, LookupError),
     *(NameError, TypeError, ValueError, RecursionError),
 )
-"""What expressions in a template raise; 1e999 a NameError."""
+"""Errors that expressions in a template raise; 1e999 raises a NameError."""
 
 
 def rubric_of(attribute: str) -> Rubric:
-    """The shipped rubric for ``attribute``.
+    """Return the shipped rubric for ``attribute``.
 
     Raises:
-        InputError: there is none; the message lists those there are.
+        InputError: there is none; the message lists the shipped ones.
     """
     known = known_attributes()
     if attribute not in known:
@@ -48,18 +48,18 @@ def rubric_of(attribute: str) -> Rubric:
 
 
 def known_attributes() -> list[str]:
-    """The attributes that a rubric is shipped for, sorted."""
+    """Return the attributes with a shipped rubric, sorted."""
     return sorted(entry.stem for entry in _rubrics().glob("*.toml"))
 
 
 def known_templates(*, pairwise: bool | None = None) -> list[str]:
-    """The templates that are shipped, by name, sorted; those that are pairwise, or not, where that is said."""
+    """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
     return [name for name in names if pairwise is None or (name == PREFER.template) == pairwise]
 
 
 def prompt_source(name: str) -> str:
-    """The file of a shipped rubric or template, to copy from. InputError where there is none of that name."""
+    """Return the text of a shipped rubric or template, to copy from. InputError if there is none of that name."""
     if name in known_templates():
         return _template_text(name)
     rubric_of(name)
@@ -75,19 +75,19 @@ def load_prompts(
     pairwise: bool = False,
     ties: bool = True,
 ) -> PromptSet:
-    """The prompts of a run.
+    """Return the prompts of a run.
 
     Args:
-        attributes: what to rate; empty for what the files are about. Where two responses are compared, the one criterion by
-            which the better one is told, or none.
-        rubric_files: rubrics of the user's own; each takes the place of a shipped one of its attribute.
-        template: a file, or the name of a shipped one; None for the paper's, or ours for comparisons.
-        answer_format: one of ANSWER_FORMATS; for JSON the question says so at its end.
+        attributes: those to rate; empty for those of the files. In a pairwise run, the one criterion of the better response,
+            or none.
+        rubric_files: rubrics of the user's own; each replaces a shipped one of its attribute.
+        template: a file, or the name of a shipped one; None for the paper's, or robin's own for comparisons.
+        answer_format: one of ANSWER_FORMATS; for JSON the question ends with that request.
         pairwise: ask which of two responses is better.
-        ties: that neither is may be the answer then.
+        ties: allow the answer that neither is better.
 
     Raises:
-        InputError: no attribute, one without a rubric, or a file that is wrong; several criteria.
+        InputError: no attribute, one without a rubric, a file that is wrong, or several criteria.
     """
     own: dict[str, Rubric] = {}
     for file in rubric_files:
@@ -121,20 +121,20 @@ def load_prompts(
 class PromptSet:
     """The template and the rubrics of a run, ready to render.
 
-    What comes from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a
-    pair reach the judge as they are.
+    Text from the data is a value for the template, never a template: braces, Jinja marks and rating lines inside a pair reach
+    the judge unchanged.
 
     Args:
-        rubrics: one an attribute, in order.
+        rubrics: one for each attribute, in order.
         template: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
-        request: what is added to the end of the question, for example how to answer.
-        criterion: by which the better of two responses is told in a pairwise run, where there is one.
-        named: what an error calls the template.
+        request: text at the end of the question, for example how to answer.
+        criterion: of the better response in a pairwise run, if there is one.
+        named: the template's name in errors.
         kind: of question.
-        images: the folder below which the images of pairs lie that are files.
+        images: the folder of images that are files.
 
     Raises:
-        InputError: a template that is wrong, holds what templates may not, or asks for values that there are not.
+        InputError: a template that is wrong, holds what templates may not, or asks for unknown values.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PromptSet:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, pairwise: bool = False) -> PromptSet:
-        """The prompts that :attr:`record` of a PromptSet holds; ``pairwise``: they ask which of two responses is better."""
+        """Return the prompts of a :attr:`record`; ``pairwise``: they ask which of two responses is better."""
         rubrics = msgspec.convert(record["rubrics"], list[Rubric])
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
@@ -167,7 +167,7 @@ class PromptSet:
 
     @property
     def record(self) -> dict[str, Any]:
-        """All of it, as JSON values: a run keeps its prompts."""
+        """The prompts as JSON values, as a run's manifest keeps them."""
         request = {"request": self._request} if self._request else {}
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
@@ -176,7 +176,7 @@ class PromptSet:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """What is rated, in order."""
+        """The rated attributes, in order."""
         return tuple(self.rubrics)
 
     @property
@@ -186,7 +186,7 @@ class PromptSet:
 
     @property
     def human_ratings(self) -> tuple[str, ...]:
-        """The attributes of the data whose human ratings the scores are compared with."""
+        """For each attribute, the attribute of the data with its human ratings."""
         return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
 
     @property
@@ -196,7 +196,7 @@ class PromptSet:
 
     @property
     def sha256(self) -> str:
-        """Of the template and the rubrics' texts: two runs with the same hash asked the same questions."""
+        """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
         digest = hashlib.sha256((self._source + self._request).encode())
         rubrics = dict(zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False))
         for asked, rubric in sorted(rubrics.items()):
@@ -206,9 +206,9 @@ class PromptSet:
         return digest.hexdigest()
 
     def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
-        """The messages that ask for ``attribute`` of ``pair``: a system message, if the template has one, and the user's.
+        """Return the messages that ask for ``attribute`` of ``pair``: perhaps a system message, and the user's.
 
-        Where there are images, the texts number them, and the user's message has them under ``images``, in this order.
+        Images are numbered in the texts, and listed in this order under ``images`` in the user's message.
 
         Args:
             variant: of the question, by number, see :attr:`Kind.variants`.
@@ -224,7 +224,7 @@ class PromptSet:
         }
         context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
-            # Joined in one go: a response may be tens of megabytes, and each copy takes as much again.
+            # One join: a response may be tens of megabytes, and so is each copy.
             texts = {
                 role: "".join([*blocks[role](context), self._request if role == "user" else ""])
                 for role in ("system", "user")
@@ -237,7 +237,7 @@ class PromptSet:
 
     @property
     def renamed_ratings(self) -> Mapping[str, str]:
-        """The attributes of which a rubric says whose human ratings are theirs, and whose."""
+        """Attributes whose rubric names another attribute of the data for human ratings, and its name."""
         return {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
 
     def check_references(self, pairs: Sequence[Pair]) -> None:
@@ -252,12 +252,12 @@ class PromptSet:
             )
 
     def _checked(self) -> frozenset[str]:
-        """The values that the template asks for."""
+        """Compile the template, and return the values that it asks for."""
         try:
             self._template, asked = compiled(self._source)
         except TemplateSyntaxError as error:
             raise InputError(f"{self._named}, line {error.lineno}: {error.message}") from None
-        except (RecursionError, MemoryError, SyntaxError):  # of Jinja's parser, or of Python's of what Jinja made of it
+        except (RecursionError, MemoryError, SyntaxError):  # from Jinja's parser, or Python's on Jinja's output
             raise InputError(
                 f"{self._named}: its expressions or blocks are nested too deeply; write it flatter"
             ) from None

@@ -1,9 +1,8 @@
-"""Templates of strangers: Jinja without what has no bound, and a measure of what one prompt may still make.
+"""Untrusted templates: Jinja without its unbounded parts, and a limit on what a template makes of one prompt.
 
-A received run brings its template along. So a template is refused before Jinja compiles it if it holds more than the few kinds
-of nodes below. In what is left, each value that an expression makes is charged, by its length, to the prompt that it is made
-for. What an operation makes is at most a small multiple of what it is made of; three filters can make more, and are charged
-first.
+A received run brings its template along. So a template is refused before Jinja compiles it unless it holds only the kinds of
+nodes below. In these, each value that an expression makes is charged to its prompt by its length. An operation makes at most a
+small multiple of its operands; three filters can make more, and are charged first.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 MOST_TOKENS = 5_000
-"""Of a template: names, signs, texts between. Jinja needs kilobytes for each."""
+"""The most names, signs and texts between them in a template. Jinja needs kilobytes for each."""
 
 LEAST = 2_000_000
 TIMES = 20
-"""A prompt may make so many characters, and so many times those of its template and its values: all of them, twenty times."""
+"""The characters that a prompt may make: LEAST and TIMES the characters of its template and its values."""
 
 MOST = 20_000_000
-"""So many beside three times its values, however long they are."""
+"""The most characters beside three times its values, however long they are."""
 
 _A_VALUE = 16
-"""What a value is charged besides its characters: a step of a loop takes time, and an item of a list memory."""
+"""The charge for a value besides its characters: a step of a loop takes time, and an item of a list memory."""
 
 _MOST_BITS = 64
 _MOST_LOOPS = 10
-"""In each other: Jinja takes seconds for a hundred, and Python refuses what it makes of twenty."""
+"""The most nested loops: Jinja takes seconds for a hundred, and Python refuses the code for twenty."""
 
 _MOST_CHARACTERS = 100
 _METER = ""
-"""The meter's name among a prompt's values, which no template can write."""
+"""The key of the meter among a prompt's values, which no template can write."""
 
 _MAKE = (
     *("Name", "Const", "Tuple", "List", "Getattr", "Getitem", "Call", "Filter"),
@@ -87,7 +86,7 @@ _BARE = (
     *("capitalize", "count", "e", "escape", "first", "float", "int", "last", "length", "list", "lower", "string"),
     *("title", "tojson", "trim", "upper", "wordcount"),
 )
-"""Filters that take no arguments here."""
+"""Filters that may take no arguments."""
 
 _METHODS = (
     *("capitalize", "casefold", "endswith", "lower", "lstrip", "removeprefix", "removesuffix", "rstrip", "split"),
@@ -96,12 +95,12 @@ _METHODS = (
 _OF_LOOPS = ("first", "index", "index0", "last", "length", "revindex", "revindex0")
 
 
-@lru_cache(maxsize=4)  # a command wants its template more than once
+@lru_cache(maxsize=4)  # a command needs its template more than once
 def compiled(source: str) -> tuple[Template, frozenset[str]]:
-    """Parse and compile a template; with it come the names of the values that it asks for.
+    """Parse and compile a template; return it with the names of the values that it asks for.
 
     Raises:
-        TemplateSyntaxError: it is none, or holds what templates may not.
+        TemplateSyntaxError: it is no template, or holds what templates may not.
         RecursionError, MemoryError, SyntaxError: it is nested too deeply.
     """
     if len(list(islice(_ENVIRONMENT.lex(source), MOST_TOKENS + 1))) > MOST_TOKENS:
@@ -110,21 +109,21 @@ def compiled(source: str) -> tuple[Template, frozenset[str]]:
         tree = _ENVIRONMENT.parse(source)
         _Charging().visit(tree)
         names = TrackingCodeGenerator(_ENVIRONMENT)
-        names.optimizer = None  # nothing is constant any more, and it looks for that at each depth again
+        names.optimizer = None  # charged values are never constant, and it would look for constants again at each depth
         names.visit(tree)
         return _ENVIRONMENT.from_string(tree), frozenset(names.undeclared_identifiers)
-    except ValueError:  # Python reads and writes no whole number of thousands of digits
+    except ValueError:  # Python limits the digits of a whole number in text
         raise TemplateSyntaxError("a number in it is too long; write a shorter one", 1) from None
 
 
 def context_of(template: Template, source: str, values: Mapping[str, Any]) -> Context:
-    """What the blocks of ``template`` render ``values`` in; they raise a SecurityError if the prompt makes too much."""
+    """Return the context that renders ``values``; its blocks raise a SecurityError if the prompt makes too much."""
     held = len(source) + sum(len(value) for value in values.values() if isinstance(value, str))
     return template.new_context({**values, _METER: _Meter(min(LEAST + TIMES * held, MOST + 3 * held))})
 
 
 class _Meter:
-    """How many characters a prompt may still make."""
+    """The characters that a prompt may still make."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
@@ -137,7 +136,7 @@ class _Meter:
             )
 
     def charge(self, value: object) -> None:
-        """Charge ``value`` with all that it holds: a list may hold another many times, which is shown as often."""
+        """Charge ``value`` and its items: a list may hold another many times, and each is shown."""
         if isinstance(value, str):
             self.take(_A_VALUE + len(value))
             return
@@ -152,7 +151,7 @@ class _Meter:
 
 
 class _Charging(NodeTransformer):
-    """Refuses what has no bound, and has every value charged as it is made, which also keeps Jinja from making it early."""
+    """Refuses nodes without a bound and charges every value as it is made, which also stops Jinja from making it early."""
 
     _loops = 0
 
@@ -206,7 +205,7 @@ class _Charging(NodeTransformer):
                 node, f".{method.attr}() with this", f"give it a text of at most {_MOST_CHARACTERS} characters"
             )
         method.node = self.visit(method.node)
-        if method.attr in {"split", "splitlines"}:  # which may make a text of each character
+        if method.attr in {"split", "splitlines"}:  # they may make a text of each character
             method.node = _filtered(method.node, "stepped")
         return _filtered(node, "charged")
 
@@ -234,7 +233,7 @@ def _charged(context: Context, value: object) -> object:
 
 @pass_context
 def _stepped(context: Context, value: Sequence[object]) -> Sequence[object]:
-    """Charge a loop over ``value`` its steps."""
+    """Charge the steps of a loop over ``value``."""
     context.parent[_METER].take(_A_VALUE * len(value))
     return value
 

@@ -1,1 +1,1 @@
-"""Results as data: tables with declared columns. What is public of a result is declared in :mod:`robin_cli.results.columns`."""
+"""Results as data: tables with declared columns. :mod:`robin_cli.results.columns` declares all that is public."""

@@ -1,4 +1,4 @@
-"""``python -m robin_cli.results`` prints docs/columns.md."""
+"""Prints docs/columns.md: ``python -m robin_cli.results``."""
 
 from __future__ import annotations
 

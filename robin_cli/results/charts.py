@@ -1,4 +1,4 @@
-"""Charts as data: series in panels. :mod:`robin_cli.render.charts` draws any of them."""
+"""Charts as data: series in panels, which :mod:`robin_cli.render.charts` draws."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from robin_cli.model.records import Scale
 SIZE = (5.2, 3.6)
 """Width and height in inches."""
 MANY = 1500
-"""Points, from which on their density says more than each of them."""
+"""From this number of points their density is drawn, not each point."""
 _FEW = 12
-"""Intervals, up to which each has its number beside it."""
+"""Up to this number of intervals each has its count beside it."""
 BINS = 20
 
 Numbers = FloatArray | IntArray
@@ -26,20 +26,19 @@ Kind = Literal["points", "line", "steps", "intervals", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn in one way.
+    """Values drawn in one way.
 
     Attributes:
-        kind: ``points``: a mark at each ``x`` and ``y``, or the density of them where they are MANY. ``line``: from each to the
-            next. ``steps``: ``y`` between every two of the edges ``x``.
-            ``intervals``: a mark at each place with a line from ``low`` to ``high``; an empty mark where these are nan.
-            ``shares``: a matrix ``y`` of shares, coloured by the side of a half that they are on.
+        kind: ``points``: a mark at each ``x`` and ``y``, or their density from MANY on. ``line``: through the points in order.
+            ``steps``: ``y`` between every two of the edges ``x``. ``intervals``: a mark at each place with a line from ``low``
+            to ``high``; an empty mark if these are nan. ``shares``: a matrix ``y`` of shares, coloured by the side of a half.
         name: in the legend; '' for none.
-        style: of a line, as matplotlib has it.
-        colour: which of the theme's marks.
-        low, high: the ends of intervals, of a line none or one at each place.
-        upright: intervals are along y, not along x.
+        style: of a line, in matplotlib's notation.
+        colour: number of one of the theme's colours.
+        low, high: the ends of intervals; of a line none, or one at each place.
+        upright: whether intervals are along y, not along x.
         texts: beside the marks.
-        is_bold: which shares are settled, shape of ``y``.
+        is_bold: whether each share is settled, shape of ``y``.
     """
 
     kind: Kind
@@ -57,11 +56,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: its label, and from where to where it goes; None for where the data ends.
+    """An axis: its label and its ends; None for the data's own.
 
     Attributes:
         names: of the places 0, 1, 2, …, in place of numbers.
-        beyond: texts at its other end, one a place, under a heading.
+        beyond: a heading and texts at its other end, one for each place.
         rule: where a dashed line crosses it.
     """
 
@@ -85,11 +84,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: panels by name, under one another; ``says`` is read out in its place, and stands below it.
+    """A chart: panels by name, below one another; ``says`` describes it to screen readers and stands below it.
 
     Attributes:
-        a_line: panels side by side.
-        size: width and height in inches, at least; wider than SIZE it has the page to itself.
+        a_line: number of panels side by side.
+        size: least width and height in inches; a chart wider than SIZE has the page's width to itself.
     """
 
     title: str
@@ -105,7 +104,7 @@ def chart(title: str, says: str, panel: Panel, *, size: tuple[float, float] = SI
 
 
 def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Panel:
-    """Return a measure of the run against ratings, and that of an even spread."""
+    """Return a measure of the run over its ratings, beside that of an even spread."""
     lines = [
         Series("line", calls, run, "this run", style="o-"),
         Series("line", calls, evenly, "even spread (projected)", style="--", colour=1),
@@ -116,15 +115,15 @@ def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> 
 def histogram(
     values: FloatArray, label: str, ends: tuple[float, float], things: str = "pairs", bins: int = BINS
 ) -> Panel:
-    """Return how many ``things`` have which value."""
+    """Return the number of ``things`` at each value."""
     counts, edges = np.histogram(values[~np.isnan(values)], bins, ends)
     return Panel([Series("steps", edges, counts)], Axis(label), Axis(things))
 
 
 def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Panel:
-    """Return one score against another, with the line on which both are equal. What is off the scale is drawn, too.
+    """Return one score against another, with the line of equal scores. Values off the scale are drawn, too.
 
-    ``jitter``, a share of the scale, spreads what would hide one another.
+    ``jitter``, a share of the scale, spreads points that would hide one another.
     """
     both = ~(np.isnan(x) | np.isnan(y))
     width = scale.high - scale.low
@@ -141,12 +140,12 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
 
 
 def is_dense(panel: Panel) -> bool:
-    """Return whether the density of a panel's points is drawn, and not each."""
+    """Return whether the density of a panel's points is drawn, not each point."""
     return any(each.kind == "points" and len(each.x) > MANY for each in panel.series)
 
 
 def marks_of(panels: Mapping[str, Panel]) -> str:
-    """Return what the points of panels are, in words."""
+    """Return what the marks of panels stand for, in words."""
     each = [name for name, panel in panels.items() if not is_dense(panel)]
     if len(each) == len(panels):
         return "Each mark is a pair."
@@ -157,7 +156,7 @@ def marks_of(panels: Mapping[str, Panel]) -> str:
 def beside_numbers(
     place: FloatArray, value: FloatArray, ends: tuple[FloatArray, FloatArray], counts: IntArray
 ) -> Series:
-    """Return a value with its interval at each place, and how many it is of where these are few."""
+    """Return a value with its interval at each place, and its count if there are few."""
     texts = [f"{count:,}" for count in counts.tolist()] if len(counts) <= _FEW else []
     return Series("intervals", place, value, low=ends[0], high=ends[1], upright=True, texts=texts)
 
@@ -165,7 +164,7 @@ def beside_numbers(
 def under_one_another(
     names: Sequence[str], value: FloatArray, ends: tuple[FloatArray, FloatArray], label: str, beyond: Sequence[str] = ()
 ) -> Panel:
-    """Return a value with its interval for each name, and the line at 0; ``beyond``: the ranks, in place of the values."""
+    """Return a value with its interval for each name, and a line at 0; ``beyond``: ranks shown in place of the values."""
     texts = [] if len(beyond) else [f"{each:+.2f}" for each in value.tolist()]
     series = Series("intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts)
     limits = (len(names) - 0.4, -1.1) if len(beyond) else (len(names) - 0.5, -0.7)
@@ -173,7 +172,7 @@ def under_one_another(
 
 
 def shares(names: Sequence[str], rate: FloatArray, is_bold: NDArray[np.bool_], labels: tuple[str, str]) -> Panel:
-    """Return a share of each row and column; ``labels``: what those of rows and of columns are."""
+    """Return a matrix of shares; ``labels``: of its rows and of its columns."""
     ends = (len(names) - 0.5, -0.5)
     series = Series("shares", np.zeros(0), rate, is_bold=is_bold)
     return Panel([series], Axis(labels[1], ends[::-1], names=names), Axis(labels[0], ends, names=names))

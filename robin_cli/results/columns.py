@@ -1,7 +1,4 @@
-"""What is public of results: every table with its columns, by the names that files, JSON and Python have.
-
-docs/columns.md is printed from it.
-"""
+"""The public tables and columns, by their names in files, JSON and Python. docs/columns.md is printed from it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _PEOPLE = "By people's labels: "
 def _interval(
     of: str, says: str, form: Form, label: str = "95 %", rank: int = 0, hide: Hide = ""
 ) -> tuple[Column, Column]:
-    """The columns of both ends of an interval."""
+    """Return the columns of both ends of an interval."""
     low, high = f"{of}_low", f"{of}_high"
     return Column(low, says, form, label, high, rank, hide), Column(high, says, form)
 
@@ -24,26 +21,26 @@ def _interval(
 # fmt: off
 SCORES = declared("scores", "The scores", "pair and attribute, in the order of the data", (
     Column("pair_id", "The pair's id.", "id", "pair"),
-    Column("attribute", "What was rated.", "name"),
+    Column("attribute", "The attribute.", "name"),
     Column("judge", "With `--what judge-scores`: the judge.", "name"),
     Column("score", "The mean of the ratings; for a panel the mean of its judges' means.", "number"),
     Column("n", "Ratings.", "count", "ratings", rank=6),
-    Column("variance", "Variance of the ratings (mean over judges); empty below two.", "number", rank=8),
+    Column("variance", "Variance of the ratings (mean over judges); empty below two ratings.", "number", rank=8),
     Column("std_error", "Standard error of the score; the variance is drawn toward that of other pairs.", "number"),
     *_interval("ci", "Guaranteed 95 % interval: it holds for this pair, whenever you look.", "number", "guaranteed", 3),
     *_interval("likely", "Likely 95 % interval: it holds on average over pairs.", "number", "likely", 2),
     Column("n_unparsed", "Answers without a rating.", "count", "unparsed", rank=9, hide="zero"),
     Column("human", "The human rating that came with the data.", "number", rank=5, hide="empty"),
-    Column("given_up", "Why the pair is not asked again.", "name", rank=4, hide="empty"),
+    Column("given_up", "Why the pair is given up: it is not asked again.", "name", rank=4, hide="empty"),
     Column("judges", "Panels: how many judges gave a rating.", "count"),
     Column("judge_spread", "Panels: how far the means are apart beyond noise, a standard deviation.", "number",
            "judges ±", rank=7),
     Column("decision", "With `--decide`: keep or drop, best or rejected if it is certified; else undecided."),
-    Column("leaning", "With `--decide`: the same by the mean alone."),
+    Column("leaning", "With `--decide`: the decision by the mean alone."),
     Column("certified", f"With `--decide`: whether it is certified. {_CERTIFIED}", "flag"),
     Column("group", "With `--decide best`: the pairs that are compared.", "name", rank=10),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-    Column("told", "What is decided; with ? behind it what the mean alone would say, where that is not certified.", "word",
+    Column("told", "The decision if it is certified; else the leaning with ? behind it.", "word",
            "decision", rank=1, for_people=True),
 ), terminal=("pair_id", "attribute", "judge", "group", "told", "agreed", "score", "likely_low", "ci_low", "judge_spread",
              "variance", "human", "n_unparsed", "given_up", "n"),
@@ -64,20 +61,20 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
     Column("preference", "Probability that A is better, without the order effect.", "number", "A preferred",
            mark="certified"),
     Column("n", "Verdicts.", "count", "verdicts", rank=6),
-    Column("n_ties", "Verdicts that neither is better.", "count", "ties", rank=7, hide="zero"),
+    Column("n_ties", "Verdicts that the responses tie.", "count", "ties", rank=7, hide="zero"),
     *_interval("ci", "Guaranteed 95 % interval: it holds for this comparison, whenever you look.", "number", "guaranteed", 3),
     Column("order_effect", "The order effect, in probability: half of A first − B first.", "signed", "order ±", rank=5),
     *_interval("likely", "Likely 95 % interval: it holds on average over comparisons.", "number", "likely", 2),
     Column("n_unparsed", "Answers without a verdict.", "count", "unparsed", rank=8, hide="zero"),
-    Column("certified", f"Whether the response that leads is certified as better. {_CERTIFIED}", "flag", hide="zero"),
-    Column("given_up", "Why the comparison is not asked again.", "name", rank=4, hide="empty"),
+    Column("certified", f"Whether the leading response is certified as better. {_CERTIFIED}", "flag", hide="zero"),
+    Column("given_up", "Why the comparison is given up: it is not asked again.", "name", rank=4, hide="empty"),
     Column("best", "With `--decide best`: A or B, if it is the best response to the prompt."),
     Column("best_certified", "With `--decide best`: whether the best response to the prompt is certified.", "flag"),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-    Column("told", "Which of the two is the best of all responses to the prompt; with ? behind it where that is not certain.",
+    Column("told", "Which of the two is the best of all responses to the prompt; with ? behind it if that is not certified.",
            "word", "best", hide="empty", for_people=True),
-    Column("a_first", "Preference for A where the judge read A first.", "number", "A first", for_people=True),
-    Column("b_first", "Preference for A where the judge read B first.", "number", "B first", for_people=True),
+    Column("a_first", "Preference for A if the judge read A first.", "number", "A first", for_people=True),
+    Column("b_first", "Preference for A if the judge read B first.", "number", "B first", for_people=True),
 ), terminal=("pair_id", "judge", "system_a", "system_b", "told", "preference", "likely_low", "ci_low", "order_effect", "n_ties",
              "n_unparsed", "given_up", "n"),
    html=("pair_id", "system_a", "system_b", "bar", "preference", "likely_low", "ci_low", "a_first", "b_first", "order_effect",
@@ -91,7 +88,7 @@ RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "s
     Column("rank", "1 is the best.", "count"),
     *_interval("rank", "The ranks that are not ruled out, at 95 % for each system.", "count", "ranks"),
     Column("n_votes", "Verdicts in which it took part.", "count", "verdicts", rank=3),
-    Column("win_rate", "How often it is preferred, each other system counting alike.", "number", "wins", rank=2),
+    Column("win_rate", "How often it is preferred; each other system has the same weight.", "number", "wins", rank=2),
     *_interval("win", "95 % interval of the win rate.", "number", "wins 95 %", 4),
     Column("covariate", "With `--length-control`: `length`.", "name"),
     Column("covariate_effect", "With `--length-control`: the log odds that a far longer response gains.", "signed"),
@@ -100,7 +97,7 @@ RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "s
 
 JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in which they came", (
     Column("pair_id", "The pair's id.", "id"),
-    Column("attribute", "What was rated; in a pairwise run which response came first.", "name"),
+    Column("attribute", "The attribute; in a pairwise run which response came first.", "name"),
     Column("rating", "The rating; in a pairwise run 2 if A is better, 1 for a tie, 0 if B is.", "count"),
     Column("status", "ok, unparsed or failed.", "name"),
     Column("reason", "Why there is no rating.", "name"),
@@ -119,14 +116,14 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("judge", "The judge that was asked.", "name"),
     Column("scoring", "text, or logprobs if the rating is an expectation.", "name"),
     Column("expected_rating", "With `--scoring logprobs`: the expectation.", "number"),
-    Column("off_scale_mass", "With `--scoring logprobs`: the probability of what is no rating.", "number"),
+    Column("off_scale_mass", "With `--scoring logprobs`: the probability of texts that are no rating.", "number"),
     Column("text_because", "With `--scoring logprobs`: why the text was rated.", "name"),
     Column("service_tier", "The service tier of the answer.", "name"),
     Column("cached_tokens", "Tokens sent that were cached.", "count"),
-    Column("reasoning_tokens", "Tokens answered that the model thought in before its text.", "count"),
+    Column("reasoning_tokens", "Tokens of reasoning before the text of the answer.", "count"),
 ))
 
-_OF_JUDGES = "What was rated; with the name of a panel's judge."
+_OF_JUDGES = "The attribute; with the name of a panel's judge."
 AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
     Column("attribute", _OF_JUDGES, "name"),
     Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling or icc; in a pairwise run also same, "
@@ -161,7 +158,7 @@ PREFERENCES = declared("preferences", "Preferences, for training", "response tol
 ), terminal=("prompt", "chosen", "rejected", "margin", "certified", "attribute"))
 
 SUMMARY = declared("summary", "Means of the scores", "attribute, with `--by COLUMN` also value of it, which comes first", (
-    Column("attribute", "What was rated.", "name"),
+    Column("attribute", "The attribute.", "name"),
     Column("n_prompts", "Prompts with a score.", "count", "prompts"),
     Column("n_pairs", "Pairs with a score.", "count", "pairs"),
     Column("mean", "The mean of the scores.", "number"),
@@ -186,16 +183,16 @@ LABELS_WANTED = declared("labels-wanted", "Pairs for people to label", "pair and
     Column("response_b", "Response B of a comparison.", "id"),
 ), terminal=("pair_id", "attribute", "probability", "label", "prompt", "response", "response_a", "response_b"))
 
-JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people decide", "attribute", (
-    Column("attribute", "What was rated.", "name"),
-    Column("threshold", "What the decision is by; of a pairwise run 0.5, which of two wins.", "number", rank=4),
-    Column("accuracy", "Share of the labelled that the judge decides as people do.", "number"),
+JUDGE_QUALITY = declared("judge-quality", "How often the judge decides as people do", "attribute", (
+    Column("attribute", "The attribute.", "name"),
+    Column("threshold", "The threshold of the decision; in a pairwise run 0.5.", "number", rank=4),
+    Column("accuracy", "Share of labelled pairs that the judge decides as people do.", "number"),
     *_interval("accuracy", "95 % interval, by prompt.", "number"),
-    Column("tpr", "Of what people keep: the share that the judge keeps.", "number"),
+    Column("tpr", "True positive rate: the share that the judge keeps, of pairs that people keep.", "number"),
     *_interval("tpr", "95 % interval, by prompt.", "number", rank=1),
-    Column("tnr", "Of what people drop: the share that the judge drops.", "number"),
+    Column("tnr", "True negative rate: the share that the judge drops, of pairs that people drop.", "number"),
     *_interval("tnr", "95 % interval, by prompt.", "number", rank=1),
-    Column("precision", "Of what the judge keeps: the share that people keep.", "number"),
+    Column("precision", "The share that people keep, of pairs that the judge keeps.", "number"),
     *_interval("precision", "95 % interval, by prompt.", "number", rank=2),
     Column("f1", "The harmonic mean of precision and tpr.", "number", rank=3),
     *_interval("f1", "95 % interval, by prompt.", "number", rank=4),
@@ -203,9 +200,9 @@ JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people 
     *_interval("kappa", "95 % interval, by prompt.", "number", rank=2),
     Column("n_labels", "Labels of pairs with a score.", "count", "labels", rank=2),
     Column("both", "Labelled pairs that both keep.", "count", rank=5),
-    Column("judge_alone", "That the judge alone keeps.", "count", rank=5),
-    Column("people_alone", "That people alone keep.", "count", rank=5),
-    Column("neither", "That both drop.", "count", rank=5),
+    Column("judge_alone", "Labelled pairs that the judge alone keeps.", "count", rank=5),
+    Column("people_alone", "Labelled pairs that people alone keep.", "count", rank=5),
+    Column("neither", "Labelled pairs that both drop.", "count", rank=5),
     Column("share", "The share of all pairs that the judge keeps.", "number", "kept", rank=6),
     Column("corrected_share", "The same, corrected for both of the judge's errors.", "number", "corrected"),
     *_interval("corrected_share", "Its 95 % interval.", "number"),
@@ -214,9 +211,9 @@ JUDGE_QUALITY = declared("judge-quality", "How good the judge is at what people 
 
 DISAGREEMENTS = declared("disagreements", "Where the judge and people are furthest apart", "labelled pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),
-    Column("attribute", "What was rated.", "name"),
-    Column("score", "What the judge says.", "number"),
-    Column("label", "What people say.", "number"),
+    Column("attribute", "The attribute.", "name"),
+    Column("score", "The judge's score.", "number"),
+    Column("label", "The label.", "number"),
     Column("difference", "The score less the label.", "signed"),
     *(LABELS_WANTED.columns[name] for name in ("prompt", "reference", "response", "response_a", "response_b")),
 ), terminal=("pair_id", "attribute", "score", "label", "difference", "prompt", "response", "response_a", "response_b"))
@@ -224,7 +221,7 @@ DISAGREEMENTS = declared("disagreements", "Where the judge and people are furthe
 DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", "two systems and attribute", (
     Column("a", "One system.", "name"),
     Column("b", "The other system.", "name"),
-    Column("attribute", "What was rated.", "name"),
+    Column("attribute", "The attribute.", "name"),
     Column("n_prompts", "Prompts that both answered.", "count", "prompts"),
     Column("mean_a", "The mean of a, each prompt with the same weight.", "number", rank=2),
     Column("mean_b", "The mean of b.", "number", rank=2),
@@ -238,14 +235,14 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
     *_interval("corrected", f"{_PEOPLE}95 % interval of the difference.", "signed", hide="empty"),
     Column("n_labels", f"{_PEOPLE}how many there are.", "count", "labels", rank=3, hide="zero"),
     Column("which", "The two systems, by their letters.", "text", " ", for_people=True),
-    Column("p", "The probability of no difference, as papers have it.", "word", rank=1, for_people=True),
+    Column("p", "The p value in the style of papers.", "word", rank=1, for_people=True),
     Column("better", "Which of the two is better.", for_people=True),
-    Column("by_people", "The same by people's labels.", hide="empty", for_people=True),
+    Column("by_people", "The better one by people's labels.", hide="empty", for_people=True),
 ), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
              "corrected_difference", "corrected_low", "by_people", "n_labels"))
 
 SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt, and attribute", (
-    Column("attribute", "What was rated.", "name"),
+    Column("attribute", "The attribute.", "name"),
     Column("a", "Mean rating in run A.", "number", "A"),
     Column("b", "Mean rating in run B.", "number", "B"),
     Column("difference", "Difference of the mean ratings.", "signed", "A − B"),
@@ -274,7 +271,7 @@ RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest f
     Column("budget_usd", "US dollars it may spend, in place of calls.", "number"),
     Column("ratings", "Ratings it has.", "count"),
     Column("pairs", "Pairs of its data.", "count"),
-    Column("attributes", "What is rated.", "name"),
+    Column("attributes", "The attributes.", "name"),
     Column("judge", "The judge.", "name"),
     Column("scheduler", "The scheduler.", "name"),
     Column("data", "Its data.", "name"),
@@ -284,27 +281,27 @@ RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest f
     Column("by", "Who judges, and the scheduler; of a damaged run what is wrong.", "name", "judge", for_people=True),
 ), terminal=("run", "state", "calls", "by"))
 
-RESULTS = declared("results", "What can be exported of a run: `robin results`", "table", (
+RESULTS = declared("results", "The tables that a run can export: `robin results`", "table", (
     Column("what", "The word for `--what`."),
     Column("rows", "Its rows.", "count"),
-    Column("holds", "What it is.", "name"),
-    Column("row", "What a row is.", "name", "a row for each"),
+    Column("holds", "Its content.", "name"),
+    Column("row", "A row's content.", "name", "a row for each"),
 ), terminal=("what", "rows", "holds"))
 
-SIMULATED = declared("simulate", "What simulated runs get wrong: `robin simulate`", "set of ratings, scheduler and budget", (
+SIMULATED = declared("simulate", "Errors of simulated runs: `robin simulate`", "set of ratings, scheduler and budget", (
     Column("attribute", "The set of recorded ratings.", "name"),
     Column("scheduler", "The scheduler.", "name"),
     Column("budget", "Calls that a run may spend.", "count"),
-    Column("what", "With `--pairwise`: what counts as wrong.", "name"),
+    Column("what", "With `--pairwise`: the kind of error.", "name"),
     Column("asked_mean", "With `--pairwise`: share of the comparisons asked.", "number"),
     Column("calls_mean", "Calls spent, with `--pairwise` per comparison asked.", "number"),
     Column("wce_mean", "The largest error of a pair, mean over runs.", "number"),
     Column("wce_std", "Its standard deviation over runs.", "number"),
     Column("wce_sem", "The standard error of its mean.", "number"),
-    Column("wrong_mean", "With `--decide` or `--pairwise`: share of what is wrong, mean over runs.", "number"),
+    Column("wrong_mean", "With `--decide` or `--pairwise`: share of wrong results, mean over runs.", "number"),
     Column("wrong_sem", "Its standard error.", "number"),
     Column("certified_mean", "With `--decide`: share of decisions certified.", "number"),
-    Column("certified_wrong_mean", "Share of the certified that are wrong.", "number"),
+    Column("certified_wrong_mean", "Share of certified decisions that are wrong.", "number"),
     Column("right_mean", "With `--decide best` and a pool with `right`: share of groups whose best is right.", "number"),
     Column("right_sem", "Its standard error.", "number"),
     Column("any_mean", "With `--pairwise`: share of runs with anything wrong.", "number"),
@@ -319,19 +316,19 @@ _FIGURES = (
     Column("worst_error", "The largest error of a score.", "number"),
     Column("worst_error_sem", "Its standard error.", "number"),
     Column("mean_error", "The average error of the scores.", "number"),
-    Column("wrong", "With `--decide` or `--pairwise`: share of what is wrong.", "number"),
+    Column("wrong", "With `--decide` or `--pairwise`: share of wrong results.", "number"),
     Column("wrong_sem", "Its standard error.", "number"),
     Column("certified", "With `--decide`: share of decisions certified.", "number"),
     Column("certified_sem", "Its standard error.", "number"),
     Column("decisions_simulated", "With `--decide`: decisions in all simulated runs.", "number"),
 )
-PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "budget, rising", (
+PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget, rising", (
     Column("budget", "Calls that a run may spend.", "count"),
-    Column("cost_usd_at_least", "US dollars if answers had no length; empty without a price.", "number"),
-    Column("cost_usd_at_most", "US dollars if answers were as long as they may be.", "number"),
+    Column("cost_usd_at_least", "US dollars if answers were empty; empty without a price.", "number"),
+    Column("cost_usd_at_most", "US dollars if answers had their largest length.", "number"),
     Column("cost_usd_about", "US dollars with usual answers.", "number"),
     Column("within_max_cost", "Whether `--max-cost` pays for them; empty if that depends on answers.", "flag"),
-    Column("seconds", "How long that takes; empty if no pace is known.", "number"),
+    Column("seconds", "Seconds that the calls take; empty if no pace is known.", "number"),
     Column("seconds_about", "The same, with an assumed pace if none is known.", "number"),
     Column("prompts", "With `--compare`: prompts asked.", "count"),
     Column("calls_a_response", "With `--compare`: calls per response.", "number"),
@@ -343,10 +340,10 @@ PLANNED = declared("plan", "What budgets come to, simulated: `robin plan`", "bud
     Column("calls_an_arm", "Calls per pair, attribute and judge.", "number"),
     Column("scheduler", "The scheduler.", "name"),
     *_FIGURES,
-    *(replace(each, name=f"even_{each.name}", help="The same by an even spread of the calls.") for each in _FIGURES),
+    *(replace(each, name=f"even_{each.name}", help="The same for an even spread of the calls.") for each in _FIGURES),
     Column("bound", "The bound of the paper, if a theorem covers the scheduler.", "number"),
-    Column("assumes", "What it assumes.", "name"),
-    Column("known_then", "What is known then, in words.", "name"),
+    Column("assumes", "The assumption of the bound.", "name"),
+    Column("known_then", "What the run then knows, in words.", "name"),
 ))
 # fmt: on
 
@@ -366,4 +363,4 @@ TABLES = (
         PLANNED,
     ),
 )
-"""All of them, in the order of docs/columns.md."""
+"""All tables, in the order of docs/columns.md."""

@@ -1,4 +1,4 @@
-"""Tables: columns that are declared once, and their values."""
+"""Tables: columns declared once, and their values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from robin_cli.model.arms import FloatArray, IntArray
 
 Hide = Literal["", "empty", "zero"]
 Form = Literal["id", "name", "text", "word", "flag", "count", "number", "signed"]
-"""How people read a column.
+"""How people see a column.
 
-``id``: a text of its own in each row. ``name``: one of a few texts. ``text``, ``word``: one that is never cut, on the left or
-on the right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals. ``signed``: two decimals, with
-their sign. The report shows as many. A minus is the plain one, which spreadsheets and scripts read.
+``id``: a text that differs from row to row. ``name``: one of a few texts. ``text``, ``word``: one that is never cut, aligned
+left or right. ``flag``: yes, or nothing. ``count``: a whole number. ``number``: two decimals, also in the report. ``signed``:
+two decimals with their sign. The minus is the plain one, which spreadsheets and scripts read.
 """
 Beside = Callable[[IntArray], Mapping[str, Sequence[str]]]
-"""Reads further texts of some rows, by their header."""
+"""Reads further texts of some rows, by header."""
 TEXTS = frozenset({"id", "name", "text", "word"})
 _TYPES = {
     "flag": pa.bool_(),
@@ -35,19 +35,19 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: what it is called, what it says, and how people see it.
+    """A column: its names, its meaning, and how people see it.
 
     Attributes:
         name: in files, JSON and Python.
-        help: what it says, in a sentence; '' for a column of the data.
-        form: how people read it.
+        help: its meaning, in a sentence; '' for a column of the data.
+        form: how people see its values.
         label: its header for people; '' for its name.
-        high: the column of the upper end, where this one is the lower end of an interval: people see both as one.
-        rank: where there is no room, columns go from the highest rank down; those of 0 stay.
+        high: the column of the upper end, if this one is the lower end of an interval: people see both as one.
+        rank: without enough room, columns go from the highest rank down; those of 0 stay.
         hide: people do not see a column that is ``empty``, or all ``zero``.
         mark: the flag column whose rows have a star behind the value.
-        for_people: files do not have it.
-        group: what this column has in common with those beside it, above their headers.
+        for_people: whether files leave it out.
+        group: the common header above this column and those beside it.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Column:
 
     @property
     def header(self) -> str:
-        """What people see above it."""
+        """Its header for people."""
         return self.label or self.name.replace("_", " ")
 
     @property
@@ -74,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of rows: the largest ``key`` first, rows without one last. ``column`` is shown for it; ``words`` say it."""
+    """An order of rows: the largest ``key`` first, rows without one last. ``column`` is then shown; ``words`` name it."""
 
     words: str
     key: Callable[[], FloatArray]
@@ -83,24 +83,25 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A result as rows. Without ``data`` it is a declaration, which :meth:`of` fills.
+    """A result as rows. A declaration has no ``data``; :meth:`of` fills it.
 
     Attributes:
-        name: what it is called, also on the command line.
-        says: what it is, in a sentence; what a ``row`` is.
+        name: its name, also on the command line.
+        says: its content, in a sentence.
+        row: the content of a row.
         columns: by name.
         terminal, html: names of the columns that people see there, in their order.
-        data: the values, in the order of the files; null where there is none.
-        noun: what a row is, in a word.
-        ids: a number per row that tells it apart where its id looks like another, shape (rows,).
-        bar: per row, shown as a bar where there is room, shape (rows,).
-        dim: rows that matter less, shape (rows,).
+        data: the values, in the order of the files; null for none.
+        noun: a row, in a word.
+        ids: a number for each row that tells it apart if its id looks like another, shape (rows,).
+        bar: for each row, shown as a bar if there is room, shape (rows,).
+        dim: whether each row matters less, shape (rows,).
         sorts: the orders that people may choose, by name; without any the rows stay as they are.
-        notes, footer: lines under the table, before and behind those on rows and columns that are left out.
+        notes, footer: lines under the table, before and behind those on omitted rows and columns.
         command: the command line that shows it.
-        further: the rows for files, where these have more columns.
-        beside: what people see of a row behind its first column, read for the rows that are shown alone.
-        is_wide: it is one that :meth:`wide` returned.
+        further: returns the rows for files, if these have more columns.
+        beside: reads texts that people see behind the first column, for the rows shown alone.
+        is_wide: whether :meth:`wide` returned it.
     """
 
     name: str
@@ -124,17 +125,17 @@ class Table:
 
     @property
     def public(self) -> list[str]:
-        """The names of the columns that files, JSON and Python have."""
+        """The names of the columns of files, JSON and Python."""
         return [name for name, column in self.columns.items() if not column.for_people]
 
     def __len__(self) -> int:
         return int(self.data.num_rows)
 
     def of(self, values: Mapping[str, Any], *more: Column, **about: Any) -> Table:
-        """Return the table with these values, a list or an array each, in the order in which files have them.
+        """Return the table with ``values``, a list or an array for each column, in the order of the files.
 
         Args:
-            more: columns that the data names.
+            more: columns named by the data.
             about: further attributes.
         """
         columns = {**self.columns, **{each.name: each for each in more}}
@@ -144,28 +145,28 @@ class Table:
         return replace(self, columns=columns, data=data, **about)
 
     def arrow(self) -> pa.Table:
-        """Return the columns of files."""
+        """Return the columns of files, in memory."""
         return self.data.select([name for name in self.data.column_names if not self.columns[name].for_people])
 
     def rows(self) -> pa.RecordBatchReader:
-        """Return the rows as files have them, some at a time: not all of them have to be in memory."""
+        """Return the rows of files, some at a time."""
         return self.arrow().to_reader() if self.further is None else self.further()
 
     def having(self, further: Callable[[], pa.RecordBatchReader]) -> Table:
-        """Return the same, of which files have more columns."""
+        """Return the table with the rows of ``further`` for files, which have more columns."""
         return replace(self, further=further)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a dict a row, as JSON has it."""
+        """Return a dict for each row, as in JSON."""
         rows: list[dict[str, Any]] = self.arrow().to_pylist()
         return rows
 
     def shown(self, names: Sequence[str]) -> list[Column]:
-        """Return those of the columns of these names that say something."""
+        """Return the columns of these names that are not hidden."""
         return [self.columns[name] for name in names if name in self.data.column_names and self._says(name)]
 
     def _says(self, name: str) -> bool:
-        """Whether a column says something of any row."""
+        """Return whether people see a column: whether it has a value, unless it always shows."""
         values, column = self.data[name], self.columns[name]
         if column.hide == "empty":
             is_text = column.form in TEXTS
@@ -177,7 +178,7 @@ class Table:
 
         Args:
             facets: their names.
-            once: columns that are the same in all facets of a line; all but the first, the id, for people alone.
+            once: columns that all facets of a line share; all but the first, the id, for people alone.
         """
         there = [name for name in once if name in self.data.column_names]
         data = self.data.select(there).take(pa.array(rows[:, 0]))
@@ -207,7 +208,7 @@ class Table:
 
 
 def read_by(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
-    """Return the rows of ``tables``, which have the columns of ``schema``, as they are read one after another."""
+    """Return the rows of ``tables``, which have the columns of ``schema``, read one table after another."""
     batches = (batch for table in tables for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -218,18 +219,18 @@ def declared(name: str, says: str, row: str, columns: Iterable[Column], **shown:
 
 
 def _of_facet(column: Column, facet: str) -> Column:
-    """The column of one facet; its header stays, its name and those it refers to are the facet's."""
+    """Return the column of one facet: its header stays, its name and the names it refers to get the facet's prefix."""
     name, high, mark = (each and f"{facet}_{each}" for each in (column.name, column.high, column.mark))
     return replace(column, name=name, label=column.header, high=high, mark=mark, group=facet, hide="")
 
 
 def _of_lines(key: Callable[[], FloatArray], rows: IntArray) -> Callable[[], FloatArray]:
-    """The key of lines of several rows: that of the first of them."""
+    """Return the key of lines of several rows: the largest of theirs."""
     return lambda: np.asarray(np.nan_to_num(key(), nan=-np.inf, posinf=np.inf)[rows].max(axis=1))
 
 
 def _in_arrow(values: Any, form: Form) -> pa.Array | pa.ChunkedArray:
-    """The values in Arrow, nan as null; texts may take more than the 2 GB of a short column."""
+    """Return the values in Arrow, nan as null; texts may take more than the 2 GB of a short column."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if hasattr(values, "column"):  # names that are in Arrow already

@@ -1,4 +1,4 @@
-"""Numbers as people read them: money, errors, times, tokens."""
+"""Numbers in words: money, errors, times, tokens."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from robin_cli.model.matches import Compared
 from robin_cli.model.records import BATCH, number_of
 
 MOST_LINES = 3
-"""Of an answer."""
+"""The most lines of an answer."""
 WORST = "worst error, likely"
 """The name of the likely worst error wherever it is shown."""
 
 
 def compared_text(compared: Compared) -> str:
-    """How many comparisons were asked, in words."""
+    """Return the number of comparisons asked, in words."""
     partly = f", {compared.partly:,} in part" if compared.partly else ""
     return f"{compared.whole:,} of {number_of(compared.comparisons, 'comparison')} asked in both orders{partly}"
 
 
 def dollars(amount: float) -> str:
-    """Money as people read it: $12.34, and $0.00123 where cents would say nothing."""
+    """Return money in words: $12.34, and $0.00123 for parts of a cent."""
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
 
 
 def cost(known_usd: float | None, *, complete: bool, unknown: str = "unknown") -> str:
-    """What something cost, of which ``known_usd`` is known; ``complete``: that is all of it."""
+    """Return the cost of something, of which ``known_usd`` is known; ``complete``: that is all of it."""
     if known_usd is None:
         return unknown
     return dollars(known_usd) if complete else f"at least {dollars(known_usd)}"
 
 
 def error_text(error: float, *, as_share: bool) -> str:
-    """An error of a score as people read it: in points, or ``as_share`` of the scale where there are several scales."""
+    """Return an error of a score in words: in points, or ``as_share`` of the scale if there are several scales."""
     return f"{100 * error:.1f} % of the scale" if as_share else f"{error:.2f}"
 
 
 AT_TARGET = "the true worst error was then 0.6 to 1.8 times the target in 9 of 10 simulated runs"
-"""What stopping at an estimated error comes to: docs/evidence/budget.md, "Stopping at an error"."""
+"""The effect of stopping at an estimated error: docs/evidence/budget.md, "Stopping at an error"."""
 
 
 def significant(value: float, digits: int) -> str:
-    """Return ``value`` with so many significant digits, and never with an exponent for a large one: 10, 1,200, 0.003."""
+    """Return ``value`` with ``digits`` significant digits, without an exponent if it is large: 10, 1,200, 0.003."""
     return f"{value:.{digits}g}" if abs(value) < 1 else f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
 def target_text(error: float, *, as_share: bool) -> str:
-    """An error that somebody named, as they did, or what is held against it: with three digits, which tell the two apart."""
+    """Return a target error in words, or an error to compare with one: with three digits, which tell the two apart."""
     return f"{significant(100 * error, 3)} % of the scale" if as_share else significant(error, 3)
 
 
 def duration(seconds: float) -> str:
-    """``seconds`` as people say it: 42 s, 3 min, 2 h 05 min."""
+    """Return ``seconds`` in words: 42 s, 3 min, 2 h 05 min."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -61,14 +61,14 @@ def duration(seconds: float) -> str:
 def tokens_text(
     prompt: int, completion: int, cached_share: float | None, unit: str = " tokens", *, reasoning: int = 0
 ) -> str:
-    """So many tokens, in words; ``cached_share``: of those sent, None where no endpoint tells; ``reasoning``: of the others."""
+    """Return tokens in words; ``cached_share``: of those sent, None if unknown; ``reasoning``: number of those answered."""
     cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
     thought = f" ({reasoning:,} of them reasoning)" if reasoning else ""
     return f"{prompt:,}{unit} in{cached}, {completion:,} out{thought}"
 
 
 def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
-    """How many answers came at which service tier, in words; empty where only the normal one was asked for, and came."""
+    """Return the number of answers at each service tier, in words; "" if only the normal one was requested, and came."""
     if not at_tier and (asked is None or asked == BATCH):
         return ""
     if asked == BATCH and not at_normal_tier:
@@ -80,19 +80,19 @@ def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
 
 
 def about(number: float) -> int:
-    """Return the next whole number above, 1 at least, that has two significant digits."""
+    """Return ``number`` rounded up to two significant digits, at least 1."""
     whole = max(1, math.ceil(number))
     unit = int(10 ** max(0, len(str(whole)) - 2))
     return -(-whole // unit) * unit
 
 
 def finite(value: float) -> float | None:
-    """``value``; None, as JSON has it, for nan."""
+    """Return ``value``; None, as in JSON, for nan."""
     return None if math.isnan(value) else value
 
 
 class Bars:
-    """How a figure went so far, as a row of bars; the older ones stand for the more time the longer it goes on."""
+    """The course of a figure as a row of bars; the older ones stand for the more time, the longer it goes on."""
 
     _SIGNS, _MOST = "▁▂▃▄▅▆▇█", 16
 
@@ -101,10 +101,10 @@ class Bars:
         self._each, self._left = 1, 0
 
     def with_next(self, value: float, most: float | None = None) -> str:
-        """Take a further value, at least 0, and return a blank and the bars; "" before there are two.
+        """Take the next value, at least 0; return a blank and the bars, or "" before there are two.
 
         Args:
-            most: what a whole bar stands for; None for the largest value so far.
+            most: the value of a full bar; None for the largest so far.
         """
         if self._left == 0:
             self._values.append(value)

@@ -14,7 +14,7 @@ from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Pair, Rating, Scale
 from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.parsing.forms import Form
-from robin_cli.parsing.verdicts import said_for
+from robin_cli.parsing.verdicts import verdict_of
 from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.runner.connection import endpoint_alone
 from robin_cli.settings.addresses import JudgeAddress
@@ -153,7 +153,7 @@ def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:
     if not isinstance(reply, Reply):
         return "none: it was not answered"
     rating = _read(reply.answers[0], scale, form)
-    return said_for(rating.value, scale) or f"none: {rating.reason}"
+    return verdict_of(rating.value, scale) or f"none: {rating.reason}"
 
 
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:

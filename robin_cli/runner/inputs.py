@@ -48,7 +48,7 @@ def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notif
 def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
     """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
-        if why := off_scale(dataset.pairs.human(name), prompts.kind.told or scale):
+        if why := off_scale(dataset.pairs.human(name), prompts.kind.score_scale or scale):
             notify(
                 f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
                 f"--columns {shlex.quote(name)}=NAME"

@@ -1,1 +1,1 @@
-"""Simulation: policies spend budgets on judges whose answers are known, or drawn from what is known of them."""
+"""Simulation: policies spend budgets on judges whose answers are recorded, or drawn from a belief about them."""

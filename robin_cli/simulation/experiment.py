@@ -1,8 +1,8 @@
-"""One experiment for all goals: policies spend budgets on a judge whose answers are known, and it is measured what comes of it.
+"""The experiment of all goals: policies spend budgets on a judge with known answers, and the errors are measured.
 
-The judge is a pool of recorded ratings or verdicts (``robin simulate``), or drawn from what is known before a run (``robin
-plan``, see :mod:`robin_cli.simulation.forecast`). It answers with one of an arm's ratings, drawn with replacement; the truth is
-the mean of these.
+The judge is a pool of recorded ratings or verdicts (``robin simulate``), or drawn from a belief before a run (``robin plan``,
+see :mod:`robin_cli.simulation.forecast`). Each answer is one of an arm's ratings, drawn with replacement; the truth is their
+mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class World:
-    """A judge whose answers are known, and what a run by it is to find.
+    """A judge with known answers, and the goal of a run with it.
 
     Attributes:
         ratings: of ``count`` sets of the goal's arms, one after another; run r is made on set r mod ``count``.
@@ -42,7 +42,7 @@ class World:
     count: int = 1
 
     def measured(self, found: Snapshot) -> dict[str, FloatArray]:
-        """Return what the runs got wrong, see :meth:`~robin_cli.goals.base.Goal.loss`."""
+        """Return the errors of the runs by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
         truth = self.ratings.means.reshape(self.count, -1)[np.arange(len(found.n)) % self.count]
         return self.goal.loss(found, truth)
 
@@ -58,13 +58,13 @@ def spend(
     share: float = 1.0,
     most: float = np.inf,
 ) -> Iterator[tuple[int, Snapshot]]:
-    """Spend each of ``budgets``, ``runs`` times; those whose policies are the same as parts of one run.
+    """Spend each of ``budgets``, ``runs`` times; budgets with the same policy are parts of one run.
 
     Args:
-        policy_at: the policy for a budget; None for one that it refuses, which is left out.
-        rounds: in which the calls go out; None: one call at a time.
-        share: of each budget that the world gets, as it has this share of the arms.
-        most: calls that are simulated, but of the smallest budget and of policies that take whole rounds at once.
+        policy_at: returns the policy for a budget; None if it refuses the budget, which is then left out.
+        rounds: number of rounds in which the calls go out; None for one call at a time.
+        share: the world's share of the arms, and so of each budget.
+        most: largest number of calls to simulate; the smallest budget, and policies that take whole rounds, may exceed it.
     """
     groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
@@ -88,14 +88,14 @@ def spend(
 
 @dataclass(frozen=True)
 class Subject:
-    """What an experiment is made on: the recorded answers of a judge, and what a run by it is to find.
+    """The subject of an experiment: a judge's recorded answers, and the goal of a run with it.
 
     Attributes:
-        attribute: its name; that of the judge, where these are verdicts.
-        ratings: of each arm, shape (at least 1,); of verdicts 2 where A was better, 1 for a tie and 0 where B was, of each
+        attribute: its name; for verdicts that of the judge.
+        ratings: of each arm, shape (at least 1,); verdicts are 2 if A was better, 1 for a tie and 0 if B was, of each
             comparison in both orders.
-        human: ratings of the same pairs by people, nan for none; None where the data has none.
-        right: which of the pairs are right answers; None where the data does not say it, and where no groups have a best.
+        human: people's ratings of the same pairs, nan for none; None if the data has none.
+        right: whether each pair is a right answer; None if the data does not say, or if no groups have a best.
     """
 
     attribute: str
@@ -110,9 +110,9 @@ class Subject:
         return slice(1, None, 2) if self.goal.space.settles else slice(None)
 
     def found_right(self, means: FloatArray) -> dict[str, FloatArray]:
-        """Return ``right``: the share of groups whose highest mean is a right answer's, shape (runs,); nothing without any.
+        """Return ``right``: the share of groups whose highest mean is a right answer's, shape (runs,); empty without any.
 
-        Where several share it, the share of these that are right: the order of the pairs is to say nothing.
+        If several share the highest mean, the share of these that are right counts: the order of the pairs has no effect.
 
         Args:
             means: of each arm, shape (runs, K); none is nan of those that scores are of.
@@ -133,12 +133,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What many simulated runs came to, by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
+    """The results of many simulated runs, by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
 
     measured: Mapping[str, FloatArray]
 
     def figure(self, column: str) -> float:
-        """Return the mean, std, sem or sum over the runs, as ``column`` ends; std over 1/(runs − 1), nan of one run."""
+        """Return the mean, std, sem or sum over the runs, by the end of ``column``; std over 1/(runs − 1), nan of one run."""
         name, _, statistic = column.rpartition("_")
         values = self.measured[name]
         if statistic == "sum":
@@ -151,12 +151,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Row(Measured):
-    """One scheduler at one budget on one subject, over all runs, each at the same place at every budget.
+    """The runs of one scheduler at one budget on one subject; run r has the same place at every budget.
 
     Attributes:
-        columns: of ``robin simulate``, of what is measured.
-        what: may be wrong, where that has a name.
-        correlations: the mean over runs of each coefficient with the human ratings, nan where there are none.
+        columns: of ``robin simulate``, for the measures.
+        what: the kind of error, if it has a name.
+        correlations: the mean over runs of each coefficient with the human ratings, nan without these.
     """
 
     attribute: str
@@ -180,8 +180,8 @@ def conduct(
     """Run the experiment, on all cores.
 
     Args:
-        progress: is told how many of how many parts are done.
-        reference: further budgets, for the baseline alone: what the others' savings are read off.
+        progress: called with the number of parts done and of all parts.
+        reference: further budgets for the baseline alone, from which the savings of the others are read.
 
     Raises:
         InputError: see :func:`checked`.
@@ -194,7 +194,7 @@ def conduct(
 
 
 def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[tuple[Subject, str]]:
-    """Return each subject with each scheduler; refuse what cannot be simulated, before any time is spent.
+    """Return each subject with each scheduler, or refuse before any time is spent.
 
     Raises:
         InputError: a budget that is too small; an unknown scheduler, or a setting that it refuses.
@@ -218,7 +218,7 @@ def _one(job: _Job) -> list[Row]:
     stream = [settings.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
 
     def policy_at(budget: int) -> Policy:
-        """The policy that a run of ``budget`` would get; in theory mode for the largest: smaller ones are parts of one run."""
+        """Return the policy of a run of ``budget``; in theory mode of the largest, as smaller ones are parts of that run."""
         largest = max(settings.budget) if settings.mode == "theory" else budget
         return make_policy(name, _setup(world.goal, world.ratings, settings, largest))
 

@@ -1,4 +1,4 @@
-"""Jobs on all cores, in processes of their own, which Ctrl-C ends at once."""
+"""Runs jobs on all cores, in processes of their own, which Ctrl-C ends at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TypeVar
 
 _FEW_CALLS = 200_000
-"""So few are simulated here sooner than another process has its imports."""
+"""This number is simulated here sooner than another process can import its modules."""
 
 _Job = TypeVar("_Job")
 _Found = TypeVar("_Found")
@@ -21,12 +21,12 @@ _Found = TypeVar("_Found")
 def jobs_done(
     jobs: Sequence[_Job], one: Callable[[_Job], list[_Found]], progress: Callable[[int, int], None], *, calls: int
 ) -> list[_Found]:
-    """The rows of all jobs, in their order, on all cores.
+    """Return the rows of all jobs, in their order, done on all cores.
 
     Args:
-        one: does a job; of a module, since other processes import it.
-        progress: is told how many of how many parts are done.
-        calls: simulated by all of them together.
+        one: does a job; a function of a module, since other processes import it.
+        progress: called with the number of parts done and of all parts.
+        calls: simulated by all jobs together.
     """
     parts: dict[int, list[_Found]] = {}
     workers = 1 if calls < _FEW_CALLS else min(os.cpu_count() or 1, len(jobs))
@@ -39,9 +39,9 @@ def jobs_done(
 def _parts(
     jobs: Sequence[_Job], one: Callable[[_Job], list[_Found]], workers: int
 ) -> Iterator[tuple[int, list[_Found]]]:
-    """The rows of each job with its number, as they come.
+    """Yield each job's number and rows as they come.
 
-    Without a thread or a lock of this process: whoever presses Ctrl-C waits for nothing.
+    This process uses no thread and no lock, so that Ctrl-C never waits.
     """
     if workers == 1:
         yield from enumerate(map(one, jobs))
@@ -49,7 +49,7 @@ def _parts(
     context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
     waiting, processes, at_work = iter(enumerate(jobs)), [], {}
     try:
-        with interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one is to answer it
+        with interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one may handle it
             idle = []
             for _ in range(workers):
                 link, theirs = context.Pipe()
@@ -76,7 +76,7 @@ def _parts(
 
 
 def _work(link: Connection, one: Callable[[_Job], list[_Found]]) -> None:
-    """Answer each job with its rows, until nobody asks."""
+    """Answer each job with its rows, until the link closes."""
     with suppress(EOFError):
         while True:
             link.send(one(link.recv()))
@@ -84,16 +84,16 @@ def _work(link: Connection, one: Callable[[_Job], list[_Found]]) -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back as long as the context lasts; processes that are started meanwhile never hear of it."""
+    """Hold Ctrl-C back during the context; processes started in it never receive it."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield  # Ctrl-C is raised in the main thread only
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # the first process would start it, which lets Ctrl-C through again
+    resource_tracker.ensure_running()  # the first process would start it, which unblocks Ctrl-C again
     held: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))  # numpy's threads let it through
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which the processes inherit
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))  # numpy's threads do not block it
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the processes inherit this
     try:
         yield
     finally:

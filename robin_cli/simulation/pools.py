@@ -1,4 +1,4 @@
-"""What ``robin simulate`` is made on: recorded ratings or verdicts, and what a run by their judge is to find."""
+"""The subjects of ``robin simulate``: recorded ratings or verdicts, each with the goal of a run by their judge."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NOT_OF_VERDICTS = {"group": "is for ratings", "scale": "is for ratings", "plot"
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded(Inquiry):
-    """A pool as goals are made from it. InputError for what cannot be decided with it.
+    """A pool in the form that goals are made from. InputError for a decision that it cannot have.
 
     Attributes:
         name: the pool's.
-        group: the column that says which pairs belong together; None where prompts do.
-        group_of: the group of each pair; None where the pool does not say it.
+        group: the column of groups; None if prompts are groups.
+        group_of: the group of each pair; None if the pool has none.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Recorded(Inquiry):
 
     @property
     def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,)."""
+        """Group of each pair, shape (pairs,)."""
         if self.group_of is None:
             raise InputError(
-                f"--decide {BEST}: {self.name} does not say which pairs belong together; name the column that does with --group"
+                f"--decide {BEST}: {self.name} does not say which pairs belong together; name the column with --group"
             )
         check_groups(self.group_of, self.group)
         return self.group_of
 
     @property
     def systems(self) -> Systems:
-        """No pool says which system answered which prompt."""
+        """Raise InputError: no pool records which system answered which prompt."""
         raise InputError(
             f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is simulated; "
-            f"robin plan DATA --{COMPARE} D says what one takes"
+            f"robin plan DATA --{COMPARE} D plans one"
         )
 
 
@@ -72,7 +72,7 @@ def _recorded(
 
 
 def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
-    """Return the subjects that ``settings`` name; ``scale``: of ratings, None to read it off them. InputError for none."""
+    """Return the subjects of ``settings``; ``scale``: of ratings, None for their range. InputError if there are none."""
     return _of_verdicts(settings) if settings.pairwise else _of_ratings(settings, scale)
 
 
@@ -128,7 +128,9 @@ def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence
         )
     found = [pool for pool in named if not wanted or pool.name.rpartition("/")[2] in wanted]
     if not found:
-        raise InputError(f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}, but {", ".join(pools)}')
+        raise InputError(
+            f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}; it has {", ".join(pools)}'
+        )
     return found
 
 
@@ -145,11 +147,11 @@ def subject_of(
     """Return a pool of ratings as a subject.
 
     Args:
-        scale: that of the ratings; None for the range of those there are.
-        before: what is asked everything, where ``pool`` settles what it leaves open.
+        scale: that of the ratings; None for their range.
+        before: the set that is asked everything, if ``pool`` settles what it leaves open.
 
     Raises:
-        InputError: ratings outside the scale; one rating a pair, so that nothing varies; no groups to find the best of.
+        InputError: ratings outside the scale; one rating for each pair, so that nothing varies; no groups with a best.
     """
     ratings, human = pool.ratings[: settings.limit], pool.human
     ids, judges = [str(number) for number in range(len(ratings))], ["judge"]
@@ -164,7 +166,9 @@ def subject_of(
             f"{pool.name}: holds ratings from {low} to {high}, outside the scale {scale}; name the right one with --scale"
         )
     if max(map(len, ratings)) == 1:
-        raise InputError(f"{pool.name}: one rating a pair, so nothing varies; a pool needs several of each pair")
+        raise InputError(
+            f"{pool.name}: has one rating for each pair, so nothing varies; a pool needs several for each pair"
+        )
     short = pool.name.rpartition("/")[2]
     space = ArmSpace(ids, [short], judges, [scale], settles=before is not None)
     group_of = None if pool.groups is None else pool.groups[: settings.limit]

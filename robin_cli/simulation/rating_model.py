@@ -1,12 +1,12 @@
-"""Rating distributions of pairs that were rated a few times or not at all: what a forecast draws its pairs from.
+"""Rating distributions of pairs with few ratings or none, from which a forecast draws its pairs.
 
-Few ratings of a pair say little of how they vary: three alike may come of a pair that never varies, or of one that does. So
-pairs learn from each other. A pair's ratings are taken to be a normal variable rounded to the scale, of a mean and a spread of
-its own; which means and spreads there are, and how often, is a mixture over a grid of them, fitted to all pairs at once by
-maximum likelihood. Given its own ratings and the mixture, a pair's mean and spread have a posterior, and a forecast draws
-from it. (The nonparametric maximum-likelihood mixture of Kiefer and Wolfowitz, Annals of Mathematical Statistics 27 (1956), as
-empirical Bayes: Koenker and Mizera, "Convex optimization, shape constraints, compound decisions, and empirical Bayes rules",
-JASA 109 (2014); here with EM on a grid.) The likelihood does not mind that a scheduler chose whom to ask.
+Few ratings of a pair say little about how they vary: three equal ones may come from a pair that never varies, or from one that
+does. So pairs learn from each other. A pair's ratings are taken to be a normal variable rounded to the scale, with a mean and a
+spread of its own. The frequencies of means and spreads are a mixture over a grid, fitted to all pairs at once by maximum
+likelihood. Given its own ratings and the mixture, a pair's mean and spread have a posterior, and a forecast draws from it. (The
+nonparametric maximum-likelihood mixture of Kiefer and Wolfowitz, Annals of Mathematical Statistics 27 (1956), as empirical
+Bayes: Koenker and Mizera, "Convex optimization, shape constraints, compound decisions, and empirical Bayes rules", JASA 109
+(2014); here with EM on a grid.) The scheduler's choice of arms does not change the likelihood.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 
-# Means and spreads as shares of the scale's width. A mean beyond the ends, or a spread as wide as the scale, makes ratings
-# that stick to one end or jump between both.
+# Means and spreads as shares of the scale's width. With a mean beyond the ends, or a spread as wide as the scale, ratings stay
+# at one end or jump between both.
 _MEANS = np.linspace(-0.1, 1.1, 25)
 _SPREADS = np.geomspace(0.02, 4.0, 20)
 _ITERATIONS = 200
@@ -33,13 +33,13 @@ _AROUND = 10
 
 
 def fit_mixture(counts: IntArray) -> FloatArray:
-    """How often each mean and spread of the grid occurs among K pairs.
+    """Return the frequency of each mean and spread of the grid among K pairs.
 
     Args:
-        counts: how often each pair got each rating, shape (K, L), L ≥ 2; pairs without ratings add nothing.
+        counts: number of times that each pair got each rating, shape (K, L), L ≥ 2; pairs without ratings add nothing.
 
     Returns:
-        Weights of the grid's points, which add up to 1, shape (500,). Without a single rating they are even.
+        Weights of the grid's points, which add up to 1, shape (500,). Without a single rating they are equal.
     """
     distinct, times = np.unique(counts[counts.any(axis=1)], axis=0, return_counts=True)
     likelihood = _likelihood(distinct)
@@ -56,13 +56,13 @@ def fit_mixture(counts: IntArray) -> FloatArray:
 def draw_distributions(
     counts: IntArray, weights: FloatArray, rng: np.random.Generator, *, between: bool = False
 ) -> FloatArray:
-    """A distribution of ratings for each of K pairs, drawn from its posterior.
+    """Draw a distribution of ratings for each of K pairs from its posterior.
 
     Args:
         counts: as for :func:`fit_mixture`; a pair without ratings is drawn from the mixture itself.
         weights: of :func:`fit_mixture`, perhaps of other pairs.
-        between: with a mean that may lie between those of the grid, too: what hangs on how near to a threshold means are must
-            not hang on where the grid's are.
+        between: draw means between those of the grid, too. Results that depend on the distance of means to a threshold must
+            not depend on the grid's own means.
 
     Returns:
         Probabilities of the ratings, shape (K, L).
@@ -77,7 +77,7 @@ def draw_distributions(
 
 
 def spread_of(weights: FloatArray, scale: Scale) -> tuple[float, float]:
-    """The variance of the pairs' means, and that of a rating about its pair's, in squared points."""
+    """Return the variance of the pairs' means, and that of a rating about its pair's mean, in squared points."""
     levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
     grid = _grid(scale.levels)
     means = grid @ levels
@@ -85,9 +85,9 @@ def spread_of(weights: FloatArray, scale: Scale) -> tuple[float, float]:
 
 
 def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Distributions drawn around the grid's ``points``, with means even from halfway to one neighbour to halfway to the other.
+    """Draw distributions around the grid's ``points``, with means even from halfway to one neighbour to halfway to the other.
 
-    By the ratings of each of the K pairs, too; shape (K, L).
+    They also depend on the ratings of each of the K pairs; shape (K, L).
     """
     near = _around(counts.shape[1])[points]
     log = (counts[:, None, :] * np.log(np.maximum(near, _LEAST))).sum(axis=2)
@@ -97,21 +97,21 @@ def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> Float
 
 
 def _likelihood(counts: IntArray) -> FloatArray:
-    """Of each row of counts under each point of the grid, relative to the row's largest; shape (K, 500)."""
+    """Return the likelihood of each row of counts at each point of the grid, over the row's largest; shape (K, 500)."""
     log = counts @ np.log(np.maximum(_grid(counts.shape[1]), _LEAST)).T
     return np.asarray(np.exp(log - log.max(axis=1, keepdims=True, initial=-np.inf)))
 
 
 @cache
 def _grid(levels: int) -> FloatArray:
-    """Probabilities of the ratings at each point of the grid, shape (500, levels)."""
+    """Return the probabilities of the ratings at each point of the grid, shape (500, levels)."""
     means, spreads = (each.ravel() for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
     return _rounded(means, spreads, levels)
 
 
 @cache
 def _around(levels: int) -> FloatArray:
-    """Probabilities of the ratings for means around each point of the grid, shape (500, _AROUND, levels)."""
+    """Return the probabilities of the ratings for means around each point of the grid, shape (500, _AROUND, levels)."""
     step = _MEANS[1] - _MEANS[0]
     means = _MEANS[:, None, None] + step * ((np.arange(_AROUND) + 0.5) / _AROUND - 0.5)
     means, spreads = np.broadcast_arrays(means, _SPREADS[:, None])
@@ -119,7 +119,7 @@ def _around(levels: int) -> FloatArray:
 
 
 def _rounded(means: FloatArray, spreads: FloatArray, levels: int) -> FloatArray:
-    """Probabilities of the ratings of normal variables rounded to the scale, shape (…, levels)."""
+    """Return the probabilities of the ratings of normal variables rounded to the scale, shape (…, levels)."""
     boundaries = (np.arange(1, levels) - 0.5) / (levels - 1)
     below = ndtr((boundaries - means[..., None]) / spreads[..., None])
     ends = np.zeros((*means.shape, 1)), np.ones((*means.shape, 1))
@@ -128,8 +128,8 @@ def _rounded(means: FloatArray, spreads: FloatArray, levels: int) -> FloatArray:
 
 @cache
 def assumed_mixture(attribute: str) -> FloatArray:
-    """How the pairs of the paper varied at this attribute; at all of its attributes, where it is none of them."""
-    # robin's own file: no row of it needs to be looked at by itself, as those of load_pools are
+    """Return the mixture of the paper's pairs at this attribute; at all of its attributes if it has no such one."""
+    # robin's own file: its rows need no check one by one, unlike those of load_pools
     table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
     alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
     table = alike if len(alike) else table

@@ -1,12 +1,12 @@
 """The paper's experiment: schedulers on recorded ratings, many runs side by side.
 
-A simulated judge answers with one of a pair's recorded ratings, drawn with replacement; a pair's true score is the mean of
-its recorded ratings. Every run starts anew with draws of its own.
+A simulated judge answers with one of a pair's recorded ratings, drawn with replacement; a pair's true score is the mean of its
+recorded ratings. Every run draws its own ratings.
 
-What is asked is what :class:`~robin_cli.planning.planner.Planner` asks where every answer holds a rating and comes before the
-next block is chosen: whole rounds as long as the warm-up lasts, then blocks of the most urgent arms, with refits at the same
-numbers of ratings, and decisions looked at after the same numbers of calls. Or what it asks in rounds, where all answers of one
-come before the next is chosen. Contract tests hold the two equal, call by call, for every policy.
+The calls are those of :class:`~robin_cli.planning.planner.Planner` if every answer holds a rating and comes before the next
+block is chosen: whole rounds during the warm-up, then blocks of the most urgent arms, with refits at the same numbers of
+ratings, and decisions tested after the same numbers of calls. In rounds, all answers of one come before the next is chosen.
+Contract tests hold the two equal, call by call, for every policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from robin_cli.model.task import contest_of
 from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
 from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
-from robin_cli.planning.urgency import NEVER, block_of, most_urgent, shared, urgency_by
+from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
 
 _DRAWS_AT_A_TIME = 4096
@@ -36,9 +36,9 @@ class Ratings:
     """Recorded ratings of K pairs, laid out for drawing.
 
     Attributes:
-        values: shape (K, M), rows padded; ``sizes`` says how many of a row count.
+        values: shape (K, M); rows are padded.
         sizes: ratings of each pair, shape (K,), at least 1.
-        units: what errors of each pair are counted in, in points of its scale, shape (K,); None for points.
+        units: units of each pair's error, in points of its scale, shape (K,); None for points.
     """
 
     values: FloatArray
@@ -47,7 +47,7 @@ class Ratings:
 
     @classmethod
     def of(cls, ratings: Sequence[NDArray[np.int64]]) -> Ratings:
-        """Lay out one array of ratings a pair."""
+        """Lay out one array of ratings for each pair."""
         sizes = np.array([len(each) for each in ratings], dtype=np.int64)
         values = np.zeros((len(ratings), int(sizes.max())))
         for row, each in zip(values, ratings, strict=True):
@@ -67,7 +67,7 @@ class Ratings:
         return np.asarray((np.where(inside, spread, 0.0) ** 2).sum(axis=1) / self.sizes)
 
     def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
-        """One rating of each of ``pairs``, of any shape."""
+        """Draw one rating of each of ``pairs``, of any shape."""
         return self.values[pairs, (rng.random(pairs.shape) * self.sizes[pairs]).astype(np.int64)]
 
 
@@ -87,12 +87,13 @@ def simulate(
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once.
 
     Args:
-        worlds: ``ratings`` holds so many sets of K pairs, one after another, and run r is made on set r mod ``worlds``; then a
-            policy that knows variances knows those of all sets, shape (worlds · K,).
-        court: what decides in so many runs; None where nothing is to be decided. A run ends when everything is.
-        rounds: in which calls go out; each of ``budgets`` is then that of a run of its own. None: answers come at once.
-        first_fit: ratings at which a pooled policy is fitted first; None: as many as pairs.
-        block: pairs that are chosen at once; None: as many as in a run. Below 65 pairs that is one.
+        worlds: number of sets of K pairs in ``ratings``, one after another; run r is made on set r mod ``worlds``. A policy
+            that knows variances then knows those of all sets, shape (worlds · K,).
+        court: returns the decisions of as many runs, or None without decisions. A run ends when everything is decided.
+        rounds: number of rounds in which calls go out; each of ``budgets`` is then a run of its own. None if answers come at
+            once.
+        first_fit: ratings at which a pooled policy is fitted first; None for the number of pairs.
+        block: pairs chosen at once; None for the number in a run, which is one below 65 pairs.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
@@ -112,13 +113,13 @@ def simulate(
 def round_ends_of(
     policy: Policy, budget: int, arms: int, rounds: int, *, may_end_early: bool = False
 ) -> tuple[int, ...]:
-    """Calls spent at the end of each round, as a run by ``policy`` has them: an even spread is one, unless it may end early."""
+    """Return the calls spent at the end of each round of a run; an even spread is one round, unless it may end early."""
     first = 1 if policy.evenly and may_end_early else policy.warm_up
     return round_ends(budget, arms, rounds, warm_up=first)
 
 
 class _State:
-    """Sums of every run, shape (runs, pairs) each, and how urgent each pair is in it."""
+    """Sums of every run, shape (runs, pairs) each, and the urgency of each pair in it."""
 
     def __init__(
         self,
@@ -142,6 +143,7 @@ class _State:
         self._budget = 0
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
+        self._fronts = [(Front(), Front()) for _ in range(runs)]
         self._luck = np.empty((0, runs))
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
@@ -159,7 +161,7 @@ class _State:
         return self._court is not None and bool(self._court.done.all())
 
     def ask_evenly(self, budget: int) -> None:
-        """Go on in whole rounds, the pairs in their turn, up to ``budget`` calls a run."""
+        """Ask in whole rounds, the pairs in their turn, up to ``budget`` calls of each run."""
         while self._budget < budget and not self._is_over():
             start = self._budget % self._pairs
             end = int(min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget))
@@ -167,10 +169,10 @@ class _State:
             self._add(self._runs, pairs, self._ratings.draw(self._first_row + pairs, self._rng))
             self._budget += end - start
             self._urgency = None
-            self._now_and_then()
+            self._refit_and_decide()
 
     def ask_adaptively(self, budget: int) -> None:
-        """Go on by the policy, a block of each run at a time, up to ``budget`` calls a run."""
+        """Ask by the policy, a block of each run at a time, up to ``budget`` calls of each run."""
         while self._budget < budget and not self._is_over():
             if not len(self._luck):
                 self._luck = self._rng.random((min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs)))
@@ -182,15 +184,17 @@ class _State:
             self._add(self._runs, pair, self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)])
             self._look_at(pair)
             self._budget += count
-            self._now_and_then()
+            self._refit_and_decide()
         self._luck = self._luck[:0]
 
     def in_rounds(self, budget: int, rounds: int) -> Snapshot:
-        """All of ``budget`` in rounds, the first of them even."""
+        """Spend all of ``budget`` in rounds, the first of them even."""
         ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
         even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs)) if self._policy.warm_up else 0
-        self._refit_at = self._looks_at = np.inf  # but when a round begins
-        for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
+        self._refit_at = self._looks_at = np.inf  # fits and decisions come when a round begins
+        for end in itertools.chain(
+            ends, itertools.repeat(budget)
+        ):  # further rounds if some arms could not be asked at once
             self._begin_round()
             if self._is_over():
                 break
@@ -201,7 +205,7 @@ class _State:
         return self.snapshot(budget)
 
     def _ask_a_round(self, end: int) -> bool:
-        """Ask until ``end`` calls of each run are spent, or no arm of it may be asked any more; whether any was."""
+        """Ask until ``end`` calls of each run are spent, or none of its arms may be asked; return whether any was."""
         room = end - self.n.sum(axis=1, keepdims=True)
         if self._court is not None:
             room[self._court.done] = 0.0
@@ -227,14 +231,14 @@ class _State:
             self._court.look(self._sums(), self._policy)
 
     def _answer(self) -> None:
-        """Add a rating for each call under way, those of a pair one after another."""
+        """Add a rating for each call under way, one after another for each pair."""
         while self.pending.any():
             run, pair = np.nonzero(self.pending)
             self.pending[run, pair] -= 1.0
             self._add(run, pair, self._ratings.draw(self._first_row[run, 0] + pair, self._rng))
 
     def snapshot(self, budget: int) -> Snapshot:
-        """All runs as they stand, which is with ``budget`` calls, or with fewer where everything was decided before."""
+        """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
         with np.errstate(invalid="ignore"):
             estimates = self.total / self.n if self._court is None else self._court.means(self._sums())
         truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
@@ -245,7 +249,7 @@ class _State:
         return Snapshot(budget, self.n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
 
     def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> None:
-        """Add a rating of each pair of each run, but those that are over; no pair of a run is there twice."""
+        """Add a rating of each pair of each run that is not over; no pair of a run is there twice."""
         if self._court is not None:
             run, pair = (np.broadcast_to(each, rating.shape).ravel() for each in (run, pair))
             on = ~self._court.done[run]
@@ -255,8 +259,8 @@ class _State:
         self.total[run, pair] += rating
         self.total_sq[run, pair] += rating * rating
 
-    def _now_and_then(self) -> None:
-        """Decide anew and fit the policy anew, if it is time."""
+    def _refit_and_decide(self) -> None:
+        """Fit the policy and decide, if it is time."""
         if self._budget >= self._refit_at:
             self._policy = self._policy.fitted(*self._sums())
             self._refit_at = next_refit(self._budget, self._first_fit)
@@ -267,40 +271,52 @@ class _State:
                 self._urgency = None
 
     def _chosen(self, count: int, made: int) -> IntArray:
-        """The pairs of each run that are asked next, shape (runs, count), after so many calls were ``made``."""
+        """Return the next pairs of each run, shape (runs, count), after ``made`` calls."""
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
             return most_urgent(urgency, count)
-        return shared(urgency, self._nearness, count, made, self._court.seen.part)
+        return shared(self._fronts, urgency, self._nearness, count, made, self._court.seen.part)
 
     def _urgencies(self) -> FloatArray:
-        """How urgent each pair of each run is, shape (runs, pairs)."""
+        """Return the urgency of each pair of each run, shape (runs, pairs)."""
         if self._urgency is None:
-            self._urgency, self._nearness = np.empty(self.n.shape), np.full(self.n.shape, NEVER)
-            self._look_at(np.broadcast_to(np.arange(self._pairs), self.n.shape))
+            columns = [self.n, self.pending, self.total, self.total_sq]
+            arms, place = np.arange(self._pairs), np.arange(self._pairs)
+            if self._contests is not None:
+                there, arms = self._contests >= 0, np.maximum(self._contests, 0)
+                place = np.flatnonzero(there)[np.argsort(self._contests[there])]
+                columns = [np.where(there, np.take(each, arms, axis=1), 0.0) for each in columns]
+            found = self._computed(columns, self._first_row.reshape(-1, *[1] * arms.ndim) + arms)
+            self._urgency, self._nearness = (each.reshape(len(each), -1)[:, place] for each in found)
+            self._hold_back(slice(None), slice(None))
         return self._urgency
 
     def _look_at(self, pair: IntArray) -> None:
-        """Compute anew how urgent these pairs of each run are, shape (runs, …), and those that they are in contests with."""
+        """Compute the urgency of these pairs of each run, shape (runs, …), and of those in contests with them."""
         assert self._urgency is not None  # noqa: S101  # _urgencies came first
         run, first_row, there = self._runs, self._first_row, None
-        columns = (self.n, self.pending, self.total, self.total_sq)
-        if self._contests is None:
-            n, pending, total, total_sq = (each[run, pair] for each in columns)
-        else:
+        if self._contests is not None:
             members = self._contests[self._contest_of[pair]]
-            if pair.shape == self.n.shape:
-                members = np.broadcast_to(self._contests, (len(run), *self._contests.shape))
             there, pair = members >= 0, np.maximum(members, 0)
             run, first_row = (np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row))
-            n, pending, total, total_sq = (np.where(there, each[run, pair], 0.0) for each in columns)
-        seen = None if self._court is None else self._court.seen
-        found = urgency_by(self._policy, seen, n, pending, total, total_sq, first_row + pair)
+        columns = [each[run, pair] for each in (self.n, self.pending, self.total, self.total_sq)]
         if there is not None:
-            run, pair = np.broadcast_to(run, pair.shape)[there], pair[there]
-        for column, each in zip((self._urgency, self._nearness), found, strict=True):
-            if each is not None:
-                column[run, pair] = each if there is None else each[there]
+            columns = [np.where(there, each, 0.0) for each in columns]
+        found = self._computed(columns, first_row + pair)
+        if there is not None:
+            run, pair, found = np.broadcast_to(run, pair.shape)[there], pair[there], [each[there] for each in found]
+        self._urgency[run, pair], self._nearness[run, pair] = found
+        self._hold_back(run, pair)
+
+    def _computed(self, columns: list[FloatArray], arm: IntArray) -> list[FloatArray]:
+        """How urgent arms are, and how near to certain."""
+        seen, (n, pending, total, total_sq) = None if self._court is None else self._court.seen, columns
+        urgency, nearness = urgency_by(self._policy, seen, n, pending, total, total_sq, arm)
+        return [urgency, np.full(urgency.shape, NEVER) if nearness is None else nearness]
+
+    def _hold_back(self, run: IntArray | slice, pair: IntArray | slice) -> None:
+        """Of these, what is settled, or has as many calls under way as it may have."""
+        assert self._urgency is not None  # noqa: S101  # they were computed
         if self._court is not None:
             may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(self.n[run, pair], 0.5)
             may_be_urgent = may_be_asked & ~self._court.settled[run, pair]
@@ -308,5 +324,5 @@ class _State:
                 column[run, pair] = np.where(may_be, column[run, pair], NEVER)
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """n, Σx and Σx², shape (runs, K)."""
+        """Return n, Σx and Σx², shape (runs, K)."""
         return self.n, self.total, self.total_sq

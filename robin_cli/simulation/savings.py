@@ -1,4 +1,4 @@
-"""How many of uniform's calls another scheduler saves at equal error, read off uniform's curve."""
+"""The share of uniform's calls that another scheduler saves at equal error, read from uniform's curve."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _RESAMPLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """A share of calls saved, and where it lies with 95 % over the simulated runs.
+    """A share of calls saved, with a 95 % interval over the simulated runs.
 
     Attributes:
-        share: nan where uniform's curve does not reach the error.
-        low, high: nan where ``share`` is, or of fewer than 10 runs.
+        share: nan if uniform's curve does not reach the error.
+        low, high: nan if ``share`` is, or with fewer than 10 runs.
     """
 
     share: float
@@ -30,17 +30,17 @@ class Saving:
     high: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether it is more than noise."""
+    def is_significant(self) -> bool:
+        """Whether the interval leaves out 0."""
         return self.low > 0 or self.high < 0
 
 
 def saved(rows: Sequence[Row], attribute: str, scheduler: str, budget: int) -> Saving:
-    """The share of uniform's calls that ``scheduler`` saves at the error it reaches with ``budget``.
+    """Return the share of uniform's calls that ``scheduler`` saves at the error it reaches with ``budget``.
 
-    1 − budget / B', where uniform's mean WCE at B' is the scheduler's at ``budget``; B' is read off uniform's curve, straight
-    between its points in the logarithms. Negative where uniform is better. The interval is a percentile bootstrap over runs:
-    those of uniform, each with its whole curve, and those of the scheduler.
+    It is 1 − budget / B' for the B' at which uniform's mean WCE is the scheduler's at ``budget``. B' is interpolated on
+    uniform's curve, linearly in logarithms. The share is negative if uniform is better. The interval is a percentile bootstrap
+    over runs: those of uniform, each with its whole curve, and those of the scheduler.
     """
     curve = sorted(
         (row for row in rows if (row.attribute, row.scheduler) == (attribute, BASELINE)), key=lambda row: row.budget
@@ -62,7 +62,7 @@ def saved(rows: Sequence[Row], attribute: str, scheduler: str, budget: int) -> S
 
 
 def _share(budgets: FloatArray, evenly: FloatArray, error: float, budget: int, *, beyond: float | None) -> float:
-    """The share saved, of logarithms; ``beyond`` uniform's curve, or what the end of the curve says for None."""
+    """Return the share saved, from logarithms; beyond uniform's curve ``beyond``, or for None the curve's end."""
     falling = np.minimum.accumulate(evenly)  # noise may lift a later point; more calls never hurt
     if beyond is not None and not falling[-1] <= error <= falling[0]:
         return beyond

@@ -1,11 +1,11 @@
-"""How preferences vary before a run is made: what a plan of comparisons draws its judges from.
+"""The scatter of preferences before a run is made, from which a plan of comparisons draws its judges.
 
-A preference, the mean of its verdicts in both orders, is what the judge would say of the two responses if asked without end,
-which varies over prompts with the variance ``between``, and the chance of its verdicts, ``within`` with one of each judge in
-each order. Comparisons of one response with others of its prompt hang together: of what varies over prompts half is its own.
+A preference is the mean of its verdicts in both orders. It is the judge's true preference, which varies over prompts with the
+variance ``between``, plus the chance of its verdicts, of variance ``within`` with one verdict of each judge in each order.
+Comparisons of one response with others of its prompt are correlated: half of the variance over prompts is the response's own.
 
-A response is better or worse than its system by a normal variable, of a standard deviation (in log odds) that gives
-``between``. Systems differ by another one: a prior, or the pilot's strengths with their errors.
+A response differs from its system by a normal variable whose standard deviation (in log odds) gives ``between``. Systems differ
+by another one: a prior, or the pilot's strengths with their errors.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from robin_cli.simulation.runs import Ratings
 from robin_cli.storage.reader import RunData
 
 FEWEST = 10
-"""Comparisons with a preference that tell how preferences vary."""
+"""Comparisons with a preference that a scatter needs."""
 
 RESPONSES_DIFFER, SYSTEMS_DIFFER = 0.8, 1.0
-"""Taken for granted: standard deviations, in log odds, of a response about its system, and of systems."""
+"""Assumed standard deviations, in log odds, of a response about its system, and of systems."""
 
 _PRIOR_SYSTEMS = 4.0
 _MOST_ARMS, _MOST_SYSTEMS = 6_000, 150
@@ -41,7 +41,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """How preferences vary: variances, see above; of how many ``comparisons`` they were told, 0 for none."""
+    """Variances of preferences, see above, and the number of ``comparisons`` that they come from, 0 for none."""
 
     between: float
     within: float
@@ -49,21 +49,21 @@ class Scatter:
 
 
 def usual_scatter(judges: int) -> Scatter:
-    """That of equal systems, whose responses differ as those of ``configs/demo`` do; without ties, without an order effect."""
+    """Return the scatter of equal systems whose responses differ as in ``configs/demo``; without ties or an order effect."""
     p = chance(math.sqrt(2.0) * RESPONSES_DIFFER * _NODES)
     within = float((_WEIGHTS / _WEIGHTS.sum()) @ (p * (1.0 - p)))
     return Scatter(_between(RESPONSES_DIFFER), within / (len(ORDERS) * judges))
 
 
 def _between(differ: float) -> float:
-    """The variance of preferences over prompts, where responses of equal systems differ so much."""
+    """Return the variance of preferences over prompts if responses of equal systems differ by ``differ`` log odds."""
     return float((_WEIGHTS / _WEIGHTS.sum()) @ (chance(math.sqrt(2.0) * differ * _NODES) - 0.5) ** 2)
 
 
 def scatter_of(run: RunData) -> Scatter | None:
-    """That of a pairwise run; None where FEWEST comparisons have no preference.
+    """Return the scatter of a pairwise run; None if fewer than FEWEST comparisons have a preference.
 
-    What is by chance is told by how the orders differ beyond the order's effect.
+    The chance of verdicts is estimated from the difference of the orders beyond the order effect.
     """
     matches = run.matches
     means = order_means(run).mean(axis=2)
@@ -72,7 +72,7 @@ def scatter_of(run: RunData) -> Scatter | None:
         return None
     preference, apart = means[known].mean(axis=1), 0.5 * (means[known, 0] - means[known, 1])
     chance_of = float(np.var(apart, ddof=1))
-    # About the mean of each two systems, where they are named.
+    # About the mean of each two systems, if they are named.
     couple = matches.opponents[1] if len(matches.names) > 1 else np.zeros(len(matches), dtype=np.int64)
     total = _variance_within(preference, couple[known])
     verdicts = run.space.by_pair(run.fold.arms.counts)[known]
@@ -81,7 +81,7 @@ def scatter_of(run: RunData) -> Scatter | None:
 
 
 def _variance_within(values: FloatArray, group: IntArray) -> float:
-    """About the mean of each group; about a half where each has one value."""
+    """Return the variance about the mean of each group; about a half if each has one value."""
     _, place = np.unique(group, return_inverse=True)
     n = np.bincount(place)
     squares = float((values**2).sum() - (np.bincount(place, values) ** 2 / n).sum())
@@ -90,7 +90,7 @@ def _variance_within(values: FloatArray, group: IntArray) -> float:
 
 
 def win_rate_half_width(scatter: Scatter, matches: Matches, asked: float, calls: float) -> float:
-    """Half of the 95 % interval of the win rate of that system which is in the fewest comparisons; nan on one prompt.
+    """Return half of the 95 % interval of the win rate of the system with the fewest comparisons; nan on one prompt.
 
     Args:
         asked: comparisons that are asked, drawn at random.
@@ -111,15 +111,15 @@ def win_rate_half_width(scatter: Scatter, matches: Matches, asked: float, calls:
 
 
 def preference_half_width(scatter: Scatter, calls: float) -> float:
-    """Half of the likely interval of a single preference after so many calls of each arm."""
+    """Return half of the likely interval of a single preference after ``calls`` of each arm."""
     return min(0.5, student_factor(10**6, ALPHA) * math.sqrt(scatter.within / calls))
 
 
 @dataclass(frozen=True)
 class VerdictsBelief:
-    """What is known of a judge that compares: how preferences vary, and perhaps a pilot's verdicts.
+    """A belief about a judge that compares: the scatter of preferences, and perhaps a pilot's verdicts.
 
-    ``pilot``: the preferences that it has, nan for none, shape (comparisons,); None without a pilot.
+    ``pilot``: its preferences, nan for none, shape (comparisons,); None without a pilot.
     """
 
     goal: Preferring
@@ -128,11 +128,11 @@ class VerdictsBelief:
 
     @property
     def is_small(self) -> bool:
-        """Whether there are so few comparisons that all are simulated: of some of them the order of systems says too little."""
+        """Whether all comparisons can be simulated; some of them alone say too little about the order of systems."""
         return len(self.goal.space) <= _MOST_ARMS and len(self.goal.matches.names) <= _MOST_SYSTEMS
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:  # noqa: ARG002
-        """Draw how good systems and their responses are, for each run; all comparisons are simulated."""
+        """Draw the qualities of systems and their responses for each run; all comparisons are simulated."""
         matches, space = self.goal.matches, self.goal.space
         grid = np.linspace(0.0, 6.0, 121)
         differ = float(np.interp(self.scatter.between, [_between(each) for each in grid], grid))
@@ -148,10 +148,11 @@ class VerdictsBelief:
         return World(ratings, self.goal, runs), ratings.variances
 
     def _strengths(self, runs: int, rng: np.random.Generator) -> FloatArray:
-        """Return systems' strengths in log odds, shape (runs, systems): N(0, τ²), given the pilot's verdicts.
+        """Draw systems' strengths in log odds, shape (runs, systems): N(0, τ²), given the pilot's verdicts.
 
-        By a normal approximation to the posterior. A preference scatters φ = (between + within) / ¼ times as much as a vote of
-        even chances. τ² is SYSTEMS_DIFFER², which counts as _PRIOR_SYSTEMS, and what the strengths vary beyond their errors.
+        It is a normal approximation to the posterior. A preference scatters φ = (between + within) / ¼ times as much as a vote
+        of even chances. τ² is SYSTEMS_DIFFER², which counts as _PRIOR_SYSTEMS, and the variance of the strengths beyond their
+        errors.
         """
         matches, count = self.goal.matches, len(self.goal.matches.names)
         if self.pilot is None:
@@ -161,9 +162,9 @@ class VerdictsBelief:
         np.fill_diagonal(wins, 0.0)
         found = fit(wins).values
         dispersion = np.clip((self.scatter.between + self.scatter.within) / 0.25, 0.2, 1.0)
-        told = information(wins + wins.T, win_chances(found)) / dispersion
-        errors = np.diag(np.linalg.pinv(told))
+        known = information(wins + wins.T, win_chances(found)) / dispersion
+        errors = np.diag(np.linalg.pinv(known))
         seen = max(0.0, float(found.var(ddof=1) - errors.mean()))
         tau_squared = ((count - 1) * seen + _PRIOR_SYSTEMS * SYSTEMS_DIFFER**2) / (count - 1 + _PRIOR_SYSTEMS)
-        covariance = np.linalg.inv(told + np.eye(count) / tau_squared)
-        return rng.multivariate_normal(covariance @ told @ found, covariance, runs)
+        covariance = np.linalg.inv(known + np.eye(count) / tau_squared)
+        return rng.multivariate_normal(covariance @ known @ found, covariance, runs)

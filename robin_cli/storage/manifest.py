@@ -114,7 +114,7 @@ class Manifest:
     @property
     def told_scales(self) -> tuple[Scale, ...]:
         """The scales on which scores are told, in order: of preferences from 0 to 1, whatever verdicts are worth."""
-        return self.scales if self.kind.told is None else (self.kind.told,) * len(self.scales)
+        return self.scales if self.kind.score_scale is None else (self.kind.score_scale,) * len(self.scales)
 
     @property
     def run_id(self) -> str:

@@ -10,7 +10,7 @@ import orjson
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.parsing.forms import ANSWER_FORMATS
-from robin_cli.parsing.verdicts import said_for
+from robin_cli.parsing.verdicts import verdict_of
 from robin_cli.questions.kinds import kind_of
 
 
@@ -48,7 +48,7 @@ def parse_lines(
             finish_reason=answer.get("finish_reason"),
             refusal=answer.get("refusal"),
         )
-        value = said_for(rating.value, allowed) if pairwise else rating.value
+        value = verdict_of(rating.value, allowed) if pairwise else rating.value
         found: dict[str, Any] = {form.name: value, "status": "ok" if rating.reason is None else "unparsed"}
         if rating.reason is not None:
             found["reason"] = rating.reason

@@ -128,7 +128,7 @@ def _percent(row: Row, measure: str = "wrong", form: str = ".2g") -> str:
 def _said(saving: Saving, runs: int) -> str:
     if np.isnan(saving.share):
         return "– (uniform's curve ends before)"
-    if not saving.is_told:
+    if not saving.is_significant:
         return f"– ({runs} run{'s' * (runs > 1)} cannot tell it from 0)"
     return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.curve import decision_curve_of
-from robin_cli.analysis.decisions import decide, doubts, leanings, share_of
+from robin_cli.analysis.decided import decide, doubts, leanings, share_of
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import moderated
 from robin_cli.model.arms import FloatArray, WritableArms
@@ -141,7 +141,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
     means = task.space.by_rater(arms.totals / arms.counts).mean(axis=1)
-    found = decide(task, means, counts, arms)
+    found = decide(task, counts, arms, means)
     assert curve.calls[-1] == len(arm)
     assert curve.certified[0] < curve.certified[-1]
     assert curve.certified[-1] == found.certified[found.first].mean() == curve.even_certified[-1]

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis import decisions
 from robin_cli.analysis.court import Court
-from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts, decide, leanings
+from robin_cli.analysis.decided import Decided, decide, leanings
+from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.decided import decision_facts
-from robin_cli.model.arms import WritableArms, mean
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -39,7 +39,7 @@ def made(
     scales: tuple[Scale, ...] = (SHORT,),
     group: list[int] | None = None,
     error_rate: float = 0.05,
-) -> tuple[Task, RunVerdicts[Decided], WritableArms]:
+) -> tuple[Task, RunVerdicts, WritableArms]:
     """The task, and its verdicts after these ratings of each arm."""
     names = ("a", "b")[: len(scales)]
     pairs = len(ratings) // (judges * len(scales))
@@ -52,12 +52,17 @@ def made(
     return task, verdicts, arms
 
 
-def side_of(verdicts: RunVerdicts[Decided]) -> np.ndarray[Any, Any]:
+def come_to(verdicts: RunVerdicts, arms: WritableArms) -> Decided:
+    assert isinstance(verdicts.evidence, Evidence)
+    return decide(verdicts.evidence.task, verdicts.counts, arms)
+
+
+def side_of(verdicts: RunVerdicts) -> np.ndarray[Any, Any]:
     assert isinstance(verdicts.evidence, Evidence)
     return verdicts.evidence.side
 
 
-def tell(verdicts: RunVerdicts[Decided], arms: WritableArms, arm: int, ratings: list[int]) -> None:
+def tell(verdicts: RunVerdicts, arms: WritableArms, arm: int, ratings: list[int]) -> None:
     verdicts.add(arm, ratings)
     for rating in ratings:
         arms.add_rating(arm, rating)
@@ -119,7 +124,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
     assert side_of(verdicts)[0].tolist() == [0, 0]
     assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
-    decided = decide(task, mean(arms.counts, arms.totals), LevelCounts(task.space), arms)
+    decided = decide(task, LevelCounts(task.space), arms)
     assert decided.number.tolist() == [0, 0, 1, 1, 1, 1]
 
 
@@ -174,14 +179,14 @@ def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
 
     assert told > 0
     assert verdicts.evidence.log.min() >= math.log(1 / 0.05)
-    assert verdicts.decided(arms).decision.tolist() == ["keep", "drop"]
-    assert verdicts.decided(arms).is_over
+    assert come_to(verdicts, arms).decision.tolist() == ["keep", "drop"]
+    assert come_to(verdicts, arms).is_over
 
 
 def test_leaves_undecided_what_is_not_certified_and_says_which_way_it_leans() -> None:
     task, verdicts, arms = made("a>=2", [[4] * 30, [2, 3], [2, 1], []])
 
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
 
     assert decided.decision.tolist() == ["keep", "undecided", "undecided", "undecided"]
     assert decided.leaning.tolist() == ["keep", "keep", "drop", "undecided"]
@@ -282,11 +287,12 @@ def test_decides_part_by_part_as_of_all_at_once(
     ]
     found = []
     for at_once in (1000, 3, 1):
-        monkeypatch.setattr(decisions, "_AT_ONCE", at_once)
+        for module in ("decisions", "decided"):
+            monkeypatch.setattr(f"robin_cli.analysis.{module}.AT_ONCE", at_once)
         _, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
         arms.add_failure(7, permanent=True)
         verdicts.look(arms, Policy())
-        decided = verdicts.decided(arms)
+        decided = come_to(verdicts, arms)
         columns = (decided.decision, decided.leaning, decided.certified, decided.settled, decided.stuck, decided.doubt)
         found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
 
@@ -306,7 +312,7 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
         tell(verdicts, arms, 2, [4])
         verdicts.look(arms, Policy())
 
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
     assert decided.stuck.tolist() == [False, False, False, True]
     assert decided.decision.tolist() == ["keep", "drop", "keep", "undecided"]
     assert decided.is_over
@@ -317,14 +323,14 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
 
 def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
     _, verdicts, arms = made("best", [[4] * 30, [0] * 30, [], [3], [], []], group=[0, 0, 0, 1, 1, 1])
-    assert not verdicts.decided(arms).held[0], "a response that is not rated yet may be the best"
+    assert not come_to(verdicts, arms).held[0], "a response that is not rated yet may be the best"
     for arm in (2, 4, 5):
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
 
     verdicts.look(arms, Policy())
 
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
     assert decided.decision.tolist() == ["best", "rejected", "undecided", "undecided", "undecided", "undecided"]
     assert decided.certified.tolist() == [True, True, False, False, False, False]
     assert decided.held.tolist() == [True, False]
@@ -335,7 +341,7 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
 def test_is_not_over_before_it_began() -> None:
     _, verdicts, arms = made("a>=2", [[], []])
 
-    assert not verdicts.decided(arms).is_over
+    assert not come_to(verdicts, arms).is_over
 
 
 def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rated() -> None:
@@ -345,10 +351,10 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
 
     verdicts.look(arms, Policy())
     assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
-    while not verdicts.decided(arms).held[0]:
+    while not come_to(verdicts, arms).held[0]:
         tell(verdicts, arms, 1, [9])
 
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
     assert decided.decision[:2].tolist() == ["drop", "drop"]
     assert decided.leaning[:2].tolist() == ["drop", "drop"]
     arms.add_failure(2, permanent=True)
@@ -369,22 +375,22 @@ def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_tha
         tell(verdicts, arms, 0, [4])
         verdicts.look(arms, Policy())
 
-    assert verdicts.decided(arms).decision.tolist() == ["best", "rejected", "undecided", "undecided"]
+    assert come_to(verdicts, arms).decision.tolist() == ["best", "rejected", "undecided", "undecided"]
 
 
 def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
     _, verdicts, arms = made("a>=3", [[3] * 40])
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
     assert (decided.decision.tolist(), decided.leaning.tolist()) == (["drop"], ["keep"]), "sure to be below 3.2 alone"
 
     tell(verdicts, arms, 0, [3] * 60)
-    assert verdicts.decided(arms).decision.tolist() == ["keep"]
+    assert come_to(verdicts, arms).decision.tolist() == ["keep"]
 
     # Of four pairs that are open beside it, it alone is certified: that takes five times the evidence, of either side.
     _, beside, arms = made("a>=3", [[3] * 60, [], [], [], []])
     above, below = (each[0] for each in log_evidence(counted([3] * 60), 0, 4, 3, MARGIN))
     assert math.log(1 / 0.05) < above < math.log(5 / 0.05) < below
-    assert beside.decided(arms).decision[0] == "drop"
+    assert come_to(beside, arms).decision[0] == "drop"
 
 
 def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated() -> None:
@@ -392,7 +398,7 @@ def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated()
     arms.add_failure(0, permanent=True)
     verdicts.add(0, ())
 
-    decided = verdicts.decided(arms)
+    decided = come_to(verdicts, arms)
 
     facts = decision_facts(decided)
     assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (1, 1, 0, 1, 0)
@@ -419,4 +425,4 @@ def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_
 
     assert verdicts.evidence.log[0, 1] >= math.log(4 / 0.05)
     assert verdicts.all_decided
-    assert verdicts.decided(arms).held.tolist() == [False, True, False, False]
+    assert come_to(verdicts, arms).held.tolist() == [False, True, False, False]

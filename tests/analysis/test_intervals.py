@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from robin_cli.analysis import intervals
 from robin_cli.analysis.intervals import Part, largest_reach, log_sum_evidence, mean_intervals, sum_intervals
-from robin_cli.model.arms import IntArray
+from robin_cli.model.arms import FloatArray, IntArray
 
 SPREADS = {
     "constant": [0, 0, 0, 1, 0],
@@ -158,13 +159,23 @@ def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
     assert (low.tolist(), high.tolist()) == ([1.0, 1.0], [5.0, 5.0])
 
 
-def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit() -> None:
+@pytest.mark.parametrize("levels", [5, 11, 41])
+def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit(levels: int) -> None:
+    """Whatever rows stand beside a row: a run that is resumed looks at others together."""
     rng = np.random.default_rng(2)
-    a, b = (rng.multinomial(rng.integers(0, 12, 300), np.full(5, 0.2)) for _ in range(2))
-    low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
-    for row in (0, 1, 150, 299):
-        alone = sum_intervals([Part(a[row : row + 1], 0, 4, -1.0), Part(b[row : row + 1], 0, 4, 1.0)])
-        assert (low[row], high[row]) == (alone[0][0], alone[1][0])
+    some = [
+        (rng.multinomial(rng.integers(0, 12, 300), rng.dirichlet(np.full(levels, 0.4), 300)), w) for w in (-1.0, 1.0)
+    ]
+
+    def found(rows: slice) -> list[FloatArray]:
+        intervals._MET.clear()  # else a row that was met before would be no test
+        parts = [Part(counts[rows], 0, levels - 1, weight) for counts, weight in some]
+        evidence = [log_sum_evidence(parts, -0.1, enough=enough) for enough in (-math.inf, 1.0)]
+        return [*sum_intervals(parts), *evidence, *mean_intervals(some[0][0][rows], 0, levels - 1)]
+
+    every = found(slice(None))
+    for row in (0, 1, 7, 150, 299):
+        assert [each[row] for each in every] == [each[0] for each in found(slice(row, row + 1))]
 
 
 def test_products_are_much_narrower_than_sums_of_intervals() -> None:

@@ -17,8 +17,13 @@ from tests.planning.comparing import VOTES, by_strength, comparisons, planner_of
 from tests.planning.played import work
 
 
-def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts[Best]:
+def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts:
     return RunVerdicts(DuelEvidence(matches, margin=margin), LevelCounts(matches.space))
+
+
+def best_of(verdicts: RunVerdicts, arms: WritableArms) -> Best:
+    assert isinstance(verdicts.evidence, DuelEvidence)
+    return verdicts.evidence.outcome(arms, verdicts.counts)
 
 
 def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
@@ -26,7 +31,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
     rating = by_strength(matches, [0.0, 9.0, 0.5, 1.0], 1)
     list(play(matches, policy_for(matches, "duels"), arms, rating, 20_000, verdicts))
-    best = verdicts.decided(arms)
+    best = best_of(verdicts, arms)
     numbers = system_numbers(matches)
     assert arms.spent < 3_000
     assert verdicts.all_decided
@@ -47,7 +52,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
         arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
         list(play(matches, policy_for(matches, "uniform"), arms, rating, 2_000, verdicts))
-        best, numbers = verdicts.decided(arms), system_numbers(matches)
+        best, numbers = best_of(verdicts, arms), system_numbers(matches)
         found = [numbers[comparison][side] for comparison, side in zip(best.comparison, best.side, strict=True)]
         certain += best.decided
         wrong += sum(sure and each != 2 for sure, each in zip(best.certified, found, strict=True))
@@ -61,7 +66,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
     planner = planner_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
     gone = matches.space.pair == 1
     list(work(planner, lambda ticket: Unanswered.PERMANENT if gone[ticket.arm] else (2.0,)))
-    best = verdicts.decided(arms)
+    best = best_of(verdicts, arms)
     assert best.certified.tolist() == [True, False, True]
     assert best.stuck.tolist() == [False, True, False]
     assert best.leader[1] == -1
@@ -80,7 +85,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
     verdicts.look(arms, Policy())
-    best = verdicts.decided(arms)
+    best = best_of(verdicts, arms)
     assert best.leader.tolist() == [0]
     assert not best.certified.any()
     assert best.stuck.all()
@@ -96,5 +101,5 @@ def test_takes_the_orders_effect_out_of_who_is_best() -> None:
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
     verdicts.look(arms, Policy())
-    assert not verdicts.decided(arms).decided
+    assert not best_of(verdicts, arms).decided
     assert not verdicts.all_decided

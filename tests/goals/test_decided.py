@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 import robin_cli
-from robin_cli.analysis.decisions import Decided
+from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score

@@ -251,7 +251,8 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
         del left[is_near][:1]
     expected = dict(reversed(taken))
 
-    chosen = shared(urgency[None], nearness[None], count, made, np.array([[part]]))[0].tolist()
+    fronts = [(Front(), Front())]
+    chosen = shared(fronts, urgency[None], nearness[None], count, made, np.array([[part]]))[0].tolist()
     found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part)
 
     assert found == expected

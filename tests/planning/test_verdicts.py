@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from robin_cli.analysis.decisions import Decided, Evidence, RunVerdicts
+from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
@@ -25,7 +25,7 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import chosen
 from tests.planning.played import by_turns, work
 
-SHORT, LONG = Scale(0, 4), Scale(1, 10)
+SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
 
 def task_over(
@@ -54,7 +54,7 @@ def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
 
 def planner_for(
     task: Task, budget: int, name: str = "auto", each: int = 0, seed: int = 1
-) -> tuple[RunVerdicts[Decided], Planner]:
+) -> tuple[RunVerdicts, Planner]:
     """Decisions, and a planner for them, whose arms have ``each`` ratings, or one more."""
     rng = np.random.default_rng(seed)
     arms, counts = WritableArms(len(task.space)), LevelCounts(task.space)

@@ -128,8 +128,8 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
     n, total, total_sq = sums([each for both in zip(cheap, dear, strict=True) for each in both])
     policy = policy_for(task).fitted(n, total, total_sq)
     assert policy.contests is not None
-    columns = [each[policy.contests] for each in (n, total, total_sq)]
-    found = policy.priority(columns[0], np.zeros_like(columns[0]), *columns[1:], policy.contests).ravel()
+    count, rated, squared = (each[policy.contests] for each in (n, total, total_sq))
+    found = policy.priority(count, np.zeros_like(count), rated, squared, policy.contests).ravel()
 
     ninth = (4 / 9) ** 2
 

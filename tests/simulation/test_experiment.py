@@ -145,7 +145,7 @@ def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
 @pytest.mark.parametrize(
     ("ratings", "given", "said"),
     [
-        ([[1], [2]], design(("uniform",), (10,)), "one rating a pair"),
+        ([[1], [2]], design(("uniform",), (10,)), "one rating for each pair"),
         ([[1, 9], [2, 2]], design(("uniform",), (10,)), "outside the scale 0-4"),
         ([[1, 2], [2, 2]], design(("uniform",), (1,)), "reaches 1 of 2 pairs once"),
         ([[1, 2], [2, 2]], design(("robbin",), (10,)), "known schedulers"),

@@ -324,7 +324,10 @@ def test_the_end_is_the_calls_within_which_nine_of_ten_runs_end() -> None:
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[::50][:pairs])
     counts, task = rated(truth, 3, np.random.default_rng(5)), to_decide("a>=3", pairs)
     belief = believing(counts, task=task)
-    ends = [foresee(belief, by("apt"), [60], np.random.default_rng(3), doubt=each).end for each in (0.0, belief.doubt)]
+    ends = [
+        foresee(belief, by("apt"), [60], np.random.default_rng(3), end_spread=each).end
+        for each in (0.0, belief.end_spread)
+    ]
     world, variances = belief.worlds(pairs, further, np.random.default_rng(9))
     policy = by("apt")(20_000, variances[:pairs], belief.goal)
     assert policy is not None
@@ -333,9 +336,9 @@ def test_the_end_is_the_calls_within_which_nine_of_ten_runs_end() -> None:
     assert whole.verdict is not None
     exact, doubted = (each.calls if each else 0 for each in ends)
     assert 0.84 < (whole.verdict.calls <= exact).mean() < 0.96
-    assert belief.doubt == pytest.approx(0.4 / np.sqrt(3))
-    assert exact < doubted <= 1.01 * exact * np.exp(stats.norm.ppf(0.9) * belief.doubt)
-    assert believing(10 * counts, task=task).doubt == pytest.approx(0.4 / np.sqrt(30))
+    assert belief.end_spread == pytest.approx(0.4 / np.sqrt(3))
+    assert exact < doubted <= 1.01 * exact * np.exp(stats.norm.ppf(0.9) * belief.end_spread)
+    assert believing(10 * counts, task=task).end_spread == pytest.approx(0.4 / np.sqrt(30))
 
 
 def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.MonkeyPatch) -> None:

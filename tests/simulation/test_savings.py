@@ -43,11 +43,13 @@ def test_a_point_of_uniforms_curve_that_noise_lifted_does_not_count() -> None:
 def test_tells_no_interval_of_few_runs(runs: int, is_told: bool) -> None:
     few = [exact("uniform", budget, 40 / budget**0.5, runs) for budget in (1000, 2000, 4000)]
     told = saved([*few, exact("other", 1000, 40 / 2000**0.5, runs)], "a", "other", 1000)
-    assert (not math.isnan(told.low)) == told.is_told == is_told
+    assert (not math.isnan(told.low)) == told.is_significant == is_told
 
 
 def test_an_interval_that_holds_0_tells_nothing() -> None:
-    assert [Saving(0.1, low, high).is_told for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))] == [
+    assert [
+        Saving(0.1, low, high).is_significant for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))
+    ] == [
         True,
         True,
         False,
@@ -70,7 +72,7 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
         )  # as uniform with twice the calls
         same = saved([*uniform, row("same", 1000, 40 / 1000**0.5)], "a", "same", 1000)
         covered += half.low < 0.5 < half.high
-        told += same.is_told
+        told += same.is_significant
         assert half.low < half.share < half.high
 
     assert covered >= 16  # 19 are to be expected, and 1

@@ -431,6 +431,36 @@ def test_shows_decisions_first_and_those_that_are_open_by_a_view(tmp_path: Path,
     assert not seen.complaints
 
 
+def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_otherwise(
+    tmp_path: Path, opened: Open
+) -> None:
+    def shown(count: int, folder: str) -> Seen:
+        pairs = [Pair(f"pair-{k}", f"What is {k}?", f"It is <b>{k}</b>.", {"helpfulness": k % 5}) for k in range(count)]
+        ratings: list[list[int | None]] = [[0 if k == 4 else k % 5] * 3 for k in range(count)]
+        settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
+        run = make_run(tmp_path / folder, pairs, ratings, settings=settings, budget=3 * count)
+        return opened(html(page_of(run, working=False)), 390)
+
+    seen = shown(30, "r")
+    assert (
+        "11\t0" in seen.page.locator("#labelled table").inner_text()
+    )  # of 30 people keep 12, and the judge all but one
+    assert "1\t18" in seen.page.locator("#labelled table").inner_text()
+    tiles = seen.page.locator("#labelled .headline").inner_text()
+    assert "accuracy\n0.97\n95 % interval 0.83 to 1.00" in tiles
+    seen.page.locator("#labelled summary").click()
+    assert "pair-4 judge 0.00, people 4.00\nPrompt\nWhat is 4?\nResponse\nIt is <b>4</b>." in seen.page.locator(
+        "#labelled details"
+    ).inner_text().replace("\n\n", "\n")
+    seen.head("score").locator("button").click()
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert not seen.complaints
+    assert (
+        "r2: helpfulness: 24 labels of pairs with a score, 25 are needed"
+        in shown(24, "r2").page.locator("#labelled").inner_text()
+    )
+
+
 def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: Path) -> None:
     asked = {"a": [*range(8), 8, 8], "b": [*range(9, 0, -1)]}  # 0 and 9 were answered by one of them, 8 twice by A
     runs = [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from robin_cli.analysis.court import Court, Snapshot, Verdict
-from robin_cli.analysis.decisions import Decided
+from robin_cli.analysis.decided import Decided
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same, share_text
 from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text

@@ -12,7 +12,7 @@ import numpy as np
 from robin_cli.analysis.decisions import RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence
+from robin_cli.analysis.pairwise_decisions import DuelEvidence
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.goals.watching import ComparisonsWatch, Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray, IntArray
@@ -38,20 +38,21 @@ class Prefer(Preferring):
 class DuelsWatch(ComparisonsWatch):
     """Watches for which prompts the best response is certain."""
 
-    verdicts: RunVerdicts[Best]
+    verdicts: RunVerdicts
 
     def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
         super().__init__(matches)
         margin = own["margin"] or DEFAULT_MARGIN
-        self.verdicts = RunVerdicts(DuelEvidence(matches, error_rate=own["error_rate"], margin=margin), counts)
+        self._evidence = DuelEvidence(matches, error_rate=own["error_rate"], margin=margin)
+        self.verdicts = RunVerdicts(self._evidence, counts)
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the best response is certain wherever it can be."""
-        return self.verdicts.decided(arms).is_over
+        return self._evidence.outcome(arms, self.verdicts.counts).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return how many comparisons were asked, and for how many prompts the best is certain."""
-        evidence = self.verdicts.evidence
+        evidence = self._evidence
         prompts, sure = evidence.log.shape[1], int(certified(evidence.log[0], evidence.error_rate).sum())
         decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
         return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]

@@ -335,7 +335,7 @@ def foreseen(asked: Asked, name: str, budgets: Sequence[int], belief: Belief | N
         least=asked.least,
         evenly=policy_named(name).evenly,
         rounds=asked.rounds,
-        doubt=asked.belief.doubt,
+        end_spread=asked.belief.end_spread,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -167,6 +167,37 @@ Tile = tuple[str, str, str]
 """A figure: its name, its value, a note."""
 
 
+class Quality(NamedTuple):
+    """How good the judge is at a decision that people made, too.
+
+    Attributes:
+        name: what is decided.
+        sides: what both may say.
+        counts: labelled things, a row for each side that the judge takes, a column for each that people take.
+    """
+
+    name: str
+    tiles: Sequence[Tile]
+    sides: tuple[str, str]
+    counts: tuple[tuple[int, int], tuple[int, int]]
+
+
+class Apart(NamedTuple):
+    """A labelled thing on which the judge and people differ: its id, what both say, its texts by heading."""
+
+    name: str
+    says: str
+    texts: Mapping[str, str]
+
+
+class Labelled(NamedTuple):
+    """How good the judge is, by people's labels; ``why``: that is not known."""
+
+    quality: Sequence[Quality]
+    why: str
+    apart: Sequence[Apart]
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """What a report shows, from top to bottom.
@@ -181,6 +212,7 @@ class Page:
         headline: figures on other questions.
         facts: everything else about the run, by name.
         listing: the rows.
+        labelled: how good the judge is, where people labelled something.
     """
 
     title: str
@@ -193,6 +225,7 @@ class Page:
     headline: Sequence[Tile]
     facts: Mapping[str, Mapping[str, str]]
     listing: Listing
+    labelled: Labelled | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pairwise, single  # noqa: F401  # which say what their runs show
 from robin_cli.views.report.comparison import comparison_of
 from robin_cli.views.report.page import Page, cost_text, sections_of
+from robin_cli.views.report.people import labelled_in
 from robin_cli.views.report.systems import charts_of, headline_of, notes_on, systems_in
 from robin_cli.views.status import Status, standing
 
@@ -43,6 +44,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str
         headline=[*tiles, *said.headline] if said.systems_first else [*said.headline, *tiles],
         facts={"About this run": {**status.lines, **said.further, **notes}},
         listing=said.listing,
+        labelled=labelled_in(status.found),
     )
 
 

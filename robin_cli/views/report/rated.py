@@ -9,7 +9,7 @@ import numpy as np
 from robin_cli.analysis.agreement import Agreement
 from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
-from robin_cli.analysis.decisions import Decided
+from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.goals.decided import things, wrong_text
 from robin_cli.goals.found import Found

@@ -8,7 +8,7 @@
   const order = document.getElementById("order");
   const shown = document.getElementById("shown");
   const more = document.getElementById("more");
-  const heads = [...document.querySelectorAll("thead th")];
+  const heads = [...document.querySelectorAll("#pairs thead th")];
   const position = Object.fromEntries(data.columns.map((column, at) => [column.name, at]));
   const STEP = 100;
   const TESTS = {

@@ -96,7 +96,7 @@ def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int 
     """The texts of some pairs, cut; None where they are so long that no more of them is to be held in memory."""
     texts, characters = [], 0
     for number in numbers:
-        texts.append([_cut(text, longest) for text in _of(pair(number))])  # no pair is held while the next one is read
+        texts.append([cut(text, longest) for text in _of(pair(number))])  # no pair is held while the next one is read
         characters += sum(map(len, texts[-1]))
         if characters > _MOST_CHARACTERS:
             return None
@@ -128,7 +128,7 @@ class Judged:
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
-        self._said, self._scale = run.manifest.kind.said, space.scales[0]
+        self._said, self._scale = run.manifest.kind.in_words, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
         is_shown = np.zeros(len(run.pair_ids), dtype=np.bool_)
         is_shown[pairs] = True
@@ -154,7 +154,7 @@ class Judged:
             for row in shown:
                 rating, expected, reason, feedback, text = (each[int(row)].as_py() for each in self._columns.values())
                 rating = rating if expected is None else round(expected, 2)
-                answer = [name, rating, reason or "", _cut(feedback or text, longest), ""]
+                answer = [name, rating, reason or "", cut(feedback or text, longest), ""]
                 if self._said is not None:
                     asked = name[:1].upper() + name[1:].replace("-", " ", 1)
                     answer = ["", None, reason or self._said(rating, self._scale), answer[3], asked]
@@ -184,7 +184,8 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
     return sorted(row for _, row in sorted(ranked)[:most])
 
 
-def _cut(text: str, longest: int | None) -> str:
+def cut(text: str, longest: int | None) -> str:
+    """Return the beginning of a text that is longer than ``longest``; None: all of it."""
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
