@@ -100,6 +100,14 @@ def by_prompt(run: Path, system: str | None = None) -> pd.Series[float]:
     return scores.groupby("prompt")["score"].mean().sort_index()
 
 
+def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
+    (known,) = json.loads(robin("compare", "all", "--by", "system", "--json", cwd=work).stdout)["comparisons"][2:]
+    require = (f"compare({known['a']},{known['b']}){'>=' if known['difference'] > 0 else '<='}0", "--json")
+    (gated,) = json.loads(robin("gate", "all", "--require", *require, cwd=work, exits=6).stdout)["requirements"]
+    assert (gated["calls_to_settle"], known["better"]) == (None, None)
+    assert 0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01  # that of three is corrected
+
+
 def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> None:
     (row,) = compared(work, "new", "old")
     assert list(row) == COLUMNS
@@ -366,6 +374,9 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
     again = robin("compare", "gaps", work / "new", cwd=tmp_path)
     assert "coherence: not rated in all of the runs, and left out" in again.stderr
     assert "80 responses are in more than one of the runs: how these differ is the judge's noise" in again.stderr
+    twice = robin("compare", work / "new", work / "plain", "--format", "table", cwd=tmp_path).stdout
+    assert "have the very same responses; by the judge alone they differ by " in twice
+    assert "more prompt" not in twice.partition("of the uncertainty")[0]
 
     manifest = work / "old" / "manifest.json"
     raised = tmp_path / "raised"

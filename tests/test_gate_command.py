@@ -186,11 +186,11 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
         ),
         (
             ["r", "--require", "mean(score)>=4", "--history", "-"],
-            "--history -: is read and added to, so it is a file of this",
+            "--history -: must be a file on this machine",
         ),
         (
             ["r", "--require", "mean(score)>=4", "--history", "s3://b/h"],
-            "so it is a file of this machine; name one, as gate.csv",
+            "must be a file on this machine, for robin appends to it; name one, such as gate.csv",
         ),
         (
             ["r", "--require", "mean(score)>=4", "--history", "r/manifest.json"],

@@ -86,7 +86,7 @@ def test_says_it_as_json_and_from_python(shards: Path, tmp_path: Path) -> None:
 
     run = robin_cli.merge([open_run(shards / PARTS[0]), shards / PARTS[1], str(shards / PARTS[2])], tmp_path / "here")
     pd.testing.assert_frame_equal(run.scores(), open_run(tmp_path / "all").scores())
-    refuses(RobinError, "is there already", robin_cli.merge, [run], tmp_path / "all")
+    refuses(RobinError, "exists, and is not overwritten", robin_cli.merge, [run], tmp_path / "all")
 
 
 def test_refuses_other_settings_with_exit_code_2(shards: Path, tmp_path: Path, replay_url: str) -> None:

@@ -146,7 +146,7 @@ def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) ->
     assert not done.stderr
     refused = {
         ("--scale", "0-5"): "--scale 0-5: score: scores lie from 0 to 5.5; name a scale that holds them",
-        ("--columns", "score=prompt"): 's.jsonl:1: "prompt" is q0, and no score. Use --columns score=NAME',
+        ("--columns", "score=prompt"): 's.jsonl:1: "prompt" is q0, not a score. Use --columns score=NAME',
         ("--columns", "score=f1"): 's.jsonl: no column of scores "f1"; found prompt, score. Use --columns score=NAME',
     }
     for flags, said in refused.items():
@@ -162,7 +162,7 @@ def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) ->
         ),
         (
             {"name": "p", "score": 3},
-            "no id and no prompt say what was scored; found name, score. Use --columns id=NAME",
+            "no id and no prompt name the scored sample; found name, score. Use --columns id=NAME",
         ),
         ({"prompt": "p", "score": 3e9}, "no scores are on a scale"),
         ({"prompt": "\ud800", "score": 1}, "surrogate"),

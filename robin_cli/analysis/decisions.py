@@ -53,6 +53,7 @@ class Certainty(ABC):
             certifies nothing, may be too large.
         stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
         gone: decisions of which no arm is asked any more, because it was given up; shape as ``log``.
+        closed: decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
         seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
@@ -66,7 +67,7 @@ class Certainty(ABC):
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck, self.gone = (np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(2))
+        self.stuck, self.gone, self.closed = (np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(3))
 
     @property
     def needed(self) -> float:
@@ -101,9 +102,7 @@ class Certainty(ABC):
         found = (self.log >= self.settled_at) | self.closed
         return np.asarray(np.pad(found, ((0, 0), (0, 1)), constant_values=True)[:, self._decision])
 
-    @property
-    def closed(self) -> NDArray[np.bool_]:
-        """Decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these."""
+    def _closed(self) -> NDArray[np.bool_]:
         closed, count = self.stuck.copy(), max(1, self.log.shape[1])
         more = self.gone
         while more.any():
@@ -129,6 +128,7 @@ class Certainty(ABC):
         if len(contest):
             gone = np.zeros(np.shape(sums[0]), dtype=np.bool_) if given_up is None else given_up
             self._update(run, contest, counts_at, sums, gone)
+            self.closed = self._closed()
 
     @abstractmethod
     def _update(
@@ -331,12 +331,14 @@ class RunVerdicts:
         self.all_decided = False
         self.seen: Seen | None = None
         self.counts = counts
-        self._changed = np.ones(int(evidence.contest.max(initial=-1)) + 1, dtype=np.bool_)
+        self._contests = int(evidence.contest.max(initial=-1)) + 1
+        self._is_new = True
+        self._asked: list[int] = []  # since the last look
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
+    def add(self, arm: int, ratings: Iterable[float | None]) -> None:
         """Take further ratings of ``arm``."""
         self.counts.add(arm, ratings)
-        self._changed[self.evidence.contest.item(arm)] = True
+        self._asked.append(arm)
 
     def begin(self, space: ArmSpace, counted: Counted, arms: Arms, policy: Policy) -> None:
         """Begin as after a look at ``arms``, of which so many ratings of each level were ``counted``."""
@@ -345,8 +347,11 @@ class RunVerdicts:
 
     def look(self, arms: Arms, policy: Policy) -> IntArray:
         """Decide anew by all ratings so far; see :meth:`~robin_cli.planning.stopping.Verdicts.look`."""
-        changed, is_changed = np.flatnonzero(self._changed), self._changed[self.evidence.contest]
-        self._changed[changed] = False
+        asked, contest = self._asked[:], self.evidence.contest
+        del self._asked[: len(asked)]  # another thread may add meanwhile
+        is_changed = np.full(self._contests, self._is_new)
+        is_changed[contest[asked]] = True
+        changed, self._is_new = np.flatnonzero(is_changed), False
         sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
         given_up = arms.retired_mask[None, :]
         self.evidence.update(
@@ -359,9 +364,10 @@ class RunVerdicts:
         if seen is None:
             return np.flatnonzero(self.settled != before)
         self.seen = Seen(seen.log[0], seen.n[0], seen.level[0], seen.part[0])
+        if last is None or (last.level != self.seen.level).any():
+            return np.arange(len(contest))
         # What is known of a pair is known of each of its thresholds.
-        is_new = last is None or (last.level != self.seen.level) | (last.log != self.seen.log)[self.evidence.contest]
-        return np.flatnonzero((self.settled != before) | is_changed | is_new)
+        return np.flatnonzero((self.settled != before) | (is_changed | (last.log != self.seen.log))[contest])
 
 
 def all_decided(evidence: Certainty) -> NDArray[np.bool_]:

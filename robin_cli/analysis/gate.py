@@ -37,6 +37,7 @@ from robin_cli.analysis.clustered import (
 )
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_money, log_sum_evidence
+from robin_cli.analysis.paired import prompts_needed
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
 from robin_cli.analysis.summaries import PairMeans, pair_means
@@ -202,10 +203,13 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
 def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
     """As many calls again, if without the judge's noise the same mean would do; else as many prompts again.
 
+    A difference needs as many prompts as :func:`~robin_cli.analysis.paired.prompts_needed` says, as in robin compare.
+
     Prompts differ by more than noise; with f times the calls what they differ by, squared, is 1 − ρ (1 − 1/f) of what it is,
     ρ the part that noise has of the variance.
     """
-    is_rated, threshold = measured.is_rated, verdict.requirement.criterion.threshold
+    is_rated, bar = measured.is_rated, verdict.requirement.criterion.threshold
+    threshold = bar
     clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
     noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
     if clusters.mean < threshold:
@@ -224,6 +228,10 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
     if settled(math.inf, 1.0):
         times = least_times(lambda calls: settled(calls, 1.0))
         return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
+    if by_t and verdict.prompts > 1:
+        ends = (measured.low - bar, measured.high - bar)
+        needed = prompts_needed(measured.scores[is_rated] - bar, *ends, error_rate)
+        return Settling() if math.isnan(needed) else Settling(prompts=needed - verdict.prompts)
     times = least_times(lambda prompts: settled(1.0, prompts))
     return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
 

@@ -52,10 +52,11 @@ class LevelCounts:
             made._fine[number] = (counts.shape[1] - 1) // (scale.levels - 1)
         return made
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
+    def add(self, arm: int, ratings: Iterable[float | None]) -> None:
         """Count ``ratings`` of ``arm``, each on its scale, before the counts are read next."""
         for rating in ratings:
-            self._new.append((arm, rating))
+            if rating is not None:
+                self._new.append((arm, rating))
 
     def of_arms(self, arms: IntArray) -> FloatArray:
         """How often ``arms``, all rated on one scale, got each level, shape (arms, levels): as many as it has, or finer."""

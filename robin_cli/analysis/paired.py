@@ -333,24 +333,37 @@ def _with_needed(one: Difference, reach: float, alpha: float, *, anytime: bool) 
         return one
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
-    variance = one.std_error**2 * one.n_prompts
-    needed = prompts_for(one.difference / (_BETTING if anytime else 1.0), variance, 0.0, alpha=alpha)
-    if not anytime and needed < MOST_TIMES * one.n_prompts:
-        needed = max(needed, _needed_by_bounds(one, reach, alpha))
-    return replace(one, prompts_needed=max(needed, one.n_prompts + 1.0) if needed <= _MOST_PROMPTS else math.nan)
+    return replace(one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha, anytime=anytime))
 
 
-def _needed_by_bounds(one: Difference, reach: float, alpha: float) -> float:
+def prompts_needed(each: FloatArray, low: float, high: float, alpha: float, *, anytime: bool = False) -> float:
+    """Return how many prompts in all would settle, 4 times in 5, on which side of 0 the mean of values like these is.
+
+    Args:
+        each: a value of each prompt, shape (prompts,), between ``low`` and ``high``.
+
+    Returns:
+        More than there are; nan for none, or more than anybody asks.
+    """
+    count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
+    needed = prompts_for(mean / (_BETTING if anytime else 1.0), variance, 0.0, alpha=alpha)
+    if not anytime and needed < MOST_TIMES * count:
+        ends = (low, high) if mean > 0 else (-high, -low)
+        needed = max(needed, _needed_by_bounds(each * np.sign(mean), *ends, alpha))
+    return max(needed, count + 1.0) if needed <= _MOST_PROMPTS else math.nan
+
+
+def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -> float:
     """As many prompts like these as the bounds of bounded values need, were their mean _LESS errors less: 4 of 5 have more."""
-    clusters = one_a_prompt(one.by_prompt * np.sign(one.difference), -reach, reach, _FEW_KINDS)
+    clusters, std_error = one_a_prompt(each, low, high, _FEW_KINDS), float(each.std(ddof=1)) / math.sqrt(len(each))
 
     def settled(times: float) -> bool:
-        less = _LESS * one.std_error / math.sqrt(times)
-        then = replace(clusters, totals=np.maximum(clusters.totals - less, -reach), times=clusters.times * times)
-        return is_above(then, 0.0, -reach, alpha=alpha / 2)
+        less = _LESS * std_error / math.sqrt(times)
+        then = replace(clusters, totals=np.maximum(clusters.totals - less, low), times=clusters.times * times)
+        return is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)
-    return math.inf if times is None else float(math.ceil(times * one.n_prompts))
+    return math.inf if times is None else float(math.ceil(times * len(each)))
 
 
 _LESS = 0.84

@@ -45,6 +45,8 @@ class Compared:
         means: what the scores of the last attribute are, of each run.
         anytime: whether the intervals hold however often one looks.
         has_labels: whether people's labels were given, usable or not.
+        n_shared: responses that are in more than one of the runs.
+        is_same: every run has the same responses.
     """
 
     who: Who
@@ -56,6 +58,8 @@ class Compared:
     means: Sequence[PairMeans]
     anytime: bool
     has_labels: bool
+    n_shared: int = 0
+    is_same: bool = False
 
     @property
     def systems(self) -> Sequence[str]:
@@ -123,7 +127,8 @@ def compared(
         found[name] = differing
         for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
             notify(f"{name}: the human ratings correct nothing: {why}")
-    told = Compared(who, runs, responses, found, people, match, known, anytime, given is not None)
+    several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
+    told = Compared(who, runs, responses, found, people, match, known, anytime, given is not None, *several)
     if not as_they_are:
         _check_enough(told, notify)
         _say_what_is_odd(told, notify)
@@ -307,17 +312,27 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
     return places, names
 
 
+def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
+    """How many responses are in more than one of the runs, and whether all are in all."""
+    response = read_numbers([run.path for run in runs], "response")
+    each = np.split(
+        who.prompt * (response.max(initial=0) + 1) + response, np.cumsum([len(run.pair_ids) for run in runs])
+    )
+    _, times = np.unique(np.concatenate(list(map(np.unique, each))), return_counts=True)
+    return int((times > 1).sum()), bool((times == len(runs)).all())
+
+
 def _say_what_is_odd(found: Compared, notify: Notify) -> None:
     """Say of what is in several runs, of labels that correct nothing, and of runs that go on."""
     if found.who.by is None:
-        ids = read_numbers([run.path for run in found.runs], "pair_id")
         if all(len(run.space.variants) > 1 for run in found.runs):  # a row has both sides, and is the same in every run
+            ids = read_numbers([run.path for run in found.runs], "pair_id")
             if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
                 notify(
                     f"{number_of(some, 'comparison')} not in all of the runs: these may differ in what was compared, not in "
                     "how it was judged"
                 )
-        elif again := len(ids) - len(np.unique(ids)):
+        elif again := found.n_shared:
             are = "is" if again == 1 else "are"
             notify(
                 f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"

@@ -118,8 +118,8 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     freedom = freedom_of_sum(noise, found.freedom[arms])
     counted = list(counts_by_scale(space, run.arm, run.judgments))
     skew = _skew_of(space, counted, noise, arms, alpha)
-    if space.settles and not by_judge and run.task is not None:
-        center, error, freedom = posterior(run.task, totals.counts, totals.totals, totals.totals_sq)
+    if space.settles and not by_judge and (task := run.task) is not None:
+        center, error, freedom = posterior(task, totals.counts, totals.totals, totals.totals_sq)
         skew = np.ones(skew.shape)
     below, above = likely_half_widths(error, freedom, alpha=alpha) * skew
     low, high = np.empty((2, len(first)))

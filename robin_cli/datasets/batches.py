@@ -1,4 +1,4 @@
-"""Some rows as the columns of pairs: nothing is made of a row but what goes into its columns."""
+"""Batches of rows as columns of pairs, without an object per row."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _TEXT = pa.large_string()
 
 
 class Batch:
-    """The pairs that some rows hold.
+    """The pairs in some rows.
 
     Attributes:
-        ids: of the pairs, in order.
-        bad: why a row holds none, by its place among all rows.
+        ids: the pairs' ids, in order.
+        bad: the errors of rows that hold no pair, by place among all rows.
         part: the rows that hold a pair.
-        kept: the places of those pairs that are new, rising.
+        kept: the places of new pairs among these, rising.
     """
 
     def __init__(self, part: Part, fields: Fields, further: FurtherColumns) -> None:
@@ -39,7 +39,7 @@ class Batch:
         columns = [columns for some, columns in part.shapes.values() if len(some) == len(part)]
         held = held_in(columns[0], self._fields) if columns else None
         if held is None:
-            held, places = self._looked_at(part)
+            held, places = self._check_each(part)
             part = part.take(places)
         systems = zip(*(each.systems for each in held), strict=True)
         found = further.of(part, dict(zip((each.name for each in fields.systems), systems, strict=False)))
@@ -53,11 +53,14 @@ class Batch:
         if fields.other is None:
             self.ids = [own_id or pair_id_of(prompt, response) for prompt, response, _, own_id, *_ in held]
         else:
-            self.ids = [each.own_id or self._id_of_two(at, each) for at, each in enumerate(held)]
+            self.ids = [
+                each.own_id or id_of_two(each.prompt, each.response, str(each.other), self._columns_of(at))
+                for at, each in enumerate(held)
+            ]
         self.kept: Sequence[int] = range(len(self.ids))
 
-    def _looked_at(self, part: Part) -> tuple[list[Held], Sequence[int]]:
-        """What the rows hold, those of which one by one are good, and the places of these."""
+    def _check_each(self, part: Part) -> tuple[list[Held], Sequence[int]]:
+        """Return the pairs of the good rows, and the places of these rows."""
         held: list[Held] = []
         places = []
         for at, row in enumerate(part.rows):
@@ -66,18 +69,18 @@ class Batch:
                     raise row
                 held.append(held_by(row, self._fields))
             except BadRow as bad:
-                bad.__traceback__ = None  # with the frame that it names it would outlive its row: no collector runs
+                bad.__traceback__ = None  # its frames would keep the row in memory, for no collector runs
                 self.bad[at] = bad
             else:
                 places.append(at)
         return held, places
 
     def is_made(self, at: int) -> bool:
-        """Return whether an id is made of the pair's texts."""
+        """Return whether a pair's id is made from its texts."""
         return self._held[at].own_id is None
 
     def row(self, at: int) -> Row:
-        """Return the row that holds the pair at a place."""
+        """Return the row of the pair at a place."""
         return cast("Row", self.part.rows[at])
 
     def pair(self, at: int) -> Pair:
@@ -88,7 +91,7 @@ class Batch:
         )
 
     def columns(self) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-        """Return the columns of the pairs that are kept, and their further ones."""
+        """Return the columns of the kept pairs, and their further columns."""
         of_held = dict(zip(Held._fields, zip(*(self._held[at] for at in self.kept), strict=True), strict=True))
         pairs = {"pair_id": pa.array([self.ids[at] for at in self.kept], _TEXT)}
         texts = {"prompt": "prompt", "response": "response", **OPTIONAL_TEXTS}
@@ -98,14 +101,11 @@ class Batch:
         further = {name: typed([values[at] for at in self.kept]) for name, values in self._columns.items()}
         return _with_values(pairs), _with_values(further)
 
-    def _id_of_two(self, at: int, held: Held) -> str:
-        return id_of_two(held.prompt, held.response, str(held.other), self._columns_of(at))
-
     def _columns_of(self, at: int) -> dict[str, Value]:
         found = ((name, values[at]) for name, values in self._columns.items())
         return {name: value for name, value in found if value is not None}
 
 
 def _with_values(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """The columns that hold anything."""
+    """Return the columns that have a value."""
     return {name: values for name, values in columns.items() if values.null_count < len(values)}

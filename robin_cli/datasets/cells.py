@@ -1,8 +1,8 @@
-"""The cells of a sheet as lines of JSON. A program of its own: a stranger's workbook may take all memory that a process has.
+"""A program that prints the cells of a sheet as JSON lines, in a process whose memory is limited: a workbook may be hostile.
 
-``python cells.py SHEET BYTES SYS_PATH...`` reads the workbook that is its standard input, in so much memory at most. The
-first lines are objects: what the file unpacks to, which sheets there are, what is wrong. Then comes each row of SHEET, which
-is the first where it is "", as a list.
+``python cells.py SHEET BYTES SYS_PATH...`` reads a workbook from standard input and takes at most BYTES of memory. The first
+lines are objects: the unpacked size, the names of the sheets, an error. Each row of SHEET (the first sheet if it is "") follows
+as a list.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from datetime import timedelta
 _MOST_SECONDS = 300
 _WHOLE = 2.0**53
 _OURS = "results"
-"""What robin's own sheet is called; those behind it, "results 2" and so on, are more of its rows."""
+"""The sheet that robin writes; sheets "results 2" and so on hold more of its rows."""
 
 
 def _limit(most: int) -> None:
-    with suppress(ImportError, ValueError, OSError):  # where the system knows no such limits
+    with suppress(ImportError, ValueError, OSError):  # not every system has such limits
         import resource
 
         for name, value in (("RLIMIT_AS", most), ("RLIMIT_CPU", _MOST_SECONDS), ("RLIMIT_CORE", 0)):
@@ -57,7 +57,7 @@ def _lines(wanted: str) -> Iterator[object]:
 
 
 def _cell(value: object) -> object:
-    """What a cell holds: text, a number, true or false, a time as text; None where it is empty."""
+    """Return a cell's value as JSON has it: text, a number, a boolean, a time as text, or None for an empty cell."""
     if value == "":
         return None
     if isinstance(value, float):
@@ -66,7 +66,7 @@ def _cell(value: object) -> object:
 
 
 def main() -> None:
-    """Write the lines."""
+    """Write the lines to standard output."""
     wanted, most, *sys.path[:] = sys.argv[1:]
     _limit(int(most))
     import orjson

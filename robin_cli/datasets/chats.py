@@ -1,4 +1,4 @@
-"""Conversations as lists of messages with a role and a content, as texts: a prompt, and the response that is judged."""
+"""Conversations, lists of messages with a role and a content, as texts: a prompt, and the response to judge."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _STEP = 'Write it as {"role": …, "content": text}, or leave such rows out with
 _BAD = "a conversation that cannot be used"
 
 Turns = list[tuple[str, str]]
-"""Who speaks ("User", "Assistant", "System", …) and what is said."""
+"""Speakers ("User", "Assistant", "System", …) with their texts."""
 
 
 def is_chat(value: object) -> TypeIs[list[object]]:
-    """Whether this is meant as a conversation: a list that begins with an object."""
+    """Return whether a value looks like a conversation: a list that begins with an object."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def turns_of(messages: Sequence[object], called: str, images: Images | None = None) -> Turns:
-    """The turns of a conversation; ``called`` begins the errors. BadRow for a message without a role, or not of text.
+    """Return the turns of a conversation, which errors name ``called``. BadRow for a message without a role or text.
 
-    Images are marks in what is said, where ``images`` takes them.
+    If ``images`` reads them, images become marks in the texts.
     """
     return [_turn(message, f"message {number} of {called}", images) for number, message in enumerate(messages, 1)]
 
 
 def split(turns: Turns, called: str) -> tuple[Turns, str]:
-    """The turns before the last answer, and that answer. BadRow where the assistant does not speak last."""
+    """Return the turns before the last answer, and that answer. BadRow if the assistant does not speak last."""
     *before, (speaker, said) = turns
     if speaker != "Assistant":
         raise BadRow(
-            f"{called} ends with a turn of {shown(speaker.lower())}, so that it holds no response. "
+            f"{called} ends with a turn of {shown(speaker.lower())}, so it holds no response. "
             "End it with the assistant's turn, or name the field of the response: --columns response=NAME",
             _BAD,
         )
@@ -53,26 +53,26 @@ def split(turns: Turns, called: str) -> tuple[Turns, str]:
 
 
 def prompt_of(turns: Turns) -> str:
-    """The turns as one prompt: a user's only turn as it is, others by :func:`named_turns`."""
+    """Return the turns as one prompt: a single user's turn unchanged, others as :func:`named_turns`."""
     return turns[0][1] if len(turns) == 1 and turns[0][0] == "User" else named_turns(turns)
 
 
 def named_turns(turns: Iterable[tuple[str, str]]) -> str:
-    """The turns, each behind its speaker's name, blank lines between."""
+    """Return the turns as one text, each after its speaker's name, with blank lines between."""
     return "\n\n".join(f"{speaker}: {said}" for speaker, said in turns)
 
 
 def marked_turns(prompt: str) -> Turns:
-    """The turns of one of HelpSteer2's prompts: the user's, then one at each line ``<extra_id_1>Assistant`` or ``…User``."""
+    """Split a prompt of HelpSteer2: the user's turn, then one from each line ``<extra_id_1>Assistant`` or ``…User``."""
     first, *others = prompt.split(f"\n{_MARK}")
     split = (turn.partition("\n") for turn in others)
     return [("User", first), *((speaker.strip(), said) for speaker, _, said in split)]
 
 
 def turns_in(prompt: str) -> Turns:
-    """The turns that a prompt is made of: marked ones, or :func:`named_turns`; else it is one turn of the user's.
+    """Split a prompt into its turns, by HelpSteer2's marks or as :func:`named_turns`; else it is one turn of the user.
 
-    It is split at names only where these make a conversation: user and assistant in turn, perhaps behind the system, the user
+    It is split at names only if these make a conversation: user and assistant in turn, perhaps after the system, the user
     last.
     """
     turns = marked_turns(prompt)
@@ -108,22 +108,21 @@ def _text(content: object, called: str, images: Images | None) -> str:
     for number, part in enumerate(content, 1):
         if images is not None and isinstance(part, dict) and part.get("type") == "image_url":
             image = part.get("image_url")
-            told = image if isinstance(image, dict) else {"url": image}
-            texts.append(images.mark(told.get("url"), told.get("detail"), f"part {number} of {called}"))
+            source = image if isinstance(image, dict) else {"url": image}
+            texts.append(images.mark(source.get("url"), source.get("detail"), f"part {number} of {called}"))
             continue
         text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
         if not isinstance(text, str):
-            of = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)
+            what = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)
             raise BadRow(
-                f"part {number} of {called} is no text ({of}), and judges read text. Leave such rows out with --skip-bad-rows.",
-                _BAD,
+                f"part {number} of {called} is not text ({what}). Leave such rows out with --skip-bad-rows.", _BAD
             )
         texts.append(text)
     return "\n".join(texts)
 
 
 def _calls(calls: object) -> str:
-    """The tools that an assistant calls, a line each."""
+    """Return the assistant's tool calls, a line each."""
     if not isinstance(calls, list):
         return ""
     return "\n".join(_call(call) for call in calls if isinstance(call, dict))
@@ -131,17 +130,17 @@ def _calls(calls: object) -> str:
 
 def _call(call: Mapping[str, object]) -> str:
     function = call.get("function")
-    told = function if isinstance(function, dict) else call
-    arguments = told.get("arguments", "")
+    detail = function if isinstance(function, dict) else call
+    arguments = detail.get("arguments", "")
     try:
         written = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     except TypeError as error:  # a number past 64 bits, or nested too deeply
         raise BadRow(f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD) from None
-    name = function if isinstance(function, str) else told.get("name")  # Inspect's messages hold the name itself
+    name = function if isinstance(function, str) else detail.get("name")  # Inspect's messages hold the name itself
     return f"[calls {name}({written})]"
 
 
 def readable_turns(prompt: str) -> str:
-    """HelpSteer2's multi-turn prompts with named turns, blank lines between; single-turn prompts as they are."""
+    """Return a multi-turn prompt of HelpSteer2 as :func:`named_turns`, other prompts unchanged."""
     turns = marked_turns(prompt)
     return prompt if len(turns) == 1 else named_turns(turns)

@@ -1,4 +1,4 @@
-"""What a row holds of a pair, or the reason it holds none."""
+"""Checks of a row: the pair that it holds, or the reason why it holds none."""
 
 from __future__ import annotations
 
@@ -26,27 +26,24 @@ if TYPE_CHECKING:
 _JUDGED = ("prompt", "response", "reference")
 
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""Texts that stand for an absent rating in CSV, in small letters: pandas, R and SQL each write their own."""
+"""Texts that mean "no rating" in CSV, in small letters: pandas, R and SQL each write their own."""
 
 _SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}."
-_GROUPED, _SYSTEM = (
-    f"Say which {what}, or leave such rows out with --skip-bad-rows."
-    for what in ("responses it belongs to", "system wrote it")
-)
+_GROUPED, _SYSTEM = (f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system"))
 _LONG = 2**20
-
 
 _new = tuple.__new__  # a NamedTuple's own takes twice the time
 
 
 class Held(NamedTuple):
-    """What a row holds of one pair.
+    """The pair in one row.
 
     Attributes:
-        own_id: None where the id is made of the texts.
-        systems: as `Fields.systems`; human: as `Fields.ratings`, None where there is no rating.
+        own_id: None if the id is made from the texts.
+        systems: in the order of `Fields.systems`.
+        human: in the order of `Fields.ratings`; None if there is no rating.
     """
 
     prompt: str
@@ -65,10 +62,10 @@ class Held(NamedTuple):
 
 
 def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
-    """Return what rows hold in which nothing is unusual; None for others, each of which :func:`held_by` looks at.
+    """Return the pairs of rows with nothing unusual, by column; None if any is unusual: :func:`held_by` then checks each row.
 
     Args:
-        fields: those that the rows can have.
+        fields: the fields that the rows can have.
     """
     if fields.other is not None or fields.images:
         return None
@@ -86,13 +83,13 @@ def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
 
 
 def _values_of(columns: Columns, field: Field) -> Sequence[object]:
-    """Return the column that a field stands in; nothing if it may stand in another, or inside one."""
+    """Return the column that holds a field; nothing if several columns, or an object in one, may hold it."""
     paths = [path for path, steps in field.paths if path in columns or steps[0] in columns]
     return columns.get(paths[0], ()) if len(paths) == 1 else ()
 
 
 def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
-    """Return texts that can be stored; a response alone may be empty, what only names something may be a whole number."""
+    """Return a field's texts, or None if any is unusual. Only a response may be empty; names may be whole numbers."""
     values = _values_of(columns, field)
     kinds = set(map(type, values))
     if kinds == {int} and field.name not in _JUDGED:
@@ -109,7 +106,7 @@ def _is_sound(text: str) -> bool:
 
 
 def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
-    """Return finite numbers, and None where there is none."""
+    """Return the finite ratings of a field, None for an absent one; None in all if any is unusual."""
     numbers = list(map(as_number, _values_of(columns, field)))
     if not numbers or math.inf in numbers or -math.inf in numbers:
         return None
@@ -117,7 +114,7 @@ def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | N
 
 
 def held_by(row: Row, fields: Fields) -> Held:
-    """Return what a row holds of a pair; raise BadRow if it holds none."""
+    """Return the pair in a row. BadRow if it holds none."""
     prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
     if fields.other is not None:
         prompt, response, other = _two_texts(row, fields, fields.other)
@@ -143,7 +140,7 @@ def held_by(row: Row, fields: Fields) -> Held:
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
-    """The prompt and two responses to it, each as of :func:`_texts`."""
+    """Return the prompt and two responses to it, each read as :func:`_texts` does."""
     if missing := [each for each in (fields.response, other) if find(row, each) is MISSING]:
         raise _absent(row, missing[0], missing, fields)
     prompt, response = _texts(row, fields)
@@ -158,17 +155,17 @@ def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
 
 
 def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
-    """As :func:`pair_id_of`, of a comparison: the same whichever of the two responses is called A."""
+    """Return the id of a comparison, as :func:`pair_id_of`; it does not depend on which response is A."""
     written = sorted(zip((response, other), (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS), strict=True))
     return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
 
 
 def _texts(row: Row, fields: Fields) -> tuple[str, str]:
-    """The prompt and the response, each a text or (part of) a conversation."""
+    """Return the prompt and the response, each from a text or a conversation."""
     asked, said = find(row, fields.prompt), find(row, fields.response)
     name = _called(row, fields.response)
     if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
-        # One that holds the answer also holds all that it answers.
+        # A conversation that holds the response also holds its prompt.
         asked, said = (chat if each is MISSING else each for each in (asked, said))
         name = _called(row, fields.chat)
     before: Turns = []
@@ -201,24 +198,23 @@ def _text(row: Row, field: Field, fields: Fields) -> str:
         raise BadRow(f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}", f"no {field.name}")
     flag = shlex.quote(f"{field.name}={shown(found_at(row, field)[0])}.0")
     step = "Write it as text" + (f" (or name an item of it: --columns {flag})" if isinstance(value, list) else "")
-    said = f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}"
-    raise BadRow(said, f"the {field.name} is no text")
+    raise BadRow(f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}", f"the {field.name} is not text")
 
 
 def _absent(row: Row, field: Field, missing: Sequence[Field], fields: Fields) -> BadRow:
-    said = too_short(row, field) if field.mapped else None
-    step = f"{said}. {_or_skip('Name another item')}" if said else no_such_fields(missing, names_in(row), fields)
-    return BadRow(step, f"no {field.name}")
+    fact = too_short(row, field) if field.mapped else None
+    message = f"{fact}. {_or_skip('Name another item')}" if fact else no_such_fields(missing, names_in(row), fields)
+    return BadRow(message, f"no {field.name}")
 
 
 def _reference(row: Row, field: Field, fields: Fields) -> str | None:
-    if field.mapped or isinstance(find(row, field), str):  # one that only happens to be called so may hold anything
+    if field.mapped or isinstance(find(row, field), str):  # an unmapped field of this name may hold anything
         return _text(row, field, fields) or None
     return None
 
 
 def _images(row: Row, fields: Fields) -> Iterator[str]:
-    """The marks of the images in their own columns; a list there holds several, and null or an empty text none."""
+    """Yield the marks of the images in their own columns: a list holds several, null or an empty text none."""
     for field in fields.images:
         value = find(row, field)
         if value is MISSING:
@@ -237,7 +233,7 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
 
 
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
-    """The text, or the whole number as one, that names the row's pair, its group or its system; None where it need not."""
+    """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
     value = find(row, field)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -250,28 +246,28 @@ def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
     if is_absent and not field.mapped:
         return None
     what = "null or empty" if is_absent else f"{kind(value)}, not text or a whole number"
-    reason = f"no {field.name}" if is_absent else f"the {field.name} is no text"
+    reason = f"no {field.name}" if is_absent else f"the {field.name} is not text"
     raise BadRow(f"the {field.name} in {_called(row, field)} is {what}. {step}", reason)
 
 
 def pair_id_of(prompt: str, response: str) -> str:
-    """The first 16 hex digits of the SHA-256 of prompt and response, the same on every machine.
+    """Return the first 16 hex digits of the SHA-256 of prompt and response, the same on every machine.
 
-    Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that no two different
-    pairs give the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
+    Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that different pairs never give
+    the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
     """
     first, second = prompt.encode(), response.encode()
     parts = (len(first).to_bytes(8, "big"), first, len(second).to_bytes(8, "big"), second)
     if len(first) + len(second) < _LONG:
         return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     hashed = hashlib.sha256()
-    for part in parts:  # put together they would take as much again
+    for part in parts:  # joined they would take as much memory again
         hashed.update(part)
     return hashed.hexdigest()[:16]
 
 
 def mean(ratings: Sequence[float]) -> float:
-    """The mean of one or more finite ratings, finite."""
+    """Return the mean of one or more finite ratings; it is finite even if their sum is not."""
     total = sum(ratings)
     return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
 
@@ -286,9 +282,9 @@ def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
 
 
 def one_rating(value: object, row: Row, field: Field, *, of_two: bool = False) -> float | None:
-    """The finite rating that stands in a field, None where it says that there is none; BadRow for anything else.
+    """Return the finite rating in a field, None if it is absent; BadRow for anything else.
 
-    ``of_two``: of two responses, so that it may be a verdict.
+    ``of_two``: the row holds two responses, so the rating may be a verdict.
     """
     number = as_share(value) if of_two else as_number(value)
     if number is None or math.isnan(number):
@@ -299,19 +295,22 @@ def one_rating(value: object, row: Row, field: Field, *, of_two: bool = False) -
         raise BadRow(
             f"the human rating in {_called(row, field)} is {what}, {lacks}. "
             f"Give {give} or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
-            "a human rating is no number",
+            "a human rating is not a number",
         )
     return number
 
 
 def as_share(value: object) -> float | None:
-    """What a person says of two responses, as the share of A: A, B, tie, or that share itself; None and inf as a number's."""
+    """Return a person's verdict on two responses as the share of A: 1 for A, 0.5 for a tie, 0 for B, or a number itself.
+
+    None and inf as :func:`as_number`.
+    """
     verdict = _SHARES.get(value.strip().lower()) if isinstance(value, str) else None
     return as_number(value) if verdict is None else verdict
 
 
 def as_number(value: object) -> float | None:
-    """The value as a number, None where there is none, and inf for what is no number a rating can be."""
+    """Return a value as a number; None if it is absent, inf if it cannot be a rating."""
     if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
         return None
     # float() would also read True, and 1_0 as ten.
@@ -328,5 +327,5 @@ def _or_skip(step: str) -> str:
 
 
 def _called(row: Row, field: Field) -> str:
-    """What errors call the field of this row: the name by which it was found."""
+    """Return the name of a row's field for errors: the path where it was found."""
     return f'field "{shown(found_at(row, field)[0])}"'

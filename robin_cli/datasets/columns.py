@@ -1,7 +1,7 @@
-"""The further columns of data: what its rows hold beside what is judged, kept as it came, and never without bounds.
+"""The further columns of data: fields of its rows that robin does not judge, kept unchanged and within bounds.
 
-Data are strangers': a row may bring names that no other has, a column texts of megabytes. What is too much is left out, and
-said.
+Data may be hostile: each row may have new names, and a column may hold texts of megabytes. Columns past a bound are left out,
+and reported.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 256
 LONGEST_TEXT = 32 * 2**10
-"""The most characters of a text that is kept."""
+"""The most characters that a text may have; a column with a longer one is left out."""
 
 MOST_BYTES = 2 * 2**30
-"""The most that all that is kept may take in memory, as far as that can be estimated."""
+"""The most memory for all that is kept, in bytes, as estimated."""
 
 TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
 TOO_MANY = f"at most {MOST_COLUMNS} further columns are kept"
@@ -46,12 +46,11 @@ _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
 _NAMED = 3
 
-
 _AS_THEY_ARE = {str, type(None)}
 
 
 class Kept(NamedTuple):
-    """What is kept of some rows: columns by name, None where there is no value; and rows with a text that cannot be stored."""
+    """The further columns of some rows: values by name, None if there is none; and rows with a text that cannot be stored."""
 
     rows: int
     columns: dict[str, list[Value | None]]
@@ -59,10 +58,10 @@ class Kept(NamedTuple):
 
 
 class FurtherColumns:
-    """What is kept of the rows that become pairs.
+    """Decides which further columns of the rows are kept.
 
     Attributes:
-        forgotten: what was kept of earlier rows and turned out to be too much, by name.
+        forgotten: the names of columns that were kept of earlier rows and later turned out to be too much.
     """
 
     def __init__(self, fields: Fields | None = None) -> None:
@@ -70,7 +69,7 @@ class FurtherColumns:
         self._fields = fields.all if fields else ()
         self._group = fields.group if fields else None
         self._systems = [field.name for field in fields.systems] if fields else []
-        # A reference that only happens to be called so is one where it is a text.
+        # A field that is called "reference" without being mapped is a reference if it is a text.
         self._if_text = fields.reference.path if fields and fields.reference and not fields.reference.mapped else None
         self._not_read = fields.not_read if fields else frozenset()
         self._inside = {
@@ -82,11 +81,11 @@ class FurtherColumns:
         self._why: dict[str, dict[str, None]] = {}
 
     def wants(self, name: str) -> bool:
-        """Whether a column of this name is kept, as far as is known."""
+        """Return whether a column of this name is kept, as far as is known yet."""
         return bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
 
     def names_of(self, keys: Iterable[object]) -> tuple[str, ...]:
-        """Under which keys of rows that have these there may be something to be kept."""
+        """Return those keys of a row whose values may be kept."""
         texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
         there, taken = set(texts), set(self._not_read)
         for field in self._fields:
@@ -99,7 +98,7 @@ class FurtherColumns:
         return tuple(name for name in texts if name and name not in taken)
 
     def of(self, rows: Part, systems: Mapping[str, Sequence[str]] = NO_SYSTEMS) -> Kept:
-        """What is kept of rows: what lies under their own names, and the ``systems`` that fields were mapped to."""
+        """Return what is kept of rows: values under the rows' own names, and ``systems`` that fields were mapped to."""
         kept = Kept(len(rows), {}, {})
         for name, texts in systems.items():
             self._keep(kept, name, range(len(rows)), texts)
@@ -113,14 +112,14 @@ class FurtherColumns:
         return kept
 
     def of_row(self, row: Row) -> dict[str, Value]:
-        """What is kept of one row, by name. BadRow for a text that cannot be stored."""
+        """Return what is kept of one row, by name. BadRow for a text that cannot be stored."""
         kept = self.of(Part([1], [row]))
         for bad in kept.bad.values():
             raise bad
         return {name: value for name, (value,) in kept.columns.items() if value is not None}
 
     def leave_out(self, name: str, why: str) -> None:
-        """Keep nothing under this name, and take back what was kept."""
+        """Keep nothing under this name, and forget what was kept."""
         self._say(name, why)
         if self._names.get(name):
             self._forget({name})
@@ -131,14 +130,14 @@ class FurtherColumns:
         self._held -= sum(map(self._bytes.pop, names))
 
     def leave_out_twice(self, names: Iterable[str], but: Collection[str]) -> None:
-        """Keep nothing under names that several columns of a table have; ``but`` those that are looked for."""
+        """Keep nothing under names that several columns of a table share, except the names in ``but``."""
         for name, count in Counter(names).items():
             if count > 1 and name and name not in but:
                 self.leave_out(name, _TWICE)
 
     @property
     def left_out(self) -> list[str]:
-        """What a user should know of what was not kept, a line for each reason."""
+        """The columns that were not kept, for the user: a line for each reason."""
         return [
             f"not kept: column{'s' * (len(names) > 1)} "
             + ", ".join(f'"{shown(name)}"' for name in list(names)[:_NAMED])
@@ -153,7 +152,7 @@ class FurtherColumns:
             names[name] = None
 
     def _keep_leaves(self, kept: Kept, name: str, places: Sequence[int], columns: Columns) -> None:
-        """Keep what lies in the objects under a name, by names with dots."""
+        """Keep the values inside the objects under a name, by names with dots."""
         leaves: dict[str, tuple[list[int], list[object]]] = {}
         for at, value in zip(places, columns[name], strict=True):
             for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ():
@@ -165,7 +164,7 @@ class FurtherColumns:
             self._keep(kept, leaf, *found)
 
     def _keep(self, kept: Kept, name: str, places: Sequence[int], values: Sequence[object]) -> None:
-        """Keep values of the rows at ``places``, those to be kept. An empty text is none: CSV has no other."""
+        """Keep values of the rows at ``places``. An empty text is no value: CSV cannot write another."""
         if kept.bad:
             values = [None if at in kept.bad else value for at, value in zip(places, values, strict=True)]
         plain = self._plain_values(name, values)
@@ -206,7 +205,7 @@ class FurtherColumns:
         return [None if value == "" else value for value in plain] if "" in plain else plain
 
     def _make_room(self, found: dict[str, list[Value | None]]) -> None:
-        """Leave out what takes the most, but for a system that is asked for, until there is room for some time."""
+        """Leave out the largest columns, mapped systems last, until a quarter of MOST_BYTES is free."""
         by_size = sorted(self._bytes, key=lambda name: (name not in self._systems, self._bytes[name]))
         left = self._held
         out = set()
@@ -219,7 +218,7 @@ class FurtherColumns:
         self._forget(out)
 
     def _admitted(self, name: str) -> str:
-        """The name under which values are kept, one object for all rows; _LEFT_OUT where there is no place for them."""
+        """Return the name under which values are kept, one object for all rows; _LEFT_OUT if they cannot be kept."""
         if len(name) > LONGEST_NAME or not is_encodable(name):
             self._say(shown(name), _NO_NAME)
             return _LEFT_OUT
@@ -231,7 +230,7 @@ class FurtherColumns:
 
 
 def _storable(kept: Kept, name: str, places: Sequence[int], values: list[Value | None]) -> list[Value | None]:
-    """The values without texts that cannot be stored, whose rows are bad."""
+    """Return the values without texts that cannot be stored; the rows of these become bad."""
     found = list(values)
     for place, (at, value) in enumerate(zip(places, values, strict=True)):
         try:
@@ -244,7 +243,7 @@ def _storable(kept: Kept, name: str, places: Sequence[int], values: list[Value |
 
 
 def _plain(value: object) -> Value | None:
-    """A value in plain words, also a package's or a library's; None for null, nan, lists, bytes and whatever else."""
+    """Return a value as a plain text, number or boolean; None for null, nan, lists, bytes and all else."""
     kind = type(value)
     if kind is str or kind is bool:
         return cast("Value", value)
@@ -268,7 +267,7 @@ def _plain(value: object) -> Value | None:
 
 
 def _leaves(value: Row, prefix: str, depth: int) -> Iterator[tuple[str, object]]:
-    """What an object holds, by names with dots; objects that lie deeper than ``depth`` are left out."""
+    """Yield the values of an object by names with dots, down to ``depth`` levels."""
     for name, inner in value.items():
         if not isinstance(inner, dict):
             if inner is not None:

@@ -1,4 +1,4 @@
-"""Comparisons out of data: rows of two responses; or of one, of which every two are compared, or all with a reference."""
+"""Comparisons from data: rows of two responses, or rows of one that are compared with one another or with a reference."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def load_comparisons(
     limit: int | None = None,
     wants_best: bool = False,
 ) -> Dataset:
-    """The comparisons that one or more files hold, see :func:`robin_cli.datasets.pairs.load_pairs` for what is read and how.
+    """Return the comparisons in one or more files; :func:`robin_cli.datasets.pairs.load_pairs` says what can be read.
 
-    A row has a prompt and two responses, ``response_a`` and ``response_b``, and perhaps ``system_a`` and ``system_b``; or it
-    has one response, and which ``system`` wrote it: then every two responses to a prompt are compared. Which of these is A is
-    drawn by their texts, alike on every machine and in any order of the rows. A comparison of two systems by ``reference``
-    has the response of the data as A, and that of the reference to the same prompt as B.
+    A row has a prompt and two responses, ``response_a`` and ``response_b``, perhaps with ``system_a`` and ``system_b``. Or it
+    has one response and its ``system``: then every two responses to a prompt are compared. A hash of their texts decides which
+    is A, so it is the same on every machine and in any order of the rows. With a ``reference``, A is the response of the data,
+    and B the reference's to the same prompt.
 
-    Left out and counted are comparisons of a response with the same text, but for white space around it, of a system with
-    itself, and prompts to which there is nothing to compare.
+    Comparisons of equal responses (but for white space around them) or of a system with itself are left out and counted, as
+    are prompts without anything to compare.
 
     Args:
-        reference: outputs of one system, and the only ones that others are compared with.
-        columns: as of load_pairs, and response_a, response_b, system_a and system_b.
-        limit: of prompts, the first of those of which there is a comparison.
-        wants_best: the best response to each prompt is looked for: which system wrote it need not be known.
+        reference: a file with the responses of one system; the data's responses are compared with these only.
+        columns: as for load_pairs, and response_a, response_b, system_a and system_b.
+        limit: the number of prompts, the first ones that have a comparison.
+        wants_best: the goal is the best response to each prompt; its system need not be known.
 
     Raises:
-        InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or that are not
-            named in some of them.
+        InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or without a
+            name in some comparisons.
     """
     columns = dict(columns or {})
     found = _gathered(names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows)
@@ -77,7 +77,7 @@ def comparisons_of(
     limit: int | None = None,
     wants_best: bool = False,
 ) -> Dataset:
-    """The comparisons that the pairs ``found`` make, those of two responses as they are; args and raises as above."""
+    """Return the comparisons that the pairs ``found`` make, those of two responses unchanged; the rest as above."""
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit}: at least one prompt is needed. Use --limit 1 or more.")
     twos = sum(pair.other is not None for pair in found.pairs)
@@ -104,8 +104,8 @@ def comparisons_of(
 
 
 _WANTED = (
-    "A comparison is of two different responses to one prompt: a row with response_a and response_b, or a row a response, with "
-    "the same prompt and another system"
+    "A comparison needs two different responses to one prompt: a row with response_a and response_b, or two rows with the same "
+    "prompt, a response each, and another system"
 )
 
 
@@ -117,7 +117,7 @@ def _gathered(
     called: str,
     skip_bad_rows: bool,
 ) -> Dataset:
-    """The rows of the data as pairs, those of two responses with both; all of them have one, or two."""
+    """Return the rows of the data as pairs, which hold both responses if the rows do."""
     one, two = ([name for name in known if name in columns] for known in (_OF_ONE, _OF_TWO))
     if two and (one or of_one):
         other = one[0] if one else "--reference"
@@ -137,13 +137,13 @@ def _gathered(
 
 
 def _unrated(fields: Fields) -> Fields:
-    """The fields without human ratings of one response; what people say of two stands under a name that the user gave."""
+    """Return the fields without ratings that nobody mapped: these are of single responses."""
     return fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
 
 
 @dataclass
 class _LeftOut:
-    """Why comparisons, and prompts, were left out, and how often."""
+    """Counts of rows, comparisons and prompts that were left out, by reason."""
 
     comparisons: Counter[str] = field(default_factory=Counter)
     prompts: Counter[str] = field(default_factory=Counter)
@@ -161,33 +161,33 @@ class _LeftOut:
 
 
 def _as_they_are(found: Dataset) -> Iterator[Pair]:
-    """The comparisons of rows that hold two responses."""
+    """Return the comparisons of rows that hold two responses. InputError if some rows name their systems and others do not."""
     named = [sum(name in pair.columns for name in SYSTEM_COLUMNS) for pair in found.pairs]
     if any(named) and min(named) < 2:
-        unsaid = [pair.pair_id for pair, count in zip(found.pairs, named, strict=True) if count < 2]
+        unnamed = [pair.pair_id for pair, count in zip(found.pairs, named, strict=True) if count < 2]
         raise InputError(
-            f"{found.source}: {len(unsaid):,} of {len(found.pairs):,} rows do not say which systems wrote both responses, the "
-            f"first is {shown(unsaid[0])}; give them system_a and system_b, or leave them out"
+            f"{found.source}: {len(unnamed):,} of {len(found.pairs):,} rows do not name the systems of both responses, the "
+            f"first is {shown(unnamed[0])}; give them system_a and system_b, or leave them out"
         )
     return iter(found.pairs)
 
 
 def _check_named(found: Dataset, *, wants_best: bool) -> None:
-    """InputError if it is not said which system wrote each response, where that is needed, and if nothing can be compared."""
-    unsaid = [pair for pair in found.pairs if SYSTEM_COLUMN not in pair.columns]
-    if wants_best or not unsaid:
+    """Raise InputError if rows do not name their systems and the goal needs them."""
+    unnamed = [pair for pair in found.pairs if SYSTEM_COLUMN not in pair.columns]
+    if wants_best or not unnamed:
         return
-    if len(unsaid) < len(found.pairs):
+    if len(unnamed) < len(found.pairs):
         raise InputError(
-            f"{found.source}: {len(unsaid):,} of {len(found.pairs):,} rows do not say which system answered, the first is "
-            f'{shown(unsaid[0].pair_id)}; give them a "{SYSTEM_COLUMN}", or leave them out'
+            f"{found.source}: {len(unnamed):,} of {len(found.pairs):,} rows do not name the system that answered, the first is "
+            f'{shown(unnamed[0].pair_id)}; give them a "{SYSTEM_COLUMN}", or leave them out'
         )
     known = sorted({name for pair in islice(found.pairs, 1000) for name in pair.columns})
     there = ", ".join(map(shown, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN) if known else "no further columns"
     raise InputError(
-        f"{found.source}: rows of one response, and they do not say which system wrote it (there are: {there}). Name the "
-        f"column that does: --columns {SYSTEM_COLUMN}=NAME; or name those that hold two responses: --columns "
-        "response_a=NAME,response_b=NAME; or find the best response to each prompt, whoever wrote it: --decide best"
+        f"{found.source}: the rows hold one response each, and do not name its system (there are: {there}). Name the column of "
+        f"systems: --columns {SYSTEM_COLUMN}=NAME; or the columns of two responses: --columns "
+        "response_a=NAME,response_b=NAME; or find the best response to each prompt: --decide best"
     )
 
 
@@ -199,20 +199,20 @@ def _by_prompt(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
 
 
 def _every_two(found: Dataset, left: _LeftOut, limit: int | None) -> Iterator[Pair]:
-    """A comparison of every two responses to a prompt."""
+    """Return a comparison of every two responses to a prompt."""
     by_prompt = _by_prompt(found.pairs)
     counts = [len(each) * (len(each) - 1) // 2 for each in by_prompt.values() if len(each) > 1]
     if (count := sum(counts[:limit])) > MOST_COMPARISONS:
         raise InputError(
-            f"{found.source}: every two responses to a prompt make {count:,} comparisons, and {MOST_COMPARISONS:,} are the "
-            "most. Take fewer prompts with --limit, or compare all responses with those of one system: --reference FILE"
+            f"{found.source}: every two responses to a prompt make {count:,} comparisons; at most {MOST_COMPARISONS:,} are "
+            "possible. Take fewer prompts with --limit, or compare all responses with those of one system: --reference FILE"
         )
     left.prompts[_ALONE] = sum(len(each) == 1 for each in by_prompt.values())
     return (_sided(*two) for responses in by_prompt.values() for two in combinations(responses, 2))
 
 
 def _sided(one: Pair, two: Pair) -> Pair:
-    """The comparison of two responses to a prompt, with the one as A that their texts, hashed, say."""
+    """Return the comparison of two responses; a hash of their texts decides which is A."""
     first, second = sorted(
         (one, two), key=lambda pair: (pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id)
     )
@@ -220,11 +220,11 @@ def _sided(one: Pair, two: Pair) -> Pair:
         (first.prompt, *(f"{each.response}\0{each.columns.get(SYSTEM_COLUMN)}" for each in (first, second)))
     )
     is_turned = hashlib.sha256(text.encode()).digest()[0] & 1
-    return _of(second, first) if is_turned else _of(first, second)
+    return _comparison(second, first) if is_turned else _comparison(first, second)
 
 
-def _of(a: Pair, b: Pair) -> Pair:
-    """The comparison of response ``a`` with ``b``, with what both rows say alike."""
+def _comparison(a: Pair, b: Pair) -> Pair:
+    """Return the comparison of response ``a`` with ``b``, with the values that both rows share."""
     columns: dict[str, Value] = {
         name: value
         for name, value in a.columns.items()
@@ -241,7 +241,7 @@ def _of(a: Pair, b: Pair) -> Pair:
 def _against(
     found: Dataset, name: str | Path, columns: Mapping[str, str], left: _LeftOut, *, skip_bad_rows: bool
 ) -> tuple[Dataset, Iterator[Pair]]:
-    """The data with the reference's file among its own, and each response compared with the reference's to its prompt."""
+    """Return the data with the reference's file added, and the comparisons of each response with the reference's."""
     with_own = gathered(str(name), _unrated(fields_of(columns)), may_repeat=True, skip_bad_rows=skip_bad_rows)
     systems = {pair.columns.get(SYSTEM_COLUMN) for pair in with_own.pairs}
     if len(systems) > 1:
@@ -265,7 +265,7 @@ def _against(
     theirs = _stem(with_own, "reference")
     theirs = theirs if theirs != own else f"{theirs} (reference)"
     made = (
-        _of(_named(pair, own), _named(of_reference[pair.prompt][0], theirs))
+        _comparison(_named(pair, own), _named(of_reference[pair.prompt][0], theirs))
         for pair in found.pairs
         if pair.prompt in of_reference
     )
@@ -288,7 +288,7 @@ def _against(
 
 
 def _stem(found: Dataset, otherwise: str) -> str:
-    """What a system is called that the data do not name: as its file."""
+    """Return the name of a system that the data do not name: its file's."""
     return Path(found.files[0][0]).stem or otherwise if len(found.files) == 1 else otherwise
 
 
@@ -297,7 +297,7 @@ def _named(pair: Pair, system: str) -> Pair:
 
 
 def _different(pairs: Iterable[Pair], left: _LeftOut, *, wants_best: bool) -> Iterator[Pair]:
-    """Those that compare what differs, and where the best is looked for what no other compares."""
+    """Yield the comparisons of different texts and systems; for the best response, without repetitions."""
     seen: set[bytes] = set()
     for pair in pairs:
         system_a, system_b = (pair.columns.get(name) for name in SYSTEM_COLUMNS)
@@ -315,7 +315,7 @@ def _different(pairs: Iterable[Pair], left: _LeftOut, *, wants_best: bool) -> It
 
 
 def _first(pairs: Iterable[Pair], limit: int | None) -> Iterator[Pair]:
-    """Those of the first ``limit`` prompts."""
+    """Yield the comparisons of the first ``limit`` prompts."""
     prompts: set[str] = set()
     for pair in pairs:
         if limit is None or pair.prompt in prompts or len(prompts) < limit:
@@ -324,11 +324,11 @@ def _first(pairs: Iterable[Pair], limit: int | None) -> Iterator[Pair]:
 
 
 def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
-    """Which systems of the data are in no comparison, a line at most.
+    """Return the systems of the data that are in no comparison, as one line at most.
 
     Raises:
-        InputError: no chain of comparisons leads from some systems to others: nothing can say which of them is better; or
-            there are more than can be ranked.
+        InputError: no chain of comparisons connects some systems with others, so nothing tells which is better; or there are
+            more systems than can be ranked.
     """
     if any(name not in pairs[0].columns for name in SYSTEM_COLUMNS):
         return []
@@ -345,8 +345,8 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
         leader[a] = b
     if len(leader) > MOST_SYSTEMS:
         raise InputError(
-            f"{found.source}: has {len(leader):,} systems, and {MOST_SYSTEMS:,} are the most that are ranked. Compare fewer of "
-            "them, or each with one system, in a run of its own: --reference FILE"
+            f"{found.source}: has {len(leader):,} systems; at most {MOST_SYSTEMS:,} can be ranked. Compare fewer, or each with "
+            "one system, in a run of its own: --reference FILE"
         )
     parts: dict[str, list[str]] = {}
     for system in leader:
@@ -369,10 +369,10 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
 
 
 def _with_own_ids(found: Dataset, pairs: list[Pair]) -> Dataset:
-    """The comparisons with ids that no other has."""
+    """Return the data set of the comparisons, with unique ids."""
     seen = Counter(pair.pair_id for pair in pairs)
     for at, pair in enumerate(pairs):
-        if seen[pair.pair_id] > 1:  # made of two rows' ids that hold the mark between them
+        if seen[pair.pair_id] > 1:  # two ids that hold the mark between them may join to the same
             pairs[at] = replace(
                 pair, pair_id=pair_id_of(pair.prompt, f"{len(pair.response)}\0{pair.response}{pair.other}")
             )

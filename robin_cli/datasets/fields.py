@@ -1,4 +1,4 @@
-"""Where in a row the prompt, the response, the id and the human ratings stand."""
+"""The fields of a row: where the prompt, the response, the id and the human ratings stand."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from robin_cli.datasets.images import Images
 
 NOT_READ = "-"
-"""What ``--columns id=-`` says: there is such a field in the data, and it is not wanted."""
+"""The path in ``--columns id=-``: do not read such a field, though the data have it."""
 
 MISSING = object()
-"""What stands where a row has no such field; a null is a value."""
+"""The value of a field that a row does not have; a null is a value."""
 
 _KNOWN_PATHS = {
     "prompt": ("prompt", "info.post", "info.article"),
@@ -28,13 +28,13 @@ _KNOWN_PATHS = {
     "id": ("pair_id", "id"),
     "reference": ("reference",),
 }
-"""Where to look, in this order: HelpSteer2 first, then the axis files of Summarize From Feedback."""
+"""The paths to try, in this order: those of HelpSteer2, then of the axis files of Summarize From Feedback."""
 
 RESPONSES = ("response_a", "response_b")
-"""Where the two responses of a comparison stand; our names for them, too."""
+"""The fields of a comparison's two responses, in the data and in robin."""
 
 CHATS = ("messages", "conversation")
-"""Where to look for a conversation in a row that has no field for the prompt, or none for the response."""
+"""The fields that may hold a conversation in a row without a field for the prompt or the response."""
 
 _KNOWN_RATINGS = {
     **{name: (name,) for name in ("helpfulness", "correctness", "coherence", "complexity", "verbosity")},
@@ -73,17 +73,17 @@ _USUAL_NAMES = {
     "system_a": ["model_a", "generator_1", "model_1", "engine_a", "model1"],
     "system_b": ["model_b", "generator_2", "model_2", "engine_b", "model2"],
 }
-"""What other datasets call it, the likeliest first: offered in an error, never taken by itself."""
+"""Names in other datasets, the likeliest first. Errors suggest them; robin never takes them by itself."""
 
 _OURS = {*_USUAL_NAMES, *_KNOWN_PATHS, *_KNOWN_RATINGS, "pair_id"}
-"""Names that --columns may give another: not the only ones, but one that is nearly one of them is misspelt."""
+"""Known names for --columns. Other names are allowed, but a near miss of these is probably misspelt."""
 
 
 class Field(NamedTuple):
-    """One thing to look for in a row.
+    """A field to look for in a row.
 
-    ``name`` is ours; ``path`` is the first place where it may stand, and what errors call it; ``paths`` are all of
-    them, whole and split at the dots; ``mapped`` says whether the user named it.
+    ``name`` is robin's. ``paths`` are the places where it may stand, each whole and split at the dots; ``path`` is the first,
+    and its name in errors. ``mapped``: the user named the path.
     """
 
     name: str
@@ -92,12 +92,12 @@ class Field(NamedTuple):
     mapped: bool
 
     def is_among(self, names: Collection[str]) -> bool:
-        """Whether one of the paths is one of these column names, or leads into a list of them."""
+        """Return whether one of the paths is one of these columns, or leads into a list there."""
         return any(path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths)
 
 
 class Fields(NamedTuple):
-    """All that is looked for in a row; ``id`` is None where ids are made from the text."""
+    """The fields to look for in a row. ``id`` is None if ids are made from the text."""
 
     prompt: Field
     response: Field
@@ -105,21 +105,21 @@ class Fields(NamedTuple):
     reference: Field | None
     ratings: tuple[Field, ...]
     chat: Field | None = None
-    """A conversation, which stands for the prompt and the response that a row does not have."""
+    """A conversation, used for a prompt or a response that a row does not have."""
     group: Field | None = None
-    """Which responses belong together, where --group names it."""
+    """The field of --group: responses with the same value belong together."""
     systems: tuple[Field, ...] = ()
-    """Which system wrote the response, or each of two, where --columns names it."""
+    """The system of the response, or of each of two, if --columns names it."""
     not_read: frozenset[str] = frozenset()
-    """Names of the data that NOT_READ was said of."""
+    """Names that are mapped to NOT_READ."""
     other: Field | None = None
-    """Of rows that hold two responses, the second."""
+    """The second response, for rows that hold two."""
     beside: tuple[tuple[str, tuple[Field, ...]], ...] = ()
-    """Of rows that hold the responses of several systems side by side: each system, and the fields that are its own."""
+    """For rows that hold the responses of several systems side by side: each system with its own fields."""
     images: tuple[Field, ...] = ()
-    """Where images stand that belong to the prompt."""
+    """The fields with images that belong to the prompt."""
     taking: Images | None = None
-    """What takes them."""
+    """The reader of images."""
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -140,7 +140,7 @@ class Fields(NamedTuple):
         return frozenset(path for field in (*self.ratings, *beside) for path, _ in field.paths)
 
     def required(self) -> Iterator[Field]:
-        """Without which a row, or a table with a header, cannot be used."""
+        """Yield the fields that a row, or the header of a table, must have."""
         yield self.prompt
         yield self.response
         if self.other is not None:
@@ -151,10 +151,10 @@ class Fields(NamedTuple):
 
 
 def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
-    """The fields under a mapping of our names to theirs; NOT_READ for theirs means: do not look for it.
+    """Return the fields for a mapping of robin's names to the data's; NOT_READ as the data's name: do not look for it.
 
-    ``ratings``: names of further attributes whose human ratings are taken where the data has them. ``group``: their name of
-    what says which responses belong together. Raises InputError for a name that is not a rating's.
+    ``ratings``: further attributes whose human ratings are read if the data have them. ``group``: the data's field of groups.
+    Raises InputError for a name that no rating can have.
     """
     if GROUP_COLUMN in columns or GROUP_COLUMN in ratings:
         raise InputError(
@@ -187,11 +187,11 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
 
 
 _ASIDE = "|"
-"""Between columns that hold the same of several systems: ``response=model_a|model_b``."""
+"""Separates the columns of several systems: ``response=model_a|model_b``."""
 
 
 def _side_by_side(columns: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[tuple[str, tuple[Field, ...]], ...]]:
-    """A mapping as it is of the rows that :func:`spread` makes, and what these are made of. InputError if it is of none."""
+    """Return the mapping for the rows that :func:`spread` makes, and each system's own fields. InputError for a wrong one."""
     several = {name: [path.strip() for path in each.split(_ASIDE)] for name, each in columns.items() if _ASIDE in each}
     if not several:
         return columns, ()
@@ -207,17 +207,17 @@ def _side_by_side(columns: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[
         or any(path != NOT_READ and name not in (*shared, *several) for name, path in columns.items())
     ):
         raise InputError(
-            f"--columns {shlex.quote(','.join(f'{name}={path}' for name, path in columns.items()))}: of responses side by "
-            f"side, each stands in a column of its own, response=A{_ASIDE}B, which says its system; a human rating of each "
-            f"stands in as many, helpfulness=C{_ASIDE}D; and prompt, id and reference in one for all"
+            f"--columns {shlex.quote(','.join(f'{name}={path}' for name, path in columns.items()))}: responses side by side "
+            f"have one column each, named after the system: response=A{_ASIDE}B. Give a human rating as many columns, "
+            f"helpfulness=C{_ASIDE}D, and prompt, id and reference one for all"
         )
     return {**columns, **{name: name for name in several}, SYSTEM_COLUMN: SYSTEM_COLUMN}, own
 
 
 def spread(table: Table, fields: Fields, source: str) -> Table:
-    """A table whose rows hold the responses of several systems with a row for each, whose id ends in the system's name.
+    """Return a table with one row for each system's response; the row's id ends in the system's name.
 
-    InputError where it has not all of these columns.
+    Raises InputError if a column is missing.
     """
     own = [field for _, each in fields.beside for field in each]
     names = table.names
@@ -249,7 +249,7 @@ def _spread_rows(
 
 
 def fields_of_two(columns: Mapping[str, str]) -> Fields:
-    """As :func:`fields_of`, of rows that hold two responses each: under RESPONSES, and SYSTEM_COLUMNS for who wrote them."""
+    """Return the fields as :func:`fields_of` for rows with two responses, RESPONSES, of the systems in SYSTEM_COLUMNS."""
     others = {name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)}
     first, second = (field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES)
     written_by = {name: columns[name] for name in SYSTEM_COLUMNS if name in columns}
@@ -263,12 +263,12 @@ def fields_of_two(columns: Mapping[str, str]) -> Fields:
 
 
 def field_of(name: str, paths: Sequence[str], *, mapped: bool = False) -> Field:
-    """What is ours of this name, which may stand at any of these paths."""
+    """Make the field ``name``, which may stand at any of ``paths``."""
     return Field(name, paths[0], tuple((path, tuple(path.split("."))) for path in paths), mapped)
 
 
 def only_in(fields: Fields, keys: Collection[object]) -> Fields:
-    """The fields that a row with these keys can have, and those that it must have."""
+    """Return the fields without optional ones that a row with these keys cannot have."""
 
     def may_be(field: Field) -> bool:
         return field.mapped or any(path in keys or (steps[1:] and steps[0] in keys) for path, steps in field.paths)
@@ -278,12 +278,12 @@ def only_in(fields: Fields, keys: Collection[object]) -> Fields:
 
 
 def is_in(row: Row, field: Field) -> bool:
-    """Whether the row has the field, even if it is null."""
+    """Return whether the row has the field, even if it is null."""
     return find(row, field) is not MISSING
 
 
 def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Fields) -> str:
-    """What to say where fields are missing: what was looked for, what was found, and the flag that may help."""
+    """Return the message for missing fields: which were looked for, which were found, and a flag that may help."""
     missing, found = list(missing), list(islice(names, 1000))
     taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
     free = [name for name in found if name not in taken and _can_be_named(name)]
@@ -307,16 +307,16 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
 
 
 def _can_be_named(name: str) -> bool:
-    """Whether --columns can hold the name, and a shell and a terminal give it back as it is."""
+    """Return whether --columns can hold the name, and a shell and a terminal leave it unchanged."""
     return name == name.strip() == shown(name, 200) and "," not in name
 
 
 DEPTH = 4
-"""How many steps a name has at most that robin makes of objects in objects."""
+"""The most steps of a dotted name that robin makes of nested objects."""
 
 
 def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
-    """The names in a row as --columns takes them: those inside objects with dots, those in lists by their first item."""
+    """Yield the names in a row as --columns takes them: with dots inside objects, with 0 for the first item of a list."""
     for name, value in row.items():
         if isinstance(value, dict) and value and depth > 1:
             yield from names_in(value, f"{prefix}{name}.", depth - 1)
@@ -343,7 +343,7 @@ def _nearest(field: Field, names: list[str]) -> str | None:
 
 
 def find(row: Row, field: Field) -> object:
-    """What stands at the first path that has a value; else an empty text; else a null; else MISSING."""
+    """Return the value at the first path that has one; else an empty text, else null, else MISSING."""
     found = row.get(field.path, MISSING)
     if type(found) is str or type(found) is int:  # nearly always, and a quarter of the time goes into this function
         return found
@@ -351,7 +351,7 @@ def find(row: Row, field: Field) -> object:
 
 
 def found_at(row: Row, field: Field) -> tuple[str, object]:
-    """What ``find`` finds, and the path where it stands."""
+    """Return the path and the value that :func:`find` finds."""
     found: tuple[str, object] = (field.path, MISSING)
     for path, steps in field.paths:
         value = row[path] if path in row else _walk(row, steps)
@@ -365,7 +365,7 @@ def found_at(row: Row, field: Field) -> tuple[str, object]:
 
 
 def is_of_one_worker(row: Row, fields: Fields) -> bool:
-    """Whether these are one worker's ratings of a summary, which others may have rated, too: an axis file's row."""
+    """Return whether a row of an axis file holds one worker's ratings of a summary, which others may have rated too."""
     return found_at(row, fields.response)[0] == "summary.text" and any(
         path.startswith("summary.axes.") and value is not MISSING
         for path, value in (found_at(row, field) for field in fields.ratings)
@@ -390,7 +390,7 @@ def _walk(row: Row, steps: tuple[str, ...]) -> object:
 
 
 def too_short(row: Row, field: Field) -> str | None:
-    """What to say where the path of a field leads behind the end of a list; None where it does not."""
+    """Return the message for a path that leads past the end of a list; None if it does not."""
     for path, steps in field.paths:
         value: object = row
         for at, step in enumerate(steps):

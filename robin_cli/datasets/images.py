@@ -1,8 +1,8 @@
-"""Images of prompts and responses: marks in their texts, the files that these name, and the parts of messages that they become.
+"""Images of prompts and responses: marks in their texts, the files that the marks name, and the parts of messages.
 
-The mark of an image begins with U+FDD0, which is no character of any language; a text of the data that forges one is refused.
-Addresses are never fetched. A file counts if it lies at or below the folder of its data and is an image by its first bytes, and
-it is sent if it still is what was read. So neither data nor a run of somebody else's gets at other files.
+The mark of an image begins with U+FDD0, which is no character of any language; a row that forges a mark is refused. Addresses
+are never fetched. A file must lie at or below the folder of its data, be an image by its first bytes, and be unchanged when it
+is sent. So neither data nor somebody else's run reaches other files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from robin_cli.model.exchange import Message
 
 MOST_BYTES = 20 * 2**20
-"""Of one image."""
+"""The most bytes of one image."""
 
 MARKS_BEGIN = "\ufdd0[image"
 _MARK = re.compile("\ufdd0\\[image(?: (low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
@@ -40,7 +40,10 @@ _BAD = "an image that cannot be used"
 
 
 class Image(NamedTuple):
-    """An image of a question: an address, a data: URL, or the path of a file from ``folder``, and the SHA-256 of that, cut."""
+    """An image of a question. ``url`` is an address, a data: URL, or the path of a file from ``folder``.
+
+    ``sha256`` has 32 hex digits of a file's hash, and is "" for an address.
+    """
 
     url: str
     detail: str
@@ -49,13 +52,13 @@ class Image(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in a request, about."""
+        """About how many bytes it takes in a request; 0 if its file cannot be read."""
         with suppress(OSError, ValueError):
             return len(self.url) if not self.sha256 else Path(self.folder, self.url).stat().st_size * 4 // 3
         return 0
 
     def sent(self) -> str:
-        """What goes out for it. InputError where its file is not there, or is not what was read."""
+        """Return the URL to send. InputError if its file is missing or changed."""
         if self.url.startswith(("https://", "data:")):
             return self.url
         try:
@@ -69,10 +72,10 @@ class Image(NamedTuple):
 
 
 class Images:
-    """Takes the images that the rows of data name: files beside that of the rows, or in the working folder where there is none.
+    """Reads the images that rows name: files beside the rows' file, or in the working folder if the rows have no file.
 
     Attributes:
-        folder: that of the first file; all images that are files lie at or below it. "" as long as no image was taken.
+        folder: the folder of the first file; all image files lie at or below it. "" until an image was read.
     """
 
     def __init__(self) -> None:
@@ -82,13 +85,13 @@ class Images:
         self._made: set[int] = set()
 
     def beside(self, place: str) -> Images:
-        """Take those that the rows of the source at ``place`` name from now on."""
+        """Read the images of the source at ``place`` from now on."""
         self._own = Path(place).absolute().parent
         self._first = self._first or self._own
         return self
 
     def check(self, *texts: str | None) -> None:
-        """BadRow where texts of a row hold the beginning of a mark that was not made since the last check."""
+        """Raise BadRow if a row's texts hold a mark that was not made since the last check."""
         made, self._made = self._made, set()
         marked = (text for text in texts if text and MARKS_BEGIN in text)
         if any(
@@ -98,7 +101,7 @@ class Images:
             raise BadRow(f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}", _BAD)
 
     def mark(self, url: object, detail: object, called: str) -> str:
-        """The mark of an image, which ``called`` names. BadRow where it is none."""
+        """Return the mark of an image, which errors call ``called``. BadRow if it cannot be used."""
         try:
             taken, sha256 = self._taken(url)
         except ValueError as error:
@@ -110,7 +113,7 @@ class Images:
         return mark
 
     def _taken(self, url: object) -> tuple[str, str]:
-        """An address, or the path of a file from the folder and its SHA-256. ValueError, which says what is wrong with it."""
+        """Return an address and "", or a file's path from the folder and its SHA-256. ValueError with the reason if neither."""
         if not isinstance(url, str):
             raise ValueError(f"is {kind(url)}, no address and no path")  # noqa: TRY004  # the row's fault
         if url.startswith("data:") and not (len(url) <= 2 * MOST_BYTES and _DATA.fullmatch(url)):
@@ -126,9 +129,9 @@ class Images:
 
 
 def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
-    """An image at or below a folder: its path from there, its SHA-256, how its data: URL begins, and its bytes.
+    """Read an image at or below a folder: return its path from there, SHA-256, the head of its data: URL, and its bytes.
 
-    ValueError, which says what is wrong with it.
+    Raises ValueError with the reason if it cannot be used.
     """
     try:
         root = folder.resolve()
@@ -148,7 +151,7 @@ def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
 
 
 def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
-    """A text with "[image 1]" and so on for its marks; ``images`` are numbered as they first come, and added to."""
+    """Replace the marks in a text by "[image 1]" and so on; new images are added to ``images`` with the next number."""
 
     def number(mark: re.Match[str]) -> str:
         image = Image(mark[3], mark[1] or "", mark[2] or "", folder)
@@ -158,12 +161,12 @@ def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
 
 
 def named(text: str) -> str:
-    """A text with its images as people read them: the path, the address, or the beginning of a long one."""
+    """Replace the marks in a text by "[image: PATH]" for people; a long path is cut."""
     return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text) if MARKS_BEGIN in text else text
 
 
 def files_in(text: str, folder: str, most: int) -> list[str]:
-    """The images of a text that are files, as data: URLs of about ``most`` bytes at most, without those that changed."""
+    """Return the image files of a text as data: URLs, without those over about ``most`` bytes or changed."""
     images: dict[Image, int] = {}
     numbered(text, folder, images)
     found = []
@@ -174,9 +177,9 @@ def files_in(text: str, folder: str, most: int) -> list[str]:
 
 
 def with_parts(messages: Sequence[Message]) -> list[Message]:
-    """Messages as they are sent: where there are images, the content is a list of parts, the text and then each image.
+    """Return messages as they are sent: with images, the content is a list of the text and then each image.
 
-    InputError where a file is not there, or changed.
+    Raises InputError if a file is missing or changed.
     """
     return [{"role": each["role"], "content": _parts(each)} if "images" in each else each for each in messages]
 

@@ -1,9 +1,9 @@
-"""People's labels of the pairs of a run, out of a table of any format that data may have.
+"""People's labels of the pairs of a run, from a table in any format that data may have.
 
-A row a pair and attribute with columns ``pair_id``, ``label``, ``attribute`` (where there are several) and ``probability``,
-as robin export --what labels-wanted writes them; or with ``rating`` and ``labeller``, as robin label does: several people's
-labels of a pair count as their mean. Or a row a pair, with a column of labels for each attribute that is called as it is. Or a
-row a group, with columns ``group`` and ``best``: the id of its best response.
+A table has a row per pair and attribute with ``pair_id``, ``label``, ``attribute`` (if there are several) and ``probability``,
+as robin export --what labels-wanted writes it; or with ``rating`` and ``labeller``, as robin label writes it: several people's
+labels of a pair count as their mean. Or it has a row per pair, with a column of labels named after each attribute. Or it has a
+row per group, with ``group`` and ``best``: the id of the group's best response.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probab
 _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = "rating", "labeller", "labelled_at", "group", "best"
 _HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 _SAVED_AS_TEXT = "'"
-"""What robin puts before an id that a spreadsheet would run."""
+"""robin writes this before an id that a spreadsheet would run."""
 
 
 def opaque_id(pair_id: str) -> str:
-    """What stands in the place of an id in a file for people who label: it says nothing of the system."""
+    """Return the id to show to people who label: it does not reveal the system."""
     return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]
 
 
@@ -44,17 +44,17 @@ def load_labels(
     called: str = "",
     verdicts: Collection[str] = (),
 ) -> GivenLabels:
-    """The labels in a file, or at an address; rows with an empty label are left out: nobody has labelled them yet.
+    """Return the labels in a file. Rows with an empty label are left out: nobody has labelled them yet.
 
     Args:
-        name: as one of :func:`robin_cli.datasets.pairs.load_pairs`; bytes in memory are ``called`` so.
-        pair_ids: those that there are.
-        scales: by attribute.
+        name: a source as for :func:`robin_cli.datasets.pairs.load_pairs`; errors name bytes in memory ``called``.
+        pair_ids: the pairs of the run.
+        scales: the scale of each attribute.
         verdicts: attributes of comparisons, whose labels may be A, B or tie.
 
     Raises:
-        InputError: it cannot be read; a label is none, or off its scale; two of one pair differ; a probability is not above 0
-            and at most 1, or is told of some rows only; of pairs or attributes that are not there.
+        InputError: the file cannot be read; a label is not a number, or off its scale; two labels of a pair differ; a
+            probability is not above 0 and at most 1, or only some rows have one; the run has no such pair or attribute.
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
     wanted = Wanted({_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers)
@@ -95,7 +95,7 @@ def _labels(
         )
     by_attribute = {name: {of: _mean(each) for of, each in labels.items() if each} for name, labels in found.items()}
     for labels in by_attribute.values():
-        _check_told(labels.values())
+        _check_probabilities(labels.values())
     return GivenLabels(source.name, by_attribute, found, best)
 
 
@@ -108,31 +108,31 @@ def _take(
     where: str,
     unknown: list[str],
 ) -> int:
-    """Add the labels of a row; how many it has. ``unknown``: has what is of no pair of the run."""
+    """Add the labels of a row to ``found``; return their number. ``unknown`` collects errors about pairs that do not exist."""
     labelled = 0
     for attribute, value in _cells(row, scales, where):
-        said = _said(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
-        label = Label(said, _probability(row, where), where)
+        number = _label_value(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
+        label = Label(number, _probability(row, where), where)
         labelled += 1
         pair_id = _pair_id(row, pair_ids, where)
         if pair_id is None:
             unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
             continue
         labeller, of_pair = str(row.get(_LABELLER) or ""), found[attribute][pair_id]
-        if row.get(_LABELLED_AT):  # they may think again
+        if row.get(_LABELLED_AT):  # a labeller may change a label
             of_pair.pop(labeller, None)
         _add(of_pair, labeller, pair_id, label)
     return labelled
 
 
 def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) -> None:
-    """Take back what a labeller said before of a pair."""
-    said = found.get(str(row.get(_ATTRIBUTE)), {}).get(str(row.get(_ID)), {})
-    said.pop(str(row.get(_LABELLER) or ""), None)
+    """Remove a labeller's earlier label of a pair."""
+    labels = found.get(str(row.get(_ATTRIBUTE)), {}).get(str(row.get(_ID)), {})
+    labels.pop(str(row.get(_LABELLER) or ""), None)
 
 
 def _best_named(row: Row, where: str) -> NamedBest:
-    """The best response of a group that a row names: by ``group`` and ``best``, or a pair whose rating is best."""
+    """Return the best response that a row names: by ``group`` and ``best``, or as a pair whose rating is "best"."""
     group, named = (row.get(_GROUP), row[_BEST]) if row.get(_BEST) else (None, row.get(_ID))
     if not isinstance(named, (str, int)) or not isinstance(group, (str, int, NoneType)) or group == "" or named == "":
         raise InputError(
@@ -142,7 +142,7 @@ def _best_named(row: Row, where: str) -> NamedBest:
 
 
 def _mean(labels: Mapping[str, Label]) -> Label:
-    """What several people say of a pair, by the name of each."""
+    """Return the mean of several people's labels of a pair."""
     first, *others = labels.values()
     return replace(first, value=sum(each.value for each in labels.values()) / len(labels)) if others else first
 
@@ -161,10 +161,8 @@ def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale
 
 
 def _no_attribute(scales: Iterable[str]) -> str:
-    return (
-        f"does not say of which attribute its labels are. Give it a column {_ATTRIBUTE}, or columns of labels that are called "
-        f"{_either(scales)}"
-    )
+    step = f"Give it a column {_ATTRIBUTE}, or columns of labels named {_either(scales)}"
+    return f"does not name the attribute of its labels. {step}"
 
 
 def _either(names: Iterable[str]) -> str:
@@ -172,7 +170,7 @@ def _either(names: Iterable[str]) -> str:
 
 
 def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[str, object]]:
-    """The attribute and the value of each label in a row that is not empty."""
+    """Yield the attribute and the value of each label in a row that is not empty."""
     called = _LABEL if _LABEL in row else _RATING
     if called not in row:
         yield from ((name, row[name]) for name in scales if not _is_empty(row.get(name)))
@@ -185,7 +183,7 @@ def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[
         raise InputError(f"{where}: {_no_attribute(scales)}")
     if attribute not in scales:
         raise InputError(
-            f'{where}: the attribute "{shown(attribute)}" is none of the run\'s{did_you_mean(attribute, scales)}. It has '
+            f'{where}: the run has no attribute "{shown(attribute)}"{did_you_mean(attribute, scales)}. It has '
             f"{', '.join(scales)}; correct it, or leave the row out"
         )
     yield attribute, row[called]
@@ -196,11 +194,11 @@ def _is_empty(value: object) -> bool:
     return number is None or isnan(number)
 
 
-def _said(value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool) -> float:
+def _label_value(value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool) -> float:
     number = as_share(value) if is_verdict else as_number(value)
     if number is None or isinf(number):
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
-        lacks = "no verdict. Write A, B or tie" if is_verdict else "no number. Write one, as 3 or 2.5"
+        lacks = "not a verdict. Write A, B or tie" if is_verdict else "not a number. Write one, such as 3 or 2.5"
         raise InputError(f"{where}: the label {what} is {lacks}, or leave it empty")
     if not scale.low <= number <= scale.high:
         raise InputError(f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it")
@@ -214,18 +212,18 @@ def _probability(row: Row, where: str) -> float | None:
     number = as_number(value)
     if number is None or not 0 < number <= 1:
         raise InputError(
-            f'{where}: the probability "{shown(value)}" is not above 0 and at most 1. It is that with which the pair was '
-            "drawn; leave the column out where all were drawn alike"
+            f'{where}: the probability "{shown(value)}" is not above 0 and at most 1. Give the probability with which the pair '
+            "was drawn, or leave the column out if all were drawn alike"
         )
     return number
 
 
 def _pair_id(row: Row, pair_ids: frozenset[str], where: str) -> str | None:
-    """The id of a row's pair, None for one that is not known."""
+    """Return the id of a row's pair, None if the run has no such pair."""
     value = row.get(_ID)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InputError(
-            f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Say which pair the label is of"
+            f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Name the pair that the label is of"
         )
     name = str(value)
     if name not in pair_ids and name.startswith(_SAVED_AS_TEXT):
@@ -239,28 +237,28 @@ def _by_opaque_id(pair_ids: frozenset[str]) -> Mapping[str, str]:
 
 
 def _add(labels: dict[str, Label], labeller: str, pair_id: str, label: Label) -> None:
-    """Add what one person says of a pair."""
+    """Add one person's label of a pair. InputError if it differs from an earlier one."""
     before = labels.setdefault(labeller, label)
     if (before.value, before.probability) == (label.value, label.probability):
         return
     what = "label" if before.value != label.value else "probability"
     one, other = (getattr(each, "value" if what == "label" else what) for each in (label, before))
     raise InputError(
-        f'{label.place}: the pair "{shown(pair_id)}" has the {what} {_told(one)} here, and {_told(other)} by {before.place}. '
-        "Keep one of the two rows; of several people's labels, their mean, or a column labeller"
+        f'{label.place}: the pair "{shown(pair_id)}" has the {what} {_number(one)} here, and {_number(other)} in '
+        f"{before.place}. Keep one of the two rows; for labels of several people, add a column labeller, or keep their mean"
     )
 
 
-def _told(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:g}"
 
 
-def _check_told(labels: Iterable[Label]) -> None:
-    """InputError where some labels of an attribute have a probability and others have none."""
+def _check_probabilities(labels: Iterable[Label]) -> None:
+    """Raise InputError if some labels of an attribute have a probability and others have none."""
     first: dict[bool, str] = defaultdict(str)
     for label in labels:
         first[label.probability is not None] = first[label.probability is not None] or label.place
     if len(first) == 2:
         raise InputError(
-            f"{first[False]}: the label has no probability, and that by {first[True]} has one. Give one with each, or with none"
+            f"{first[False]}: the label has no probability, and that in {first[True]} has one. Give one with each, or with none"
         )

@@ -1,4 +1,4 @@
-"""Text files as bytes, with a cap on each line and on the whole, so that no file can fill the memory unannounced."""
+"""Text files as bytes. Each line and the whole file have a cap, so that no file can fill the memory."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MAX_FILE_BYTES = 16 * 2**30
 """The longest file, in bytes after decompression."""
 
 MOST_UNPACKED = 2**29
-"""How much a compressed file may unpack to, in bytes, where that is more than MOST_TIMES its size."""
+"""The most bytes that a compressed file may unpack to if that is more than MOST_TIMES its size."""
 
 MOST_TIMES = 100
-"""Text that people and models write is packed to a tenth; what unpacks a hundredfold is made to fill the memory."""
+"""Text by people and models shrinks to about a tenth; a file that unpacks a hundredfold is made to fill the memory."""
 
 MOST_IDLE = 2**20
-"""How many blank lines, or rows that cannot be used, a file may have, where they are more than MOST_TIMES the others."""
+"""The most blank lines, or rows that cannot be used, that a file may have if they are more than MOST_TIMES the others."""
 
 LIMIT_ENV = "ROBIN_MAX_UNPACKED_GB"
-"""The environment variable that raises the limits on what is unpacked; not a setting, for a folder's robin.toml to raise."""
+"""The environment variable that raises the limits on unpacking. Not a setting: a stranger's robin.toml must not raise them."""
 
 BOM = b"\xef\xbb\xbf"
 
@@ -53,7 +53,7 @@ _FOREIGN = {
 
 
 def at_most(limit: int) -> int:
-    """``limit`` bytes, or what the environment raises it to. InputError if that is no number."""
+    """Return ``limit`` bytes, or the higher limit that the environment sets. InputError if it is not a number."""
     wanted = os.environ.get(LIMIT_ENV, "0")
     try:
         return max(limit, int(float(wanted) * 2**30))
@@ -62,7 +62,7 @@ def at_most(limit: int) -> int:
 
 
 def check_unpacked(unpacked: int, packed: int, source: str) -> None:
-    """InputError if ``packed`` bytes of a file have become more than it may."""
+    """Raise InputError if ``packed`` bytes of a file unpack to more than they may."""
     if unpacked > MOST_UNPACKED and unpacked > MOST_TIMES * packed and unpacked > at_most(MOST_UNPACKED):
         raise InputError(
             f"{source}: unpacks to more than {size(unpacked)}, over {MOST_TIMES} times its size, as files "
@@ -71,7 +71,7 @@ def check_unpacked(unpacked: int, packed: int, source: str) -> None:
 
 
 def check_idle(idle: int, others: int, source: str, what: str = "blank lines") -> None:
-    """InputError if a file holds little but ``what``: a megabyte can unpack to a billion of them, and minutes of reading."""
+    """Raise InputError if a file holds little but ``what``: a megabyte can unpack to a billion of them, and take minutes."""
     if idle > MOST_IDLE and idle > MOST_TIMES * others:
         raise InputError(
             f"{source}: has {idle:,} {what} and {others:,} with data, and was not read further. Write the file without them."
@@ -79,7 +79,7 @@ def check_idle(idle: int, others: int, source: str, what: str = "blank lines") -
 
 
 class Unpacked(io.RawIOBase):
-    """A compressed file, unpacked as it is read, up to where it has become far more than a text would."""
+    """A compressed file that is unpacked as it is read, within the limits of :func:`check_unpacked`."""
 
     def __init__(self, stream: BinaryIO, source: str, suffix: str) -> None:
         self._packed, self._size = stream, stream.seek(0, io.SEEK_END)
@@ -93,7 +93,7 @@ class Unpacked(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset from the beginning, or from here; back by unpacking again."""
+        """Go to an offset from the beginning or from here. To go back, the file is unpacked again."""
         wanted = offset + (self._at if whence == io.SEEK_CUR else 0)
         if wanted < self._at:
             self._begin()
@@ -102,8 +102,8 @@ class Unpacked(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """As of any stream. InputError for data that is damaged, or that unpacks to a giant."""
-        with self._heard():
+        """Read as from any stream. InputError if the data are damaged, or unpack to too much."""
+        with self._data_errors():
             count: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]  # each of them has it
         self._at += count
         check_unpacked(self._at, self._size, self._source)
@@ -112,11 +112,11 @@ class Unpacked(io.RawIOBase):
     def _begin(self) -> None:
         self._packed.seek(0)
         self._at = 0
-        with self._heard():
+        with self._data_errors():
             self._stream = compression.decompressing(self._packed, self._suffix)
 
     @contextmanager
-    def _heard(self) -> Iterator[None]:
+    def _data_errors(self) -> Iterator[None]:
         try:
             yield
         except compression.DAMAGED as error:
@@ -128,9 +128,9 @@ class Unpacked(io.RawIOBase):
 
 
 def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes | BadRow]]:
-    r"""The lines of a file, from 1, each with its ``\n``; a line that is too long comes as a BadRow, unread.
+    r"""Yield the lines of a file, numbered from 1, each with its ``\n``; a line that is too long is a BadRow.
 
-    Raises InputError for a file that is not text at all, or too long.
+    Raises InputError for a file that is not text, or too long.
     """
     number = total = 0
     while line := stream.readline(MAX_LINE_BYTES + 1):
@@ -145,13 +145,13 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
         else:
             held = [line]
             del line
-            yield number, held.pop()  # a line that has a name here would be held while its row is worked on
+            yield number, held.pop()  # a local name would keep the line in memory while its row is worked on
         if total > MAX_FILE_BYTES:
             raise file_too_long(source)
 
 
 def filled(rows: Iterable[tuple[int, Cells | BadRow]], source: str) -> Iterator[tuple[int, Cells | BadRow]]:
-    """The rows of cells of which one at least is not empty."""
+    """Yield the rows that have a cell that is not empty."""
     blank = count = 0
     for number, cells in rows:
         if isinstance(cells, BadRow) or cells.count(None) + cells.count("") < len(cells):
@@ -163,7 +163,7 @@ def filled(rows: Iterable[tuple[int, Cells | BadRow]], source: str) -> Iterator[
 
 
 def read_piped(stream: BinaryIO, source: str) -> io.BytesIO:
-    """All of a stream as it is, from its beginning, or InputError past MAX_FILE_BYTES."""
+    """Read a whole stream into memory. InputError past MAX_FILE_BYTES."""
     data = io.BytesIO()
     while chunk := stream.read(_CHUNK_BYTES):
         data.write(chunk)
@@ -174,14 +174,14 @@ def read_piped(stream: BinaryIO, source: str) -> io.BytesIO:
 
 
 def refuse_foreign(head: bytes | bytearray, source: str) -> None:
-    """InputError if the first bytes are those of another kind of file than its name says."""
+    """Raise InputError if the first bytes are those of another kind of file than its name says."""
     for magic, step in _FOREIGN.items():
         if head.startswith(magic):
             raise InputError(f"{source}: the name says text, but the file {step}")
 
 
 def file_too_long(source: str) -> InputError:
-    """The error for a file past MAX_FILE_BYTES."""
+    """Return the error for a file past MAX_FILE_BYTES."""
     return InputError(
         f"{source}: more than {size(MAX_FILE_BYTES)} of data, decompressed. "
         "Split it, or read its first pairs with --limit."
@@ -189,7 +189,7 @@ def file_too_long(source: str) -> InputError:
 
 
 def _skip_line(stream: BinaryIO, line: bytes, most: int) -> int:
-    """Read on to the end of a line that is too long, in chunks; how many bytes that took, ``most`` or a little more."""
+    """Skip the rest of a line that is too long; return the bytes skipped, at most little more than ``most``."""
     skipped = 0
     while line and not line.endswith(b"\n") and skipped <= most:
         line = stream.readline(_CHUNK_BYTES)
@@ -198,7 +198,7 @@ def _skip_line(stream: BinaryIO, line: bytes, most: int) -> int:
 
 
 def too_long(unit: str) -> str:
-    """What to say of a line or a row past MAX_LINE_BYTES."""
+    """Return the message for a line or a row past MAX_LINE_BYTES."""
     ends = "check that the file has line ends, " if unit == "line" else ""
     return (
         f"the {unit} is longer than {size(MAX_LINE_BYTES)}. "

@@ -1,7 +1,7 @@
-"""Logs of evaluation tools as rows: a log is known by what its samples hold, not by its file's name.
+"""Logs of evaluation tools as rows. A log is known by the content of its samples, not by its file's name.
 
-A package adds a tool by an entry point of the group ``robin.logs``: a :class:`Log`. It is loaded for rows that are not their
-user's own, and for files that are one JSON object. robin's own are in ``plugins/robin_logs``.
+A package adds a tool by an entry point of the group ``robin.logs`` that leads to a :class:`Log`. Packages are loaded for rows
+without prompt and response, and for files that are one JSON object. robin's own logs are in ``plugins/robin_logs``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 GROUP = "robin.logs"
 
 _ORDINARY = {"prompt", "response"}
-"""A row that has one of these is its user's own, whatever else it holds."""
+"""A row with one of these fields is ordinary data, whatever else it holds."""
 
 Rows = Iterator[tuple[int, Row | BadRow]]
 
 Reading = Callable[[Row], Iterable[Row | BadRow]]
-"""The rows of one sample, as robin knows them; BadRow, also raised, for one that cannot be judged; Passed, for no answer."""
+"""Returns the rows of one sample, with robin's names. A BadRow, returned or raised, cannot be judged; Passed has no answer."""
 
 
 class Log(NamedTuple):
-    """A tool's log: whether a row is one of its samples, and what reads them, of a file that lies in a place ("" for none).
+    """The log of a tool.
 
-    Where a log is one JSON object, its samples stand in the array called ``array``, behind the member ``head``, if it has one:
-    an object that says what holds for all of them, ``told`` at least, and is put into each. Of a table ``is_sample`` is asked
-    with its columns alone.
-
-    ``scores``, if it is there, reads samples for their scores alone: the ``id`` of a row names the sample, whichever system
-    answered and however often, and a text may be missing.
+    Attributes:
+        is_sample: returns whether a row is a sample of the log; the row of a table has its columns, without values.
+        reading: makes the reader of samples for a file's path ("" if there is none).
+        array: the member that holds the samples, if a log is one JSON object.
+        head: the member before it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
+            it must have.
+        scores: makes a reader of samples for their scores alone: a row's ``id`` names the sample, whichever system answered
+            and however often, and a text may be missing.
     """
 
     is_sample: Callable[[Row], bool]
@@ -56,13 +58,13 @@ def arrays(source: str) -> Mapping[str, Log]:
 
 
 def is_log(names: Collection[str], wanted: Wanted, source: str) -> bool:
-    """Whether a table with these columns is a log: it has no prompt or response, and the user does not say what these are."""
+    """Return whether a table with these columns is a log: it has no prompt or response, and the user maps neither."""
     may_be = _ORDINARY.isdisjoint(names) and _ORDINARY.issubset(wanted.names)
     return may_be and _of_which(dict.fromkeys(names), source) is not None
 
 
 def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
-    """The log that a row is a sample of."""
+    """Return the log that a row is a sample of, with its plug-in."""
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
             if log.is_sample(row):
@@ -71,19 +73,19 @@ def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
 
 
 def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
-    """Return ``rows`` of a source, those of a log as its tool's package reads them, any others as they are.
+    """Yield the rows of a source; the samples of a log are read by its tool's package.
 
     Args:
-        of_scores: samples are read for their scores, see :class:`Log`.
+        of_scores: read samples for their scores, see :class:`Log`.
     """
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
             continue
-        # An iterator lets go of the row that it has given; chain holds what it was handed until the end.
+        # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
         is_ordinary, rest = bool(row.keys() & _ORDINARY), chain(iter([(number, row)]), rows)
         if is_ordinary:
-            del row  # or it would be held, however long it is, until the last one is read
+            del row  # or it would stay in memory until the last row is read
             yield from rest
             return
         yield from _of_a_log(row, rest, source, of_scores=of_scores)
@@ -91,7 +93,7 @@ def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
 
 
 def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
-    """As :func:`as_pairs`, of rows whose ``first`` says which log they are of."""
+    """Yield rows as :func:`as_pairs` does; the ``first`` row decides which log they are of."""
     found = _of_which(first, source.name)
     if found is None:
         yield from rows
@@ -106,7 +108,7 @@ def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Row
         with plugin.loaded(source.name, "read"):
             try:
                 if not log.is_sample(row):
-                    raise BadRow("is no sample, as the rows before it are. Correct it", "no sample")
+                    raise BadRow("is not a sample, as the rows before it are. Correct it", "no sample")
                 yield from ((number, each) for each in reading(row))
             except BadRow as bad:
                 yield number, bad

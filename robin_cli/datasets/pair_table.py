@@ -1,4 +1,4 @@
-"""Pairs in columns, their texts on disk: a :class:`Pair` is made when it is asked for, and none is kept."""
+"""Pairs in columns, with their texts on disk: a :class:`Pair` is made only when it is asked for."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
 
 REFERENCE = "reference"
-"""The column with reference answers, where there are any."""
+"""The column of reference answers."""
 
 OPTIONAL_TEXTS = {REFERENCE: "reference", GROUP_COLUMN: "group", OTHER_COLUMN: "other"}
-"""The columns that a table of pairs may have beside those that it must, and the fields of a pair that they are."""
+"""The optional columns of a table of pairs, and the field of a pair that each holds."""
 
 ALWAYS = ("pair_id", "prompt", "response")
 TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
 
 _NOTHING = ""
-"""The column that rows without further ones have: no column of data is called so."""
+"""A placeholder column for rows without further columns: no column of data has this name."""
 
 _AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**13, 2**23
 _EXACT = 2**53
-"""Up to here each whole number is a floating-point number."""
+"""Every whole number up to here is a floating-point number."""
 
 _TYPES: Mapping[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 Renamed = Mapping[str, str]
-"""Names of attributes, and whose human ratings are theirs."""
+"""Attributes by name, and the attribute whose human ratings each of them takes."""
 
 
 class PairTable(Sequence[Pair]):
-    """Pairs as they are stored: a row each, with columns TEXTS, as far as there are any, and one a human rating.
+    """Pairs as they are stored: a row per pair, those columns of TEXTS that the data have, and a column per human rating.
 
-    Their further columns stand in a table of their own, see :attr:`columns`.
+    The further columns are a table of their own, :attr:`columns`.
     """
 
     def __init__(
@@ -62,23 +62,23 @@ class PairTable(Sequence[Pair]):
 
     @staticmethod
     def spooled(batches: Iterable[pa.RecordBatch], columns: Callable[[], pa.Table] | None = None) -> PairTable:
-        """Pairs that stand in batches, which are taken over now."""
+        """Make a table of batches, which are copied now."""
         spool = Spool.of(batches)
         return PairTable(lambda: spool, columns)
 
     @staticmethod
     def of(pairs: Iterable[Pair]) -> PairTable:
-        """Pairs of any kind, taken over."""
+        """Make a table of any pairs; a table is returned as it is."""
         if isinstance(pairs, PairTable):
             return pairs
         growing = GrowingTable()
         rest = iter(pairs)
-        while some := _some(rest):
-            growing.extend(some)
+        while chunk := _next_chunk(rest):
+            growing.extend(chunk)
         return growing.table()
 
     def with_ratings(self, renamed: Renamed) -> PairTable:
-        """The same pairs with the human ratings of other names, too: ``renamed`` says whose each is."""
+        """Return the same pairs with human ratings under further names: ``renamed`` maps each to the rating that it takes."""
         return PairTable(lambda: self._pairs, lambda: self.columns, {**self._renamed, **renamed})
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class PairTable(Sequence[Pair]):
             start += len(batch)
 
     def _further(self, start: int, rows: int) -> Callable[[], Sequence[dict[str, Value]]]:
-        """The further columns of some pairs, one behind the other, read once one of them is looked at."""
+        """Return a function that reads the further columns of consecutive pairs, once."""
 
         @cache
         def read() -> Sequence[dict[str, Value]]:
@@ -134,44 +134,44 @@ class PairTable(Sequence[Pair]):
         return Texts(pa.chunked_array([pa.concat_arrays(parts)] if parts else [], pa.large_string()))
 
     def texts(self, name: str) -> Iterator[pa.Array]:
-        """What the pairs have in the column ``name``, one of TEXTS, in order and in parts."""
+        """Yield the column ``name``, one of TEXTS, in parts."""
         for batch in self._pairs:
             yield batch.column(name) if name in batch.schema.names else pa.nulls(len(batch), pa.large_string())
 
     @property
     def prompts(self) -> tuple[IntArray, Texts]:
-        """Which prompt each pair has, shape (pairs,), and what :func:`name_of` calls them."""
+        """The number of each pair's prompt, shape (pairs,), and the prompts' names by :func:`name_of`."""
         return numbered_texts(lambda: self.texts("prompt"), name_of)
 
     @cached_property
     def is_shared(self) -> NDArray[np.bool_]:
-        """Which pairs have a prompt that others have, too, shape (pairs,)."""
+        """Whether another pair has the same prompt, shape (pairs,)."""
         prompt = numbers_of(self.texts("prompt"))
         return np.asarray(np.bincount(prompt)[prompt] > 1)
 
     @cached_property
     def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,), numbered as they first appear: by name, or else by prompt."""
+        """The number of each pair's group, shape (pairs,), in the order they first appear; without groups, of its prompt."""
         return numbers_of(self.texts(self.grouped_by))
 
     @cached_property
     def group_names(self) -> Texts:
-        """What the groups are called, in the order of their numbers; those by prompt as :func:`name_of` says."""
+        """The names of the groups in the order of their numbers; a prompt's is :func:`name_of` it."""
         by = self.grouped_by
         return names_of(self.texts(by), self.groups, str if by == GROUP_COLUMN else name_of)
 
     @property
     def grouped_by(self) -> str:
-        """The column of texts that says which pairs belong together: the prompt, or what the data names."""
+        """The column by which pairs belong together: the data's groups, or else the prompt."""
         return GROUP_COLUMN if GROUP_COLUMN in self.has else "prompt"
 
     @property
     def systems(self) -> list[Value | None]:
-        """Which system each pair's response is of, as far as the data says it."""
+        """The system of each pair's response, None if the data do not name it."""
         return self.column(SYSTEM_COLUMN)
 
     def column(self, name: str) -> list[Value | None]:
-        """What each pair has in a further column; None where it has nothing."""
+        """Return each pair's value in a further column; None if it has none."""
         there = name in self.columns.column_names
         return self.columns[name].to_pylist() if there else [None] * len(self)
 
@@ -182,11 +182,11 @@ class PairTable(Sequence[Pair]):
         return sorted(own | {name for name, whose in self._renamed.items() if whose in own})
 
     def human(self, attribute: str) -> FloatArray:
-        """The human ratings of an attribute, shape (pairs,); nan where there is none."""
+        """Return the human ratings of an attribute, shape (pairs,); nan if there is none."""
         found = np.full(len(self), np.nan)
         start = 0
         for batch in self._pairs:
-            for name in (attribute, self._renamed.get(attribute)):  # the latter's count where there are any
+            for name in (attribute, self._renamed.get(attribute)):  # the latter's replace the former's
                 if name is not None and name in batch.schema.names:
                     ratings = batch.column(name)
                     given = pc.is_valid(ratings).to_numpy(zero_copy_only=False)
@@ -196,7 +196,7 @@ class PairTable(Sequence[Pair]):
 
     @cached_property
     def empty(self) -> int:
-        """How many have an empty response, or of two one that is."""
+        """The number of pairs with an empty response."""
         found = 0
         for batch in self._pairs:
             is_empty = pc.equal(pc.binary_length(batch.column("response")), 0)
@@ -208,7 +208,7 @@ class PairTable(Sequence[Pair]):
 
     @property
     def has(self) -> frozenset[str]:
-        """Which of OPTIONAL_TEXTS any pair has."""
+        """The OPTIONAL_TEXTS that any pair has."""
         return frozenset(name for batch in self._pairs for name in OPTIONAL_TEXTS if name in batch.schema.names)
 
     @property
@@ -223,14 +223,14 @@ class PairTable(Sequence[Pair]):
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All pairs with the columns of :attr:`schema`, some rows at a time, each in memory while it is looked at."""
+        """Yield all pairs with the columns of :attr:`schema`, one batch in memory at a time."""
         schema = self.schema
         for batch in self._pairs:
             yield self._whole(batch, schema)
 
     @cached_property
     def table(self) -> pa.Table:
-        """All pairs as one table, over the file where they lie on disk."""
+        """All pairs as one table, which maps the file on disk."""
         schema = self.schema
         return pa.Table.from_batches([self._whole(batch, schema) for batch in self._pairs.batches()], schema)
 
@@ -246,18 +246,18 @@ class PairTable(Sequence[Pair]):
 
     @cached_property
     def columns(self) -> pa.Table:
-        """What the data's rows hold beside: int64, double, bool or large_string; without columns where there is nothing."""
+        """The further columns of the data: int64, double, bool or large_string; an empty table if there are none."""
         return self._columns()
 
 
 class _Columns(UserDict[str, Value]):
-    """The further columns of a pair."""
+    """The further columns of a pair, read when they are looked at."""
 
     def __init__(self, part: Callable[[], Sequence[dict[str, Value]]], at: int) -> None:
         self._part, self._at = part, at
 
     @property
-    def data(self) -> dict[str, Value]:  # type: ignore[override]  # read once it is looked at
+    def data(self) -> dict[str, Value]:  # type: ignore[override]
         return self._part()[self._at]
 
     def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
@@ -265,7 +265,7 @@ class _Columns(UserDict[str, Value]):
 
 
 class GrowingTable:
-    """A table of pairs that are added some at a time."""
+    """A table that pairs are added to."""
 
     def __init__(self) -> None:
         self._pairs, self._further = Spool(), Spool()
@@ -290,18 +290,18 @@ class GrowingTable:
         self.extend_columns(arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names})
 
     def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Add pairs by their columns: those of :class:`PairTable`, and their further ones."""
+        """Add pairs by columns: those of :class:`PairTable`, and further ones."""
         self._pairs.add(pa.record_batch(dict(pairs)))
         there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
         self._further.add(pa.record_batch(dict(there)))
 
     def table(self, without: Collection[str] = ()) -> PairTable:
-        """All of them; ``without`` the further columns of these names."""
+        """Return the pairs, ``without`` these further columns."""
         return PairTable(lambda: self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
 
 
-def _some(pairs: Iterator[Pair]) -> list[Pair]:
-    """The next pairs, few where their texts are long."""
+def _next_chunk(pairs: Iterator[Pair]) -> list[Pair]:
+    """Return the next pairs; fewer if their texts are long."""
     some: list[Pair] = []
     characters = 0
     for pair in islice(pairs, _AT_A_TIME):
@@ -313,7 +313,7 @@ def _some(pairs: Iterator[Pair]) -> list[Pair]:
 
 
 def typed(values: Sequence[Value | None]) -> pa.Array:
-    """The values of some pairs, with the type that they have; as texts where they have several."""
+    """Return values as an array of their type; as texts if they have several types."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float} and all(abs(value) <= _EXACT for value in values if type(value) is int):
         kinds = {float}
@@ -323,7 +323,7 @@ def typed(values: Sequence[Value | None]) -> pa.Array:
 
 
 def _joined(further: Spool, without: Collection[str]) -> pa.Table:
-    """Further columns as one table, each with one type: where batches differ, that of numbers, or else texts."""
+    """Return further columns as one table. A column whose batches differ in type becomes numbers if it can, else texts."""
     batches = further.batches()
     types: dict[str, set[pa.DataType]] = {}
     for batch in batches:
@@ -332,10 +332,10 @@ def _joined(further: Spool, without: Collection[str]) -> pa.Table:
                 types.setdefault(field.name, set()).add(field.type)
     if not types:
         return pa.table({})
-    return pa.table({name: _one(batches, name, kinds) for name, kinds in types.items()})
+    return pa.table({name: _joined_column(batches, name, kinds) for name, kinds in types.items()})
 
 
-def _one(batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]) -> pa.ChunkedArray:
+def _joined_column(batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]) -> pa.ChunkedArray:
     parts = [batch.column(name) if name in batch.schema.names else pa.nulls(len(batch)) for batch in batches]
     if kinds == {pa.int64(), pa.float64()} and all(map(_is_exact, parts)):
         kinds = {pa.float64()}
@@ -346,7 +346,7 @@ def _one(batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]) 
 
 
 def _is_exact(values: pa.Array) -> bool:
-    """Whether whole numbers are themselves among floating-point ones."""
+    """Return whether floating-point numbers hold the values exactly."""
     if values.type != pa.int64() or values.null_count == len(values):
         return True
     found = pc.min_max(values).as_py()

@@ -1,4 +1,4 @@
-"""Prompts and responses as pairs, checked row by row; every complaint names its place and a next step."""
+"""Loading of prompts and responses as pairs, checked row by row; every error names its place and a next step."""
 
 from __future__ import annotations
 
@@ -48,15 +48,18 @@ AGAIN = "the same pair or id again"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The pairs of one or more files in their order, and what the files were.
+    """The pairs of one or more files, in order, with a record of the files.
 
-    ``skipped`` bad rows were left out, ``left_out`` counts them by reason, and ``first_left_out`` names a few; ``merged``
-    rows were further workers' ratings of a pair. ``sha256`` is of all bytes of the file as it lies there, also where
-    ``limit`` ended the reading early; of a data set of the hub, of the rows that were read; of several files, of their
-    hashes. ``files`` are those that were read, each with its own. ``columns_left_out`` says of which further columns nothing
-    was kept, and why, a line each. ``notes``: what else a user should know, a line each. ``repeated``
-    rows said the same as an earlier one, where they may. ``images``: the folder below which the images lie that are files; ""
-    where there are no images.
+    Attributes:
+        skipped: the number of bad rows that were left out; ``left_out`` counts them by reason, ``first_left_out`` names a few.
+        sha256: of the file's bytes as they are on disk, even if ``limit`` ended the reading early; for a data set of the hub,
+            of the rows that were read; for several files, of their hashes.
+        merged: the number of rows with further workers' ratings of an earlier pair.
+        files: the names of the files that were read, each with its own SHA-256.
+        columns_left_out: lines for the user about further columns that were not kept.
+        notes: further lines for the user.
+        repeated: the number of rows that repeat an earlier one, if they may.
+        images: the folder that holds all image files; "" if there are no images.
     """
 
     pairs: PairTable
@@ -83,31 +86,30 @@ def load_pairs(
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Dataset:
-    """The pairs of one or more files, in their order, as one data set.
+    """Return the pairs of one or more files, in order, as one data set.
 
-    Each of ``names`` is a file, whose format the end of its name says; a glob, for the files that match it, sorted;
-    ``-`` for standard input, read by what it begins with; or an address: https, s3, gs, hf (a data set of the Hugging Face
-    hub), or one that an installed package reads. Bytes in memory are read by what they begin with; ``called`` names them.
+    A prompt must hold more than white space. A response may be empty: a model can give that answer, and a judge can rate it.
+    A null response is missing, and an error; CSV and TSV have no null. An id is a text or a whole number; a row without one
+    gets :func:`pair_id_of` its text, unless ``id`` is mapped. Ratings are finite numbers, also as text, or lists of them, of
+    which the mean counts; null, NaN, an empty text and NA are no rating. Rows of Summarize From Feedback's axis files with the
+    same texts are ratings of one pair by several workers, of which the mean counts.
 
-    ``columns`` maps our names to the data's: prompt, response, id, reference, system, and any other name for a human rating;
-    dots lead into objects, a name that holds dots itself comes first. A dash means not to look for it: ``{"id": "-"}``
-    makes every id from the text. What a row holds beside all these is kept as its pair's columns, see
-    :mod:`robin_cli.datasets.columns`. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+    Args:
+        names: each is a file, whose format the end of its name says; a glob, which stands for the files it matches, sorted;
+            ``-`` for standard input; or an address: https, s3, gs, hf (a data set of the Hugging Face hub), or one that an
+            installed package reads. Standard input and bytes in memory are read by their first bytes.
+        called: the name of bytes in memory.
+        columns: maps robin's names to the data's: prompt, response, id, reference, system, and any other name for a human
+            rating. Dots lead into objects; a name that itself holds dots comes first. A dash means not to look for a field:
+            ``{"id": "-"}`` makes every id from the text. Other fields are kept as the pair's columns, see
+            :mod:`robin_cli.datasets.columns`. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+        ratings: further attributes; their human ratings are read from fields of the same names if the data have them.
+        group: the field, with dots as above, whose value (a text or a whole number) responses share that belong together.
+        skip_bad_rows: leave out rows that cannot be used, and later rows with the id of an earlier one.
+        limit: the most good pairs to read in all.
 
-    A prompt must hold more than white space. A response may be empty, in every format, for that is an answer a model can
-    give and a judge can rate; a null is a missing one, and an error. CSV and TSV have no null. An id is text or a
-    whole number; where ``id`` is not mapped, a row without one gets ``pair_id_of`` its text. Ratings are finite
-    numbers, also written as text, or a list of them, whose mean counts; null, NaN, an empty text and NA are absent.
-    Rows of Summarize From Feedback's axis files with the same texts are workers who rated the same pair: their mean
-    counts.
-
-    ``ratings`` names further attributes whose human ratings are taken from fields of their names, where there are any.
-    ``group`` names the field, with dots as above, that says which responses belong together, by text or a whole number.
-    ``skip_bad_rows`` leaves out rows that cannot be used and later rows with the id of an earlier one. ``limit`` is the
-    number of (good) pairs to read at most, in all; the later files are not read then.
-
-    Raises InputError for a file or a row that cannot be used, for a file of which no row can be used, and for a mapped
-    field that no row has.
+    Raises:
+        InputError: a file or a row cannot be used, no row of a file can be used, or no row has a mapped field.
     """
     fields = fields_of(columns or {}, ratings, group)
     return gathered(names, fields, called=called, skip_bad_rows=skip_bad_rows, limit=limit)
@@ -123,9 +125,9 @@ def gathered(
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Dataset:
-    """As :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses each.
+    """Return the pairs as :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses.
 
-    ``may_repeat``: a row that says the same as an earlier one is counted, and no bad row.
+    ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
     """
     gathering = _Gathering(fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat)
     with no_collector():
@@ -141,10 +143,10 @@ def gathered(
 
 
 _AT_A_TIME = 2**11
-"""Rows that are looked at together, at most."""
+"""The most rows that are checked together."""
 
 _BYTES_AT_A_TIME = 2**23
-"""About how many bytes of rows are looked at together, and one row more: a row may be as long as MAX_LINE_BYTES."""
+"""About the most bytes of rows that are checked together, plus one row of up to MAX_LINE_BYTES."""
 
 _WITH_IMAGES = (
     "images are sent along, for a model that takes them; tokens and costs before an answer are estimated without them"
@@ -154,7 +156,7 @@ _Numbered = tuple[int, "Row | BadRow"]
 
 
 class _Gathering:
-    """Rows of one source after the other made into pairs: ids are unique over all of them, ratings of a worker each merge."""
+    """Makes pairs of the rows of several sources: ids are unique over all of them, and workers' ratings of a pair merge."""
 
     def __init__(
         self,
@@ -168,18 +170,18 @@ class _Gathering:
         if limit is not None and limit < 1:
             raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
         self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
-        self._pairs = GrowingTable()  # each with its first row's human ratings until the end
+        self._pairs = GrowingTable()  # with the human ratings of each pair's first row; the means come at the end
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
         self._passed: Counter[str] = Counter()
-        self._unused: InputError | None = None  # of the last file of which no row was used
+        self._unused: InputError | None = None  # the error of the last file without a usable row
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
         self._seen = Seen()
-        self._numbers = array("Q")  # of the row that each pair is from, in its source
+        self._numbers = array("Q")  # each pair's row number in its source
         self._sources: list[Source] = []
         self._starts: list[int] = []  # the first pair of each source
         self._images = Images()
@@ -192,20 +194,20 @@ class _Gathering:
 
     @property
     def _room(self) -> int:
-        """How many rows may be looked at together: past the limit nothing is kept."""
+        """The most rows that may be checked together: past the limit nothing is kept."""
         left = (self._limit or 0) - self._count
         return min(_AT_A_TIME, left) if left > 0 else _AT_A_TIME
 
     @property
     def done(self) -> bool:
-        """Whether no further row can matter: the limit is reached, and no worker's rating may still come."""
+        """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
         return self._count == self._limit and not self._rated_by_workers
 
     def take(self, source: Source) -> None:
         """Add the rows of a source, until :attr:`done`.
 
-        Raises InputError for a bad row, where they are not skipped, for a source of which no row can be used, and if no
-        row has a field that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
+        Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field
+        that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
         table, fields = _with_fields(source.table, self._fields, self._of_two)
         table = spread(table, fields, source.name) if fields.beside else table
@@ -215,35 +217,35 @@ class _Gathering:
         fields = fields._replace(taking=self._images.beside(source.path or source.name))
         self._starts.append(len(self._pairs))
         taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
-        self._first_said = ""
+        self._first_error = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
-        # Where the user says what the prompt or the response is, a tool's sample is a row as any other.
+        # If the user maps the prompt or the response, a tool's log is read as any other data.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
         rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        # Up to a limit no more rows are looked at than are kept.
+        # With a limit, no more rows are checked than are kept.
         parts = self._parts(rows) if table.parts is None or self._limit else table.parts
         while not self.done and (part := next(parts, None)) is not None:
             for row in part.rows if unseen else ():
                 if unseen and isinstance(row, dict):
                     names = list(names_in(row))
                     unseen = [field for field in unseen if not is_in(row, field)]
-            self._take_some(part, fields)
-            del part  # or these rows would be held while the next ones are read
+            self._take_part(part, fields)
+            del part  # or these rows would stay in memory while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
             self._check_unused(source, bad, passed)
         elif unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
 
     def _parts(self, rows: Iterator[_Numbered]) -> Iterator[Part]:
-        """The rows some at a time; what keeps more from being read is raised when what is wrong with these is said."""
+        """Yield the rows in parts. An error of the reader is raised after the rows before it were checked."""
         some: list[_Numbered] = []
         taken, most, broken = 0, self._room, None
         try:
             for each in rows:
                 some.append(each)
                 taken += weight(each[1], _BYTES_AT_A_TIME)
-                del each  # what has a name here would be held while the next rows are read
+                del each  # or the row would stay in memory while the next ones are read
                 if taken >= _BYTES_AT_A_TIME or len(some) >= most:
                     parts, some, taken = [Part.of(some)], [], 0
                     yield parts.pop()
@@ -256,23 +258,22 @@ class _Gathering:
             raise broken
 
     def _check_unused(self, source: Source, bad: int, passed: int) -> None:
-        """InputError for a source that gave no pair, had it rows that cannot be used, or none; else it is kept for the end."""
-        if not self._first_said:
+        """Raise InputError for a source without a pair, if it has bad rows or none; if all were passed, keep it for the end."""
+        if not self._first_error:
             raise InputError(
                 f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
         bad, passed = self._reasons.total() - bad, self._passed.total() - passed
-        said = f"not one row can be used ({bad + passed} read). The first: {self._first_said}"
-        self._unused = InputError(f"{source.name}: {said}")
+        fact = f"not one row can be used ({bad + passed} read). The first: {self._first_error}"
+        self._unused = InputError(f"{source.name}: {fact}")
         if bad:
             raise self._unused
 
-    def _take_some(self, part: Part, fields: Fields) -> None:
-        """Add the pairs of some rows."""
+    def _take_part(self, part: Part, fields: Fields) -> None:
         batch = Batch(part, fields, self._further)
         before = self._seen.find(batch.ids)
         if batch.bad or len(set(batch.ids)) < len(batch.ids) or (before >= 0).any():
-            self._look_at_each(part, fields, batch, before.tolist())
+            self._check_each(part, fields, batch, before.tolist())
         elif self._limit is not None:
             batch.kept = batch.kept[: self._limit - self._count]
         if batch.kept:
@@ -282,8 +283,8 @@ class _Gathering:
             if self._count == self._limit:
                 self._rated_by_workers = is_of_one_worker(batch.row(batch.kept[-1]), fields)
 
-    def _look_at_each(self, part: Part, fields: Fields, batch: Batch, before: Sequence[int]) -> None:
-        """Keep of a batch what is new, where a row is bad or has the id of an earlier one."""
+    def _check_each(self, part: Part, fields: Fields, batch: Batch, before: Sequence[int]) -> None:
+        """Keep the new pairs of a batch in which a row is bad or has the id of an earlier one."""
         kept: list[int] = []
         batch.kept = kept
         earlier: dict[str, int] = {}  # the ids of this batch
@@ -298,14 +299,14 @@ class _Gathering:
                 if self._count + len(kept) == self._limit:
                     continue
                 source = self._sources[-1]
-                said = f"{place(source.name, source.table.unit, number)}: {bad}"
-                self._leave_out(bad, said, self._count + len(kept))
-                self._first_said = self._first_said or said
+                error = f"{place(source.name, source.table.unit, number)}: {bad}"
+                self._leave_out(bad, error, self._count + len(kept))
+                self._first_error = self._first_error or error
 
     def _keep_or_merge(
         self, at: int, kept: list[int], before: Sequence[int], earlier: dict[str, int], fields: Fields, batch: Batch
     ) -> None:
-        """Keep a pair, or merge it with that of its id; ``before`` and ``earlier`` say where this may be."""
+        """Keep a pair, or merge it with the one of its id, which ``before`` and ``earlier`` help to find."""
         there = self._with_id(batch.ids[at], before[at], earlier)
         if there is not None and batch.is_made(at) and _is_of_another(pair := batch.pair(at), self._pair(there, batch)):
             batch.ids[at] = own = pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}")
@@ -317,7 +318,7 @@ class _Gathering:
             kept.append(at)
 
     def _with_id(self, pair_id: str, before: int, earlier: Mapping[str, int]) -> int | None:
-        """The place of the pair with an id; ``before`` has its hash, if it is not negative."""
+        """Return the place of the pair with an id. ``before``: the stored pair whose id has the same hash, or -1."""
         if before >= 0 and pair_id not in earlier and self._pairs[before].pair_id == pair_id:
             return before
         return earlier.get(pair_id)
@@ -326,7 +327,7 @@ class _Gathering:
         return self._pairs[at] if at < self._count else batch.pair(batch.kept[at - self._count])
 
     def dataset(self) -> Dataset:
-        """The pairs, the human ratings of those with several workers' being their means, of those who gave one."""
+        """Return the data set. A human rating by several workers is the mean of theirs."""
         give_back()
         if self._unused and not self._count:
             raise self._unused
@@ -354,26 +355,26 @@ class _Gathering:
             images=self._images.folder,
         )
 
-    def _leave_out(self, bad: BadRow, said: str, pairs: int) -> None:
+    def _leave_out(self, bad: BadRow, error: str, pairs: int) -> None:
         is_passed = isinstance(bad, Passed)
         if not (self._skip_bad_rows or is_passed):
-            raise InputError(said) from None
+            raise InputError(error) from None
         reasons = self._passed if is_passed else self._reasons
         reasons[bad.reason] += 1
         others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
         check_idle(reasons.total(), others, self._sources[-1].name, what)
-        if not is_passed and len(self._first_bad) < _NAMED:  # the fact; what to do, one knows who leaves them out
-            self._first_bad.append(said.partition(". ")[0])
+        if not is_passed and len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
+            self._first_bad.append(error.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:
-        """The pair with the means of all ratings of those who gave one."""
+        """Return the pair with the mean of all workers' ratings of each attribute."""
         rated = [pair.human, *self._later.get(at, ())]
         names = dict.fromkeys(name for each in rated for name in each)
         return replace(pair, human={name: mean([each[name] for each in rated if name in each]) for name in names})
 
     def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
-        """Merge a pair of the batch with that of its id. BadRow where it is none of another worker's, or a repetition."""
+        """Merge a pair of the batch with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
         first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
         row = batch.row(place_here)
         merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
@@ -391,7 +392,7 @@ class _Gathering:
         before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
         if merges:
             raise BadRow(
-                f'the same texts are of the group "{shown(first.group)}" by {before}, and of "{shown(pair.group)}" here. '
+                f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" here. '
                 "Correct one of them, or leave the later ones out with --skip-bad-rows.",
                 "the same pair in another group",
             )
@@ -406,7 +407,7 @@ class _Gathering:
                 AGAIN,
             )
         raise BadRow(
-            f'the id "{shown(pair.pair_id)}" is that of {before}, too. Give each row an id of its own, make ids from '
+            f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
             "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
             AGAIN,
         )
@@ -418,29 +419,29 @@ def _is_of_another(pair: Pair, first: Pair) -> bool:
 
 
 def _says_the_same(pair: Pair, first: Pair) -> bool:
-    """Return whether two rows hold the same responses to a prompt, of the same systems, in whichever order."""
+    """Return whether two rows hold the same responses to a prompt, of the same systems, in any order."""
 
-    def said(each: Pair) -> list[tuple[str, str | None]]:
-        responses = [text for text in (each.response, each.other) if text is not None]
-        return sorted(zip(responses, _systems(each), strict=True), key=str)
+    def responses(each: Pair) -> list[tuple[str, str | None]]:
+        texts = [text for text in (each.response, each.other) if text is not None]
+        return sorted(zip(texts, _systems(each), strict=True), key=str)
 
-    return pair.prompt == first.prompt and said(pair) == said(first)
+    return pair.prompt == first.prompt and responses(pair) == responses(first)
 
 
 def _systems(pair: Pair) -> list[str | None]:
-    """Return the systems that wrote a pair's responses, as texts: an earlier pair's are read back from columns of one type."""
+    """Return the systems of a pair's responses, as texts: those of stored pairs may have changed type."""
     names = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
     return [as_text(pair.columns[name]) if name in pair.columns else None for name in names]
 
 
 def _either(fields: Fields, of_two: Fields) -> Fields:
-    """Where all stands that rows of one response or of two may have."""
+    """Return the fields of rows with one response or with two."""
     responses = of_two.response._replace(paths=(*of_two.response.paths, *fields.response.paths))
     return of_two._replace(response=responses)
 
 
 def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[Table, Fields]:
-    """A table with the fields that it has: ``of_two`` where its columns, or its first row, say one of two responses."""
+    """Return a table and its fields: ``of_two`` if its columns, or its first row, have one of two responses."""
     if of_two is None:
         return table, fields
     before: list[tuple[int, Row | BadRow]] = []
@@ -456,9 +457,9 @@ def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[T
 
 
 def _check(fields: Fields, names: list[str], source: str) -> None:
-    """InputError where a required or a mapped field is none of these columns."""
+    """Raise InputError if a required or a mapped field is not among the columns."""
     needed = dict.fromkeys([*fields.required(), *(field for field in fields.ratings if field.mapped)])
-    told = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
-    missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in told)]
+    in_chat = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
+    missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in in_chat)]
     if missing:
         raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")

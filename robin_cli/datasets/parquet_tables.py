@@ -1,4 +1,4 @@
-"""Parquet as tables, a batch at a time and only the columns that are needed, in a memory that no file decides."""
+"""Parquet as tables: a batch at a time, the needed columns only, in bounded memory whatever the file holds."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ if TYPE_CHECKING:
     from robin_cli.datasets.columns import FurtherColumns
 
 MOST_BYTES = 2**28
-"""What may be taken to decode a batch: the open pages of its columns, which Arrow decodes whole, and its rows."""
+"""The most memory to decode a batch: its rows, and the open pages of its columns, which Arrow decodes whole."""
 
 BATCH_ROWS = 1024
 _FEWER = 32
-"""How many times fewer rows are tried where a batch takes more."""
+"""The factor by which a batch that takes more is made smaller."""
 
 _BUFFER_BYTES = 2**20
 _ONE_AT_A_TIME = Lock()
 
 _MARK = b"robin: SHA-256 of the footer\n"
-"""What stands between the last page and the footer of a run's own file, where nobody else looks, with the digest behind it."""
+"""Stands between the last page and the footer of a run's own files, where readers do not look; the digest follows it."""
 
 _UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError)
-"""What pyarrow raises for damaged files and values it has no Python type for: its own errors are subclasses of these,
-but for ArrowException itself, and its converters add Python's."""
+"""The errors of pyarrow for damaged files, and for values without a Python type, except ArrowException itself."""
 
 
 def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool = True) -> pq.ParquetWriter:
-    """Make a writer of Parquet whose pages have checksums, as in all that robin writes; ``packed``: compressed."""
+    """Return a Parquet writer whose pages have checksums, as in all that robin writes; ``packed``: compressed."""
     import pyarrow.parquet as pq
 
-    # Few values at a time: a page is looked at for its size only between them, and texts are long.
+    # A page's size is checked only between writes, and texts are long: so write few values at a time.
     return pq.ParquetWriter(
         stream,
         schema,
@@ -57,10 +56,10 @@ def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool 
 
 @contextmanager
 def written_table(stream: IO[bytes], schema: pa.Schema, *, packed: bool = True) -> Iterator[pq.ParquetWriter]:
-    """Write a run's own Parquet file, with a digest of its footer: one bit there gives a column another name.
+    """Write a run's own Parquet file, with a digest of its footer: one flipped bit there can rename a column.
 
     Args:
-        stream: can be read, and moved about in.
+        stream: must be readable and seekable.
     """
     with checked_writer(stream, schema, packed=packed) as writer:
         yield writer
@@ -70,14 +69,14 @@ def written_table(stream: IO[bytes], schema: pa.Schema, *, packed: bool = True) 
 
 
 def _footer(stream: IO[bytes]) -> tuple[int, bytes]:
-    """Where the footer of a Parquet file begins, and all bytes from there on."""
+    """Return the offset of a Parquet file's footer, and all bytes from there on."""
     end = stream.seek(-8, io.SEEK_END)
     start = stream.seek(max(0, end - int.from_bytes(stream.read(4), "little")))
     return start, stream.read()
 
 
 def _check_footer(stream: IO[bytes]) -> None:
-    """ValueError where the footer is not the one that was written; files of others, and of earlier robins, do not say."""
+    """Raise ValueError if the footer does not match its digest; files of others, and of older versions, have none."""
     start, footer = _footer(stream)
     digest = hashlib.sha256(footer).digest()
     stream.seek(max(0, start - len(_MARK) - len(digest)))
@@ -86,7 +85,7 @@ def _check_footer(stream: IO[bytes]) -> None:
 
 
 def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS) -> pa.Table:
-    """The columns of a Parquet file, of those that it has, with the file's metadata; ``rows`` as for :func:`batches`.
+    """Return those of the columns that a Parquet file has, with the file's metadata; ``rows`` as for :func:`batches`.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
     """
@@ -102,20 +101,20 @@ def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int
 
 
 def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a Parquet file, some rows at a time. Raises InputError as :func:`read_table`."""
+    """Yield the wanted columns of a Parquet file, some rows at a time. Raises InputError as :func:`read_table`."""
     file, schema = opened_file(stream, source)
     yield from batches(file, stream, source, list(filter(wanted, schema.names)))
 
 
 def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
-    """Open a Parquet file whose row groups are not held whole: it, and its schema. InputError for a damaged one.
+    """Open a Parquet file so that no row group is in memory as a whole; return it and its schema. InputError if damaged.
 
-    Pages are held to their checksums as they are read, where they have some.
+    Pages that have checksums are verified as they are read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pa.set_memory_pool(pa.system_memory_pool())  # others hold gigabytes of address space, which would be no limit then
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve gigabytes of address space, which is what is limited
     with readable(source):
         # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
         file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
@@ -133,14 +132,14 @@ def batches(
     beside: int = 0,
     rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """The columns' batches, each of so few rows that it fits into memory; InputError as :func:`read_table`.
+    """Yield batches of the columns, with so few rows that each fits into memory; InputError as :func:`read_table`.
 
     A megabyte of Parquet can hold hundreds of gigabytes: pages compress a thousandfold, one entry of a dictionary may be the
-    value of every row, and no size that the file states can be trusted. So each batch is decoded in a memory of
-    MOST_BYTES, and again with fewer rows where that is too little.
+    value of every row, and no size that the file states can be trusted. So each batch is decoded within MOST_BYTES of memory,
+    and again with fewer rows if that is too little.
 
-    With them come the leaf columns ``names``, as long as ``further`` wants them, and they can be decoded beside the others.
-    ``beside``: the bytes of other files that this one belongs to. ``rows``: how many a batch has at most.
+    The leaf columns ``names`` are added as long as ``further`` wants them and they can be decoded. ``beside``: the bytes of
+    other files that this one belongs to. ``rows``: the most rows of a batch.
     """
     leaves = _leaves(file, columns)
     packed = beside + stream.seek(0, io.SEEK_END)
@@ -150,7 +149,7 @@ def batches(
         while True:
             try:
                 batch = next(decoded, None)
-            except Exception as error:  # noqa: BLE001  # raised, where nothing is to be left out
+            except Exception as error:  # noqa: BLE001  # raised again, unless a column can be left out
                 if isinstance(error, MemoryError) and at_once > 1:
                     at_once = max(1, at_once // _FEWER)
                 else:
@@ -176,12 +175,12 @@ def batches(
 
 
 def _decoded(file: pq.ParquetFile, leaves: Sequence[str], first: int, rows: int) -> Iterator[pa.RecordBatch]:
-    """The leaf columns from the row ``first`` on, so many rows at a time. MemoryError where these take too much."""
+    """Yield the leaf columns from the row ``first`` on, ``rows`` at a time. MemoryError if these take too much."""
     at, groups = 0, list(range(file.metadata.num_row_groups))
     while groups and at + (count := file.metadata.row_group(groups[0]).num_rows) <= first:
         at += count
         del groups[0]
-    # One thread: the work is in making Python strings, and more threads only hold more batches in memory.
+    # One thread: most work is making Python strings, and more threads only keep more batches in memory.
     found = file.iter_batches(rows, row_groups=groups, columns=list(leaves), use_threads=False)
     while True:
         with _little_memory():
@@ -198,7 +197,7 @@ def _decoded(file: pq.ParquetFile, leaves: Sequence[str], first: int, rows: int)
 
 
 def _is_sound(file: pq.ParquetFile, leaf: str, first: int, rows: int) -> bool:
-    """Whether a leaf column can be decoded by itself from the row ``first`` on: the next rows, or fewer of them."""
+    """Return whether a leaf column alone can be decoded from the row ``first`` on: the next ``rows``, or fewer of them."""
     import pyarrow as pa
 
     try:
@@ -212,13 +211,13 @@ def _is_sound(file: pq.ParquetFile, leaf: str, first: int, rows: int) -> bool:
 
 @contextmanager
 def _little_memory() -> Iterator[None]:
-    """Let this process take MOST_BYTES more than it has, where the system can hold it to that: MemoryError beyond."""
+    """Let this process take at most MOST_BYTES more memory, if the system can limit it: MemoryError beyond."""
     if sys.platform != "linux":
         yield
         return
     import resource
 
-    with _ONE_AT_A_TIME:  # the limit is one of the whole process
+    with _ONE_AT_A_TIME:  # the limit holds for the whole process
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         taken = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
         most = taken + lines.at_most(MOST_BYTES)
@@ -239,7 +238,7 @@ def _leave_out(
     leaves: Sequence[str],
     more: Sequence[str],
 ) -> None:
-    """Leave out those of the further leaf columns ``more`` that cannot be decoded; raise what is wrong if there are none."""
+    """Leave out those of the further leaf columns ``more`` that cannot be decoded; without any, raise the error."""
     if further and more:
         for name in [name for name in more if not _is_sound(file, name, first, rows)] or more:
             further.leave_out(name, DAMAGED)
@@ -256,7 +255,7 @@ def _leave_out(
 
 
 def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
-    """The part of a batch that holds the leaf columns ``columns``."""
+    """Return the part of a batch that holds the leaf columns ``columns``."""
     import pyarrow as pa
 
     steps = [name.split(".") for name in columns]
@@ -273,7 +272,7 @@ def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
 
 
 def _expanded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with every text written out, as its rows will hold it: categories of pandas hide how large it is."""
+    """Return the batch with dictionaries written out: pandas' categories hide how large their rows are."""
     import pyarrow as pa
 
     types = [_plain_type(each) for each in batch.schema.types]
@@ -283,7 +282,7 @@ def _expanded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without dictionaries, at any depth."""
+    """Return the type without dictionaries, at any depth."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
@@ -299,7 +298,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 @contextmanager
 def readable(source: str) -> Iterator[None]:
-    """What pyarrow raises, as InputError."""
+    """Raise the errors of pyarrow as InputError."""
     import pyarrow as pa
 
     try:

@@ -1,3 +1,5 @@
+"""Pools: recorded ratings that simulations draw from."""
+
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -30,7 +32,7 @@ from robin_cli.model.groups import numbered
 _WANTED = (
     "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
 )
-# Not a bad row's own next step, which is for robin judge, whose flags are not known here.
+# Replaces a bad row's own next step, which names flags that only robin judge has.
 _STEP = f"Correct or remove the row. {_WANTED}"
 
 _LARGEST = 2**31
@@ -44,12 +46,12 @@ class Pool:
     """Recorded ratings of one judge and attribute, pair by pair.
 
     Attributes:
-        name: the judge and attribute, as in the file's ``attribute`` column; the file's name without one.
-        pair_ids: K of them, in the order they first appear.
+        name: the judge and attribute, from the file's ``attribute`` column; without one, the file's name.
+        pair_ids: K ids, in the order they first appear.
         ratings: for each pair its ratings, int64, shape (at least 1,).
-        human: human ratings of the pairs, shape (K,), nan where there is none; None where the source has no such thing.
-        groups: which group each pair is of, shape (K,), numbered as they first appear; None where the source does not say it.
-        right: which pairs are right answers by the source itself, shape (K,); None where it does not say it.
+        human: the pairs' human ratings, shape (K,), nan if there is none; None if the source has none at all.
+        groups: the number of each pair's group, shape (K,), in the order they first appear; None if the source has no groups.
+        right: whether the source marks each pair as a right answer, shape (K,); None if it marks none.
     """
 
     name: str
@@ -61,28 +63,27 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """How many ratings there are in all."""
+        """The number of ratings."""
         return sum(len(each) for each in self.ratings)
 
     @property
     def constant(self) -> int:
-        """How many pairs have a single rating: whatever is drawn from them, it never varies."""
+        """The number of pairs with a single rating: draws from them never vary."""
         return sum(len(each) == 1 for each in self.ratings)
 
 
 def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
-    """The pools of ``name``, by name, in order.
+    """Return the pools in the file, or files, ``name``, by name and in order.
 
-    Files in any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, also several by a glob: a
-    long table ``pair_id, rating``, which an optional ``attribute`` column splits; or a data set in which several people rated a
-    pair, as HelpSteer2's disagreements or Summarize From Feedback's axis files, where each attribute is a pool. Rows without a
-    rating are left out. A column ``right`` of a long table that has groups says by 1 which response of a group is right.
+    A file, of any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, is a long table ``pair_id, rating``, which an
+    optional column ``attribute`` splits into pools; or a data set with several people's ratings of a pair, such as HelpSteer2's
+    disagreements or Summarize From Feedback's axis files, with a pool per attribute. Rows without a rating are left out. In a
+    long table with groups a 1 in the column ``right`` marks the right response of a group.
 
     Args:
-        group: the column, or field, whose value says which pairs are of one group. Without it that is the column ``group`` or
-            ``prompt`` of a long table, where each pair has one value there, the prompt of a data set, or what is before the
-            last stroke, where every pair's id holds one.
-        grouped: whether groups are looked for at all.
+        group: the column, or field, with each pair's group. By default: the column ``group`` or ``prompt`` of a long table if
+            each pair has one value there, the prompt of a data set, or an id up to its last slash if all ids have one.
+        grouped: whether to look for groups at all.
 
     Raises:
         InputError: no such file, no such group, or a pair in several; an unknown format, a missing column, ratings that are
@@ -127,12 +128,12 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
 
 
 def panel_pool(judge: str, attribute: str) -> str:
-    """What the pool of one judge and attribute is called, where a run has several judges."""
+    """Return the name of a judge's pool of an attribute in a run with several judges."""
     return f"{judge}/{attribute}"
 
 
 def pools_of(table: pa.Table, path: Path) -> dict[str, Pool]:
-    """The pools of a table of pair_id, attribute and rating."""
+    """Return the pools of a table of pair_id, attribute and rating. InputError if values are missing or not whole."""
     names = table["attribute"]
     if names.null_count:
         raise InputError(f"{path}: {names.null_count} ratings have no attribute; name one, or leave the column out")
@@ -157,7 +158,7 @@ def _pool(name: str, table: pa.Table, path: Path) -> Pool:
 
 
 def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) -> dict[str, Pool]:
-    """The pools with their pairs' groups, by id; by what is before the last stroke of each id, where there are none."""
+    """Return the pools with their pairs' groups: ``of`` maps ids to them; if it is None, an id up to its last slash."""
     found = {}
     for name, pool in pools.items():
         if of is not None:
@@ -169,7 +170,7 @@ def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) ->
 
 
 def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
-    """Whether these are the columns of a long table of ratings. InputError where one of them is missing."""
+    """Return whether these are the columns of a long table of ratings. InputError if only one of the two is missing."""
     missing = [each for each in ("pair_id", "rating") if each not in columns]
     if len(missing) == 1 and not (fields.prompt.is_among(columns) and fields.response.is_among(columns)):
         found = ", ".join(map(shown, columns[:12]))
@@ -178,10 +179,10 @@ def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
 
 
 class _Groups:
-    """Which group each pair is of, as rows say it one after the other.
+    """The groups of pairs, collected row by row.
 
     Attributes:
-        of: by id; None where there is no telling: a pair of several groups, or of none. An error where they were ``asked`` for.
+        of: the group by pair id; None once a pair has several groups or none, which is an error if groups were ``asked`` for.
     """
 
     def __init__(self, *, asked: bool) -> None:
@@ -189,7 +190,7 @@ class _Groups:
         self.of: dict[str, Hashable] | None = {}
 
     def add(self, pair_id: str | None, value: object, here: str) -> None:
-        """A row's group."""
+        """Add the group of a row. InputError if groups were asked for, and the pair has none or another."""
         if self.of is None or pair_id is None:
             return
         name = None if value is MISSING or value != value or value == "" else _text(value)
@@ -197,19 +198,17 @@ class _Groups:
         if name is not None and before == name:
             return
         if self._asked and name is None:
-            raise InputError(
-                f'{here}: "{shown(pair_id)}" has no group there. Say which one it is of, or leave --group out'
-            )
+            raise InputError(f'{here}: "{shown(pair_id)}" has no group there. Name its group, or leave --group out')
         if self._asked:
             raise InputError(
-                f'{here}: "{shown(pair_id)}" is of the group "{shown(name)}" here, and of "{shown(before)}" before; name '
+                f'{here}: "{shown(pair_id)}" belongs to the group "{shown(name)}" here, and to "{shown(before)}" before; name '
                 "another column with --group"
             )
         self.of = None
 
 
 def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | None:
-    """Where a long table of these columns says the groups of its pairs. InputError where it is not what the user named."""
+    """Return the field of groups in a long table, None if there is none. InputError if the user's field is missing."""
     if fields.group is not None and not fields.group.is_among(columns):
         raise InputError(f"{source}: {no_such_fields([fields.group], columns, fields)}")
     return fields.group or next((field_of(name, (name,)) for name in _GROUPING if name in columns), None)
@@ -218,17 +217,17 @@ def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | No
 def _in_table(
     rows: Iterable[tuple[str, Row]], name: str | None, by: Field | None, groups: _Groups, right: set[str]
 ) -> Iterator[_Rating]:
-    """The ratings of a long table.
+    """Yield the ratings of a long table.
 
     Args:
-        name: stands for the attribute where the table has none.
-        by: where groups are.
-        right: gets the pairs that are right answers.
+        name: the attribute if the table has no column of attributes.
+        by: the field of groups.
+        right: collects the ids of right answers.
     """
     for here, row in rows:
         rating = _whole(row.get("rating"), "rating", here)
         if rating is not None:
-            # Where some rows have an attribute, all need one.
+            # If some rows have an attribute, all need one.
             attribute = row.get("attribute", name) if ("attribute" in row) == (name is None) else None
             pair_id = _text(row.get("pair_id"))
             if by is not None:
@@ -243,7 +242,7 @@ def _text(value: object) -> str | None:
 
 
 def _of_people(rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups) -> Iterator[_Rating]:
-    """The ratings of a data set: a list is those of that many people, a number that of one; rows with the same id add theirs.
+    """Yield the ratings of a data set: a list holds those of several people, a number one; rows with the same id add up.
 
     Raises InputError for a row that cannot be used, and for ratings that are not whole numbers.
     """
@@ -260,7 +259,7 @@ def _of_people(rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups)
         groups.add(pair_id, held.group or held.prompt, here)
         if texts.setdefault(pair_id, held[:2]) != held[:2]:
             raise InputError(
-                f'{here}: the id "{shown(pair_id)}" is that of another text, too. Give each text an id of its own'
+                f'{here}: the id "{shown(pair_id)}" is also that of another text. Give each text an id of its own'
             )
         for field in fields.ratings:
             path, value = found_at(row, field)
@@ -270,7 +269,7 @@ def _of_people(rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups)
 
 
 def _whole(value: object, field: str, here: str) -> int | None:
-    """The rating that a value is, None where it says that there is none."""
+    """Return a value as a rating, None if it is absent. InputError if it is not a whole number."""
     number = as_number(value)
     if number is None or number != number:
         return None

@@ -1,8 +1,8 @@
-"""What DATA may name: robin's own formats, a file each in formats/, and those that installed packages add.
+"""The formats that DATA may have: robin's own, a file each in formats/, and those of installed packages.
 
-A package adds one by an entry point of the group ``robin.datasets``, called by the end of a file's name, with the dot
-(``.db``), or the scheme of an address (``notion``): a function from the path or the address to its rows, dicts or Pairs; or,
-for files, a :class:`~robin_cli.datasets.rows.Format`, as robin's own are, which also reads what comes without a name.
+A package adds a format by an entry point of the group ``robin.datasets``. Its name is the end of a file's name, with the dot
+(``.db``), or the scheme of an address (``notion``). It leads to a function from the path or address to rows, dicts or Pairs;
+or, for files, to a :class:`~robin_cli.datasets.rows.Format`, which can also read data without a name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "robin.datasets"
 EXTRAS = {".eval": "logs"}
-"""Ends of names that extras of robin's read, which may not be there."""
+"""Ends of names that need an extra of robin, which may not be installed."""
 
 _HEAD_BYTES = 2**16
 _BUFFER_BYTES = 2**20
@@ -35,12 +35,12 @@ _Found = TypeVar("_Found")
 
 
 class Plugin(plugins.Plugin):
-    """What installed packages say they read under one name."""
+    """The formats that installed packages register under one name."""
 
     def table(self, address: str, source: str, stream: BinaryIO | None, wanted: Wanted) -> Table:
-        """The rows that the package has for a path or an address, or in a ``stream``, which is at its beginning.
+        """Return the package's rows for a path, an address, or a ``stream`` that is at its beginning.
 
-        InputError, naming the package, for whatever goes wrong; OSError as the stream raises it.
+        Raises InputError, which names the package, for all that goes wrong; OSError as the stream raises it.
         """
         with self.loaded(source, "read", OSError) as found:
             if stream is None or not isinstance(found, Format):
@@ -49,7 +49,7 @@ class Plugin(plugins.Plugin):
             return table._replace(rows=self._guarded(table.rows, source))
 
     def begins(self, source: str) -> tuple[bytes, ...]:
-        """How the bytes begin that the package reads where they come without a name."""
+        """Return the first bytes by which the package's format is known without a name."""
         with self.loaded(source, "read") as found:
             return found.begins if isinstance(found, Format) else ()
 
@@ -77,7 +77,7 @@ def _plain_row(row: object) -> Row | BadRow:
 
 
 def format_of(name: str) -> Reader | Plugin | None:
-    """What reads a file of this name, or None: the longest end that is known counts."""
+    """Return the reader for a file's name, by the longest end that is known; None if there is none."""
     whole, packed = compression.split_suffix(name.lower())
     if packed and (found := _longest(whole, _own()[0])):
         return _unpacking(found.read, packed) if found.packable else None
@@ -87,7 +87,7 @@ def format_of(name: str) -> Reader | Plugin | None:
 
 
 def scheme_reader(scheme: str) -> Scheme | Plugin:
-    """What reads addresses of this scheme, of robin's or of a package. InputError where nothing does."""
+    """Return the reader for addresses of a scheme, robin's or a package's. InputError if there is none."""
     found: dict[str, Scheme | Plugin] = {**_plugins(), **_own()[1]}
     if scheme in found:
         return found[scheme]
@@ -98,7 +98,7 @@ def scheme_reader(scheme: str) -> Scheme | Plugin:
 
 
 def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
-    """What reads a stream, by what it begins with; back to its beginning. InputError where it is compressed twice."""
+    """Return the reader for a stream by its first bytes, and rewind it. InputError if it is compressed twice."""
     head = stream.read(_HEAD_BYTES)
     packed = _packed(head)
     if packed:
@@ -112,7 +112,7 @@ def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
     begin = max((begin for begin in begins if text.startswith(begin)), key=len)
     if packed:
         return _unpacking(begins[begin], packed)
-    if not begin and b"\0" in head:  # no text, so that it is worth asking packages
+    if not begin and b"\0" in head:  # binary: robin has no reader for it, a package may
         for each in _plugins().values():
             if each.name.startswith(".") and any(map(head.startswith, each.begins(source))):
                 return each
@@ -120,7 +120,7 @@ def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
 
 
 def unread(name: str) -> str:
-    """Say why nothing reads a file of this name, and the next step."""
+    """Return why nothing reads a file of this name, and the next step."""
     for end, extra in EXTRAS.items():
         if name.lower().endswith(end):
             return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
@@ -128,7 +128,7 @@ def unread(name: str) -> str:
 
 
 def known() -> str:
-    """The ends of names that are known, for an error's next step."""
+    """Return the known ends of names, for an error's next step."""
     text = [name for name, each in _own()[0].items() if each.packable]
     others = [name for name in (*_own()[0], *_plugins()) if name not in text and name.startswith(".")]
     return f"{', '.join(text)} (each also with {', '.join(compression.NAMES)}) and {', '.join(others)}"
@@ -152,7 +152,7 @@ def _longest(name: str, known: Mapping[str, _Found]) -> _Found | None:
 
 @cache
 def _own() -> tuple[dict[str, Format], dict[str, Scheme]]:
-    """The formats and the schemes of the modules in formats/."""
+    """Return the formats and the schemes of the modules in formats/."""
     modules = [import_module(each.name) for each in iter_modules(formats.__path__, f"{formats.__name__}.")]
     return (
         {name: each for module in modules for name, each in getattr(module, "FORMATS", {}).items()},

@@ -1,4 +1,4 @@
-"""What the readers of every format hand on: rows, each a dict or the reason it cannot be used."""
+"""Rows as the readers of all formats return them: each is a dict, or the reason why it cannot be used."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ Unit = Literal["line", "row"]
 
 
 def place(source: str, unit: Unit, number: int) -> str:
-    """Where a row stands, for an error."""
+    """Return the place of a row, as an error names it."""
     return f"{source}:{number}" if unit == "line" else f"{source}:row {number}"
 
 
 class BadRow(Exception):
-    """One row that cannot be used: the fact and the next step. The place is put before it where the file is known.
+    """One row that cannot be used. Its message is the fact and the next step; whoever knows the file adds the place.
 
-    ``reason`` is the fact in a few words, without what is particular to the row, for counting.
+    ``reason`` is the fact in a few words that many rows share: bad rows are counted by it.
     """
 
-    def __init__(self, said: str = "", reason: str = "cannot be read") -> None:
-        super().__init__(said)
+    def __init__(self, message: str = "", reason: str = "cannot be read") -> None:
+        super().__init__(message)
         self.reason = reason
 
     def at(self, here: str, step: str) -> InputError:
-        """The error where rows are not left out: the fact, behind its place, and another step."""
+        """Return the error for callers that leave no rows out: the place, the fact, and ``step`` as the next step."""
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
 class Passed(BadRow):
-    """A row that is none of the data, as of a log what is no answer: it is left out in any case, and counted."""
+    """A row that holds no data, such as an entry of a log without an answer. It is always left out, and counted."""
 
 
 class Part:
-    """Some rows of a source, one behind the other, with their numbers there: by column, or as they are, bad ones among them."""
+    """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
 
     def __init__(
         self, numbers: Sequence[int], rows: Sequence[Row | BadRow] = (), columns: Columns | None = None
@@ -57,7 +57,7 @@ class Part:
 
     @classmethod
     def of(cls, numbered: Iterable[tuple[int, Row | BadRow]]) -> Part:
-        """Rows with their numbers."""
+        """Make a part of numbered rows; there must be one at least."""
         numbers, rows = zip(*numbered, strict=True)
         return cls(numbers, rows)
 
@@ -65,19 +65,19 @@ class Part:
         return len(self.numbers)
 
     def take(self, places: Sequence[int]) -> Part:
-        """The rows at these places."""
+        """Return the rows at these places."""
         return Part([self.numbers[at] for at in places], [self.rows[at] for at in places])
 
     @cached_property
     def rows(self) -> Sequence[Row | BadRow]:
-        """The rows as they are."""
+        """The rows as dicts; a bad row is its BadRow."""
         if self._columns is None:
             return self._rows
         return [dict(zip(self._columns, row, strict=True)) for row in zip(*self._columns.values(), strict=True)]
 
     @cached_property
     def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
-        """The good rows by their keys: the places of those that have the same, and what they hold by name."""
+        """The good rows, grouped by their keys: for each tuple of keys the rows' places and their values by key."""
         if self._columns is not None:
             return {tuple(self._columns): (range(len(self)), self._columns)}
         places: dict[tuple[str, ...], list[int]] = {}
@@ -91,24 +91,24 @@ class Part:
 class Table(NamedTuple):
     """An open file as rows.
 
-    ``names`` are the columns where the format states them before the first row, else None. ``unit`` says what the
-    numbers before the rows count, from 1: physical lines of the file, rows of data, or of a sheet.
+    ``names`` are the columns if the format states them before the first row, else None. Rows are numbered from 1 in
+    ``unit``: physical lines of the file, or rows of data or of a sheet.
     """
 
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
-    told_by: Collection[str] | None = None
-    """The fields by which data that have no bytes to hash are known again; None for all."""
+    hashed: Collection[str] | None = None
+    """The fields that go into the SHA-256 of data that are no file; None for all."""
     parts: Iterator[Part] | None = None
-    """The same rows in parts, where the format has columns: what takes them takes no rows."""
+    """The same rows in parts, if the format has columns. Read either these or the rows: both consume the file."""
 
 
 class Wanted(NamedTuple):
-    """Of which columns of a table the values are wanted; those of others need not be read.
+    """The columns that a reader must return; it need not read others.
 
-    ``names`` are looked for, and may be paths into objects and lists. ``further`` says which others are kept, as far as they
-    hold texts and numbers; None where none is. ``numbers`` are those of the names whose values are ratings and the like.
+    ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
+    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings.
     """
 
     names: Collection[str]
@@ -117,15 +117,15 @@ class Wanted(NamedTuple):
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]
-"""``reader(stream, source, wanted)``: the rows of an open file. ``source`` names it in errors.
-Raises InputError, at once or while the rows are read, for what spoils the whole file."""
+"""``reader(stream, source, wanted)`` returns the rows of an open file. ``source`` names it in errors.
+Raises InputError, at once or while the rows are read, if the whole file cannot be used."""
 
 Scheme = Callable[[str, Wanted], Table]
-"""``scheme(address, wanted)``: the rows at an address. Raises as a Reader."""
+"""``scheme(address, wanted)`` returns the rows at an address. Raises as a Reader."""
 
 
 class Format(NamedTuple):
-    """A kind of file: what reads it, how its bytes begin where they come without a name, and whether it may be compressed."""
+    """A kind of file: its reader, the first bytes that identify it without a name, and whether it may be compressed."""
 
     read: Reader
     begins: tuple[bytes, ...] = ()
@@ -134,7 +134,7 @@ class Format(NamedTuple):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """No cyclic garbage collection: it would go through millions of new pairs, and take a quarter of the time."""
+    """Suspend cyclic garbage collection: it would walk millions of new pairs, and take a quarter of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -148,17 +148,17 @@ _INDEX = re.compile(r"-?\d{1,9}")
 
 
 def is_index(step: str) -> bool:
-    """Whether a step of a path is the place of an item in a list: from 0, or from the end with a minus."""
+    """Return whether a step of a path is an index into a list: from 0, or negative from the end."""
     return _INDEX.fullmatch(step) is not None
 
 
 def leads_into(path: str, name: str) -> bool:
-    """Whether a path goes on into the list that is called so, as choices.0.text into choices."""
+    """Return whether a path leads into the list ``name``, as choices.0.text leads into choices."""
     return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
 
 
 def weight(row: object, most: int) -> int:
-    """Return about how many bytes a row takes in memory; past ``most``, anything from there on."""
+    """Return about how many bytes a row takes in memory. Stop counting at ``most``."""
     if type(row) is not dict:
         return 0
     found, inner = 0, [row]
@@ -176,7 +176,7 @@ def weight(row: object, most: int) -> int:
 
 
 def kind(value: object) -> str:
-    """What a value is, in a user's words."""
+    """Return the kind of a value in a user's words, for example "a number"."""
     if value is None:
         return "null"
     if isinstance(value, float) and math.isnan(value):
@@ -187,7 +187,7 @@ def kind(value: object) -> str:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether a text holds no half of a surrogate pair."""
+    """Return whether a text holds no half of a surrogate pair."""
     try:
         return text.isascii() or text.encode("utf-8") is not None
     except UnicodeEncodeError:
@@ -195,7 +195,7 @@ def is_encodable(text: str) -> bool:
 
 
 def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
-    """What is wrong with a row in which the text of what is ``called`` so cannot be encoded."""
+    """Return the error for a row whose text ``called`` cannot be encoded as UTF-8."""
     return BadRow(
         f"{called} holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
         "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
@@ -204,7 +204,7 @@ def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
 
 
 def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError, before: int = 0) -> str:
-    """What to say of bytes that are not UTF-8; the offset counts from 0, ``before`` bytes before ``data``."""
+    """Return the message for bytes that are not UTF-8; ``before`` is the offset of ``data`` in the file, from 0."""
     return (
         f"byte 0x{data[error.start]:02X} at offset {before + error.start} is not UTF-8. "
         "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."

@@ -1,4 +1,4 @@
-"""Scores that files hold already: what the metrics of evaluation tools came to, or what people gave."""
+"""Files of scores that exist already: from evaluation tools, or from people."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from robin_cli.datasets.sources import Source
 
 SCORE = "score"
-"""What ``--columns`` calls the column that holds the scores; several are parted by strokes."""
+"""The name in ``--columns`` for the column of scores; several are separated by |."""
 
 _OF_TOOLS = "score."
 _USUAL = (SCORE, "rating")
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
-"""Inspect's correct, incorrect, partially correct and no answer count there as they do here."""
+"""Inspect's correct, incorrect, partially correct and no answer, with its own values."""
 
 _SHOWN = 12
 _MOST_ATTRIBUTES = 500
@@ -37,12 +37,12 @@ _TOO_MANY = (
 
 @dataclass
 class Scored:
-    """What was read of one file, or of several as one.
+    """The scores in one file, or in several as one.
 
     Attributes:
-        files: their names.
-        pairs: what was scored, by its id: a sample, and the system that answered.
-        scores: of each attribute, the id of a pair and its score; a pair may have several, of epochs or raters, or none.
+        files: the files' names.
+        pairs: the scored pairs by id: a sample with the system that answered.
+        scores: for each attribute pair ids with scores; a pair may have several, of epochs or raters, or none.
     """
 
     files: list[str]
@@ -51,14 +51,14 @@ class Scored:
 
 
 class Reading:
-    """Reads files of scores one after the other, so that a sample has one prompt in all, whatever each model's template adds.
+    """Reads several files of scores, in which a sample has one prompt, whatever each model's template adds.
 
-    Rows with the same id and system are several ratings of one response; without an id those with the same texts.
+    Rows with the same id and system, or without an id with the same texts, are several ratings of one response.
 
     Args:
-        columns: our names to the data's, as for :func:`~robin_cli.datasets.pairs.load_pairs`, and SCORE.
-        by: a column that says which system answered, if none is mapped.
-        notify: is told of what is left out, and of samples of one id and several prompts.
+        columns: maps robin's names to the data's, as for :func:`~robin_cli.datasets.pairs.load_pairs`, and SCORE.
+        by: the column of systems, if none is mapped.
+        notify: gets lines about rows that are left out, and samples with one id and several prompts.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Reading:
         self._skipped = self._other_prompts = 0
 
     def read(self, name: str, prefix: str = "") -> Scored:
-        """Read the file ``name``, or those that a glob matches; ``prefix``: of the ids of what is of no system.
+        """Read the file ``name``, or those that a glob matches. ``prefix`` begins the ids of rows without a system.
 
         Raises:
-            InputError: a file that cannot be read, holds no scores, or something else in their place.
+            InputError: a file cannot be read, or holds no scores.
         """
         found, further = Scored(expanded([name])), FurtherColumns(self._fields)
         self._skipped = self._other_prompts = 0
@@ -94,12 +94,12 @@ class Reading:
             again = f"{number_of(len(self._again), 'sample')} of several files of one system"
             self._notify(
                 f"{name}: {again} count as rated several times; if these are of several systems, name the files one by one, or "
-                "the column that says it (--columns system=NAME)"
+                "the column of systems (--columns system=NAME)"
             )
         if self._other_prompts:
             self._notify(
-                f"{name}: {number_of(self._other_prompts, 'sample')} with another prompt than the same id has elsewhere, which "
-                "counts as the same; with --columns id=- samples are matched by their prompts"
+                f"{name}: {number_of(self._other_prompts, 'sample')} with another prompt than the same id has elsewhere; they "
+                "count as the same. With --columns id=- samples are matched by their prompts"
             )
         return found
 
@@ -130,14 +130,14 @@ class Reading:
             raise InputError(f"{source.name}: {self._no_scores(names or [])}")
 
     def _pair(self, row: Row, further: FurtherColumns, prefix: str) -> Pair:
-        """What a row scores. BadRow if it says neither by an id nor by a prompt what that is."""
+        """Return the pair that a row scores. BadRow if the row has neither an id nor a prompt."""
         fields = self._fields
         own_id = _word(find(row, fields.id)) if fields.id else ""
         system = _word(find(row, self._system))
         prompt, response = (_word(find(row, each)) for each in (fields.prompt, fields.response))
         if not (own_id or prompt):
             there = ", ".join(map(shown, list(names_in(row))[:_SHOWN]))
-            raise BadRow(f"no id and no prompt say what was scored; found {there}. Use --columns id=NAME")
+            raise BadRow(f"no id and no prompt name the scored sample; found {there}. Use --columns id=NAME")
         if own_id:
             first = self._prompts.setdefault(own_id, prompt or own_id)
             self._other_prompts += first != (prompt or own_id)
@@ -158,9 +158,9 @@ class Reading:
         return key in self._taken or (not self._asked and key.startswith(_OF_TOOLS) and isfinite(_number(value)))
 
     def _scores_in(self, row: Row) -> Iterator[tuple[str, float]]:
-        """The scores of a row by attribute: those that the user named, else in the usual column and a tool's own.
+        """Yield the scores of a row with their attributes: from the columns that the user named, else the usual and a tool's.
 
-        BadRow for what is no score there; of a tool's own, those that hold texts are left out.
+        Raises BadRow for a value that is not a score; a tool's columns with texts are left out instead.
         """
         usual = next((name for name in _USUAL if name in row), None)
         named = [(each.name, find(row, each)) for each in self._asked]
@@ -175,7 +175,7 @@ class Reading:
                 elif not isnan(number) and _OF_TOOLS + name in own:
                     self._texts.add(name)
                 elif not isnan(number):
-                    raise BadRow(f'"{shown(name)}" is {shown(each)}, and no score. Use --columns score=NAME')
+                    raise BadRow(f'"{shown(name)}" is {shown(each)}, not a score. Use --columns score=NAME')
 
     def _no_scores(self, names: list[str]) -> str:
         if empty := [name for name in names if name in self._taken and name != "attribute"]:
@@ -186,20 +186,20 @@ class Reading:
 
 
 def _field_of(path: str) -> Field:
-    """Where a score stands; a tool's own have a beginning that need not be written."""
+    """Return the field of a score; the prefix of a tool's scores may be left out."""
     own = path.removeprefix(_OF_TOOLS)
     return field_of(own, (path, _OF_TOOLS + own), mapped=True)
 
 
 def _word(value: object) -> str:
-    """A text, or a number that may name something, as one; "" for anything else."""
+    """Return a text, or a whole number as text; "" for anything else."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, (str, int)) else ""
 
 
 def _number(value: object) -> float:
-    """The number that a score is; nan where there is none, inf for what is no score."""
+    """Return a score as a number; nan if it is absent, inf if the value is not a score."""
     if isinstance(value, (str, bool)) and (known := _WORDS.get(str(value).strip())) is not None:
         return known
     number = as_number(None if value is MISSING else value)

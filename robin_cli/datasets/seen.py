@@ -1,4 +1,4 @@
-"""Which ids there were and where, without keeping them: a hash table of numbers, for ten million ids in 200 MB."""
+"""A hash table from ids to rows that does not keep the ids: ten million of them take 200 MB."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Hashes = NDArray[np.uint64]
 
 
 class Seen:
-    """Numbers of rows by the hash of their id; who finds one looks whether the id there is the same.
+    """Row numbers by the hash of their id. A hit may be a collision: the caller compares the ids.
 
-    Slots are taken one behind the other from where a hash belongs, for a whole batch at once.
+    Open addressing with linear probing, a whole batch of ids at once.
 
     Args:
-        expected: how many there will be, where that is known: then the table need not grow.
+        expected: the number of ids, if it is known: the table then need not grow.
     """
 
     def __init__(self, expected: int = 0) -> None:
@@ -32,7 +32,7 @@ class Seen:
         self._count = 0
 
     def find(self, ids: Collection[str]) -> IntArray:
-        """The row that may have each of ``ids``, shape (ids,); -1 where none has."""
+        """Return the row that may have each id, shape (ids,); -1 if none has."""
         hashes = _hashed(ids)
         found = np.full(len(hashes), -1, np.int64)
         slots, open_ = self._first(hashes), np.arange(len(hashes))
@@ -45,7 +45,7 @@ class Seen:
         return found
 
     def add(self, ids: Collection[str], first: int) -> None:
-        """Take in different ids, none of which was there, of the rows from ``first`` on."""
+        """Add the ids of the rows from ``first`` on; they must differ, and be new."""
         self._count += len(ids)
         while self._count > _MOST_FULL * len(self._hashes):
             hashes, rows = self._hashes, self._rows
@@ -70,7 +70,7 @@ class Seen:
 
 
 def _hashed(ids: Iterable[str]) -> Hashes:
-    """Python's own hashes, which nobody outside can foresee, of 64 bits; never _FREE."""
+    """Return Python's 64-bit hashes, never _FREE. They are salted, so hostile data cannot provoke collisions."""
     hashes = np.fromiter(map(hash, ids), np.int64).view(np.uint64)
     hashes[hashes == _FREE] = 1
     return hashes

@@ -1,4 +1,4 @@
-"""What DATA may name, opened as rows: files, quoted globs, standard input, addresses, and what packages add."""
+"""Sources of rows that DATA may name: files, quoted globs, standard input, addresses, and those of packages."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ STDIN = "-"
 
 
 class Source(NamedTuple):
-    """One place of rows, open: what errors call it, its rows, and the SHA-256 of it, to be asked for after the rows.
+    """An open source: its name in errors, its rows, and its SHA-256, which is known once the rows are read.
 
-    ``path`` is a file's, or its address without a query; "" for what is no file. ``notes``: what a user should know of the
-    way there, a line each.
+    ``path`` is a file's path, or its address without a query; "" for other sources. ``notes`` are lines for the user about
+    the download.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Source(NamedTuple):
 
 
 def expanded(names: Iterable[str | Path]) -> list[str]:
-    """The names with each glob replaced by the files it matches, sorted; every file once, where it comes first.
+    """Return the names with each glob replaced by the files that it matches, sorted; each file once, at its first place.
 
-    A name under which there is a file is that file, also with brackets in it. InputError for a glob without a match.
+    The name of an existing file is that file, even with brackets. Raises InputError for a glob without a match.
     """
     found: dict[object, str] = {}
     for name in map(str, names):
@@ -77,18 +77,17 @@ def _matches(pattern: str) -> list[str]:
 
 @contextmanager
 def opened(name: str, wanted: Wanted) -> Iterator[Source]:
-    """The source of this name, of whose columns those in ``wanted`` are enough.
+    """Open the source ``name``; columns that are not ``wanted`` need not be read.
 
-    Raises InputError where there is no such thing, for what cannot be read (also while the body reads the rows), and
-    for an empty file.
+    Raises InputError if it does not exist, is empty, or cannot be read (also while the body reads the rows).
     """
     if remote.is_remote(name):
         with _downloaded(name, wanted) as source:
             yield source
     elif remote.scheme_of(name):
-        yield _at(name, wanted)
+        yield _of_scheme(name, wanted)
     elif name == STDIN:
-        with _readable("standard input"):  # into memory: prompts are not to lie on disks that they pass through
+        with _readable("standard input"):  # into memory: private prompts must not reach a disk
             if sys.stdin is None:
                 raise InputError("standard input: is closed; pipe the pairs into it, or name a file")
             yield in_memory(lines.read_piped(sys.stdin.buffer, "standard input"), "standard input", wanted)
@@ -102,7 +101,7 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
 
 
 def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
-    """The rows of a source, each behind its place. InputError, which ends in ``step``, for one that cannot be used."""
+    """Yield the place and the row of each row of a source. InputError, which ends in ``step``, for a bad one."""
     for number, row in source.table.rows:
         here = place(source.name, source.table.unit, number)
         if isinstance(row, BadRow):
@@ -111,7 +110,7 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
 
 
 def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
-    """What lies in memory, in the format that it begins with. Raises InputError as :func:`opened`."""
+    """Open bytes in memory, in the format of their first bytes. Raises InputError as :func:`opened`."""
     with _readable(source):
         stream.seek(0)
         return _source(stream, source, reader_by_content(stream, source), wanted)
@@ -129,12 +128,12 @@ def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Want
 
 
 def _hashed(stream: BinaryIO, source: str) -> Callable[[], str]:
-    """Begin to hash what a stream holds, beside whoever reads it, and return what waits for the SHA-256."""
+    """Hash a stream in a thread, beside its reader; return a function that waits for the SHA-256."""
     if isinstance(stream, io.BytesIO) or not hasattr(os, "pread"):
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
         stream.seek(0)
         return lambda: sha256
-    hashed, own = hashlib.sha256(), os.dup(stream.fileno())  # which stays open when the stream is closed
+    hashed, own = hashlib.sha256(), os.dup(stream.fileno())  # stays open when the stream is closed
     failed: list[OSError] = []
 
     def read() -> None:
@@ -163,13 +162,13 @@ def _hashed(stream: BinaryIO, source: str) -> Callable[[], str]:
 
 @contextmanager
 def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
-    """The source at an address, out of a copy that is for this user only and gone afterwards."""
+    """Open an address from a private copy that is deleted afterwards."""
     file = sheets.file_of(name)
     public = remote.public_name(file)
     source, own_name = public + name[len(file) :], public.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)
     with _readable(source), temporary_folder() as folder:
-        # A plug-in wants a name to open; what has none is gone with a process that is killed, without being swept.
+        # A plug-in needs a name to open. Any other copy has none, so a killed process leaves nothing behind.
         path = folder / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
             notes = remote.download(file, copy, lines.MAX_FILE_BYTES)
@@ -180,32 +179,32 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
             yield found._replace(path=public.removesuffix("?…"), notes=notes)
 
 
-def _at(address: str, wanted: Wanted) -> Source:
-    """The rows that a scheme of robin's or of a package has, and the SHA-256 of those that were read."""
+def _of_scheme(address: str, wanted: Wanted) -> Source:
+    """Open an address of robin's or a package's scheme. Its SHA-256 is that of the rows that were read."""
     reader = scheme_reader(remote.scheme_of(address))
     if isinstance(reader, Plugin):
         source = remote.public_name(address)
         table = reader.table(address, source, None, wanted)
     else:
         source, table = address, reader(address, wanted)
-    digest, told_by = hashlib.sha256(), table.told_by
+    digest, fields = hashlib.sha256(), table.hashed
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, row in table.rows:
-            told = row
-            if told_by is not None and isinstance(row, dict):
-                told = {name: value for name, value in row.items() if name in told_by}
+            hashed = row
+            if fields is not None and isinstance(row, dict):
+                hashed = {name: value for name, value in row.items() if name in fields}
             try:
-                digest.update(orjson.dumps(told, default=str))
+                digest.update(orjson.dumps(hashed, default=str))
             except TypeError:  # half a surrogate pair, or a number past 64 bits
-                digest.update(repr(told).encode())
+                digest.update(repr(hashed).encode())
             yield number, row
 
     return Source(source, table._replace(rows=rows()), digest.hexdigest)
 
 
 def _reader(path: Path, source: str) -> Reader | Plugin:
-    """What reads the file; InputError if it is none, or of no known format."""
+    """Return the reader of a file. InputError if it is not a file, or of no known format."""
     if path.is_dir():
         inside = sorted(each.name for each in islice(path.iterdir(), 10_000) if format_of(each.name))
         found = f" It holds {', '.join(shown(name) for name in inside[:3])}." if inside else ""
@@ -242,7 +241,7 @@ def _raise_missing(path: Path, source: str) -> NoReturn:
 
 @contextmanager
 def _readable(source: str) -> Iterator[None]:
-    """What the system and the network raise while a file is found and read, as InputError."""
+    """Raise the errors of the system and the network as InputError."""
     try:
         yield
     except remote.RemoteError as error:

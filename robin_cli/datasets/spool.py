@@ -1,4 +1,4 @@
-"""Record batches on their way through, in a file that goes with the process: random access to them takes no memory."""
+"""Record batches in a temporary file, with random access that takes no memory."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from robin_cli.datasets.texts import give_back
 from robin_cli.model.errors import InputError
 
 _LONG_BYTES = 2**20
-"""A row of so many is long: what Arrow keeps of the memory that it was read in is more than all the rest."""
+"""A row of so many bytes is long: memory that Arrow keeps after reading it would exceed all else."""
 
 _AROUND_BYTES = 2**16
-"""What a row that is read by itself may bring into this process's memory beside itself."""
+"""The memory around a row that reading it alone may map."""
 
 _LET_GO_BYTES = 2**25
-"""How much of that may be there at a time."""
+"""The most mapped memory before it is released."""
 
 _SMALL_BYTES = 2**25
-"""So much stays in memory: a run on few pairs leaves the folder for temporary files alone."""
+"""The most that stays in memory: a run on few pairs writes no temporary file."""
 
 _FOR_LONG = Path("/var/tmp")  # noqa: S108  # a file without a name is made in it
-"""Where systems keep large temporary files on disk, though the usual place be memory."""
+"""The folder for large temporary files: it is on disk even if the usual one is in memory."""
 
 
 class Spool:
-    """Record batches in the order they came, of any columns each, in a file: in memory while they are few, else on disk.
+    """Record batches in order, with any columns each: in memory while they are few, else in a file.
 
-    A row is found by its place among all. The file has no name, so nobody else opens it, and a killed process leaves nothing.
-    It is mapped, so that what is looked at comes into memory, and may leave it again.
+    A row is found by its place among all rows. The file has no name, so nobody else opens it, and a killed process leaves
+    nothing behind. It is memory-mapped.
     """
 
     def __init__(self) -> None:
         self._opened: dict[int, pa.RecordBatch] = {}
         self._ends = [0]
-        self._places: list[tuple[int, int]] = []  # offset and length in the file of those that lie there
+        self._places: list[tuple[int, int]] = []  # offset and length of the batches in the file
         self._file: IO[bytes] | None = None
         self._mapped: mmap.mmap | None = None
-        self._bytes = self._looked = 0  # of all, and of what was looked at, about
+        self._bytes = self._looked = 0  # of all batches, and, about, of the mapped rows
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> Spool:
-        """Several batches; what they took in memory is given back. InputError where the disk does not take them."""
+        """Make a spool of batches, and release their memory. InputError if the disk is full."""
         spool = cls()
         for batch in batches:
             spool.add(batch)
@@ -61,7 +61,7 @@ class Spool:
         return self._ends[-1]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Put rows behind those there are. InputError where the disk does not take them."""
+        """Append rows. InputError if the disk is full."""
         if not batch.num_rows:
             return
         self._opened[len(self._ends) - 1] = batch
@@ -75,7 +75,7 @@ class Spool:
             give_back()
 
     def _write(self) -> None:
-        """Put what is in memory on disk. InputError where that does not take it."""
+        """Move the batches in memory to the disk. InputError if it is full."""
         try:
             if self._file is None:
                 self._file = _on_disk()
@@ -86,7 +86,7 @@ class Spool:
                     stream.write_batch(batch)
                 self._file.flush()
                 end = self._file.tell()
-                self._file.seek(-(-end // 64) * 64)  # Arrow wants its buffers at such places
+                self._file.seek(-(-end // 64) * 64)  # Arrow aligns its buffers to 64 bytes
                 self._places.append((offset, end - offset))
         except OSError as error:
             raise InputError(
@@ -95,7 +95,7 @@ class Spool:
             ) from error
 
     def at(self, row: int) -> tuple[pa.RecordBatch, int]:
-        """The batch that holds the row, and its place there. IndexError where there is none."""
+        """Return the batch of a row, and the row's place there. IndexError if there is none."""
         if not 0 <= row < len(self):
             raise IndexError(row)
         number = bisect_right(self._ends, row) - 1
@@ -106,13 +106,13 @@ class Spool:
         return self._batch(number), row - start
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """All batches, one after the other, in memory only while they are looked at."""
+        """Yield all batches, one in memory at a time."""
         for number in range(len(self._ends) - 1):
             yield self._batch(number)
             self._let_go()
 
     def batches(self) -> list[pa.RecordBatch]:
-        """All batches, over the file where they lie."""
+        """Return all batches, mapped from the file."""
         return [self._batch(number) for number in range(len(self._ends) - 1)]
 
     def _batch(self, number: int) -> pa.RecordBatch:
@@ -122,13 +122,13 @@ class Spool:
             assert self._file is not None  # noqa: S101  # for the types
             if self._mapped is None or len(self._mapped) < offset + length:
                 self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-                self._opened = {}  # those opened before keep what was mapped then
+                self._opened = {}  # batches opened before hold the old mapping
             with pa.ipc.open_stream(pa.py_buffer(self._mapped).slice(offset, length)) as stream:
                 found = self._opened[number] = stream.read_next_batch()
         return found
 
     def _let_go(self) -> None:
-        """Have the pages of the file leave this process's memory; the system gives them back when they are looked at."""
+        """Release the file's pages from memory; the system maps them again on access."""
         self._looked = 0
         if self._mapped is not None and hasattr(self._mapped, "madvise"):
             self._mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""Texts in columns: a Python string is made when it is asked for, and none is kept; which of them are alike, as numbers."""
+"""Columns of texts that make Python strings only when asked, and the numbering of equal texts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _AT_A_TIME = 10_000
 
 
 class Texts(Sequence[str]):
-    """Texts as Arrow has them, one behind the other: 16 bytes and its own for each, where a Python string takes 50 more.
+    """A sequence of texts in an Arrow column: a text takes its bytes and 16 more; a Python string takes another 50.
 
-    Equal to any sequence of the same texts in the same order.
+    It equals any sequence of the same texts in the same order.
     """
 
     __slots__ = ("column",)
@@ -29,7 +29,7 @@ class Texts(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
-        """Those of any kind, taken over."""
+        """Make a column of any texts; one of this class is returned as it is."""
         return texts if isinstance(texts, cls) else cls(pa.chunked_array([pa.array(texts, pa.large_string())]))
 
     def __len__(self) -> int:
@@ -66,23 +66,20 @@ class Texts(Sequence[str]):
 
 
 def give_back() -> None:
-    """Have Arrow and the C library give back what they keep of memory for later: of ten million pairs, a gigabyte.
-
-    The C library keeps blocks of up to 32 MiB, which texts of 30 MB are in each form that they go through.
-    """
+    """Return the memory that Arrow and the C library keep for later to the system: a gigabyte after ten million pairs."""
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
         trim(0)
 
 
 def numbers_of(parts: Iterable[pa.Array]) -> IntArray:
-    """The place of each text among the different ones, as they first appear, shape (texts,); one that is not there is "".
+    """Number different texts from 0 in the order they first appear; return each text's number, shape (texts,). Null is "".
 
-    They are known again by Python's hashes, of 64 bits and foreseen by nobody: among ten million there are two of one hash in
-    one of 400,000 columns, and then two texts count as one.
+    Texts are compared by Python's salted 64-bit hashes. Of ten million different texts two have the same hash, and so the same
+    number, with a probability of 1 in 400,000.
 
     Args:
-        parts: of the column, one behind the other.
+        parts: the column, in order.
     """
     hashes = [np.fromiter((hash(text or "") for text in part.to_pylist()), np.int64, len(part)) for part in parts]
     give_back()
@@ -90,16 +87,16 @@ def numbers_of(parts: Iterable[pa.Array]) -> IntArray:
 
 
 def numbered_texts(parts: Callable[[], Iterable[pa.Array]], name: Callable[[str], str]) -> tuple[IntArray, Texts]:
-    """Both :func:`numbers_of` and :func:`names_of` a column, whose parts are read twice."""
+    """Return :func:`numbers_of` and :func:`names_of` a column, whose ``parts`` are read twice."""
     numbers = numbers_of(parts())
     return numbers, names_of(parts(), numbers, name)
 
 
 def names_of(parts: Iterable[pa.Array], numbers: IntArray, name: Callable[[str], str]) -> Texts:
-    """What ``name`` calls each of the different texts, in the order of their numbers.
+    """Return ``name`` of each different text, in the order of their numbers.
 
     Args:
-        parts: of the column, as they were numbered.
+        parts: the column, as it was numbered.
     """
     found, start, highest = [], 0, -1
     for part in parts:
@@ -113,7 +110,7 @@ def names_of(parts: Iterable[pa.Array], numbers: IntArray, name: Callable[[str],
 
 
 def _places(hashes: IntArray) -> IntArray:
-    """The place of each among the different ones, as they first appear; in little more memory than that takes."""
+    """Return each hash's number, from 0 in the order they first appear. It takes little more memory than the result."""
     order = np.argsort(hashes, kind="stable")
     is_new = np.append(True, np.diff(hashes[order]) != 0)[: len(order)]  # numpy's
     first = order[is_new]

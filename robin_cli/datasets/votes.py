@@ -1,4 +1,4 @@
-"""Recorded verdicts on comparisons: what a replay judge answers with, and what simulations draw from."""
+"""Recorded verdicts on comparisons: a replay judge answers with them, and simulations draw from them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class VotePool:
     """Recorded verdicts of one judge, comparison by comparison.
 
     Attributes:
-        name: the judge's, as in the file's column ``judge``; the file's name without one.
-        pairs: K comparisons in the order they first appear, with the systems where the file says them.
-        points: for each of ORDERS the verdicts on each comparison, shape (at least 1,): 2 where A was better, 1 for a tie, 0
-            where B was, whichever came first.
+        name: the judge's, from the file's column ``judge``; without one, the file's name.
+        pairs: K comparisons in the order they first appear, with the systems if the file names them.
+        points: for each of ORDERS the verdicts on each comparison, shape (at least 1,): 2 if A was better, 1 for a tie, 0 if
+            B was, whichever the judge read first.
     """
 
     name: str
@@ -46,14 +46,14 @@ class VotePool:
 
     @property
     def size(self) -> int:
-        """How many comparisons and orders have verdicts, counted by verdict; one without an order counts in both."""
+        """The number of verdicts; one without an order counts twice."""
         return sum(len(each) for order in self.points for each in order)
 
 
 def holds_votes(name: str) -> bool:
-    """Whether these are recorded verdicts, and no ratings: the first row says it.
+    """Return whether a file holds recorded verdicts rather than ratings, by its first row.
 
-    Raises InputError where there is nothing to be read.
+    Raises InputError if there is nothing to read.
     """
     first = expanded([name])[0]
     if first == STDIN or (not remote.scheme_of(first) and Path(first).is_dir()):
@@ -70,34 +70,34 @@ class _Gathered:
     """The verdicts of one judge so far, by comparison."""
 
     pairs: dict[str, Pair] = field(default_factory=dict)
-    said: dict[tuple[str, str | None], list[int]] = field(default_factory=dict)
+    points: dict[tuple[str, str | None], list[int]] = field(default_factory=dict)
 
     def add(self, pair: Pair, order: str | None, points: int) -> None:
         first = self.pairs.setdefault(pair.pair_id, pair)
         if (pair.response, _systems(pair)) != (first.response, _systems(first)):  # the same two, the other way round
             points = 2 - points
             order = None if order is None else ORDERS[1 - ORDERS.index(order)]
-        self.said.setdefault((pair.pair_id, order), []).append(points)
+        self.points.setdefault((pair.pair_id, order), []).append(points)
 
     def pool(self, name: str) -> VotePool:
         return VotePool(name, tuple(self.pairs.values()), (self._in(ORDERS[0]), self._in(ORDERS[1])))
 
     def _in(self, order: str) -> tuple[Points, ...]:
-        """The verdicts in one order; those of the other where there are none."""
+        """Return the verdicts on each comparison in one order; if there are none, those in the other."""
         other = ORDERS[1 - ORDERS.index(order)]
         found = []
         for pair_id in self.pairs:
-            unsaid, mine, theirs = (self.said.get((pair_id, each), []) for each in (None, order, other))
-            found.append(np.array(mine + unsaid or theirs, dtype=np.int64))
+            unordered, mine, theirs = (self.points.get((pair_id, each), []) for each in (None, order, other))
+            found.append(np.array(mine + unordered or theirs, dtype=np.int64))
         return tuple(found)
 
 
 def load_votes(name: str | Path) -> Mapping[str, VotePool]:
-    """The recorded verdicts in one or more files, by judge, in order.
+    """Return the recorded verdicts in one or more files, by judge, in order.
 
-    Rows as :func:`robin_cli.datasets.comparisons.load_comparisons` reads them where they hold two responses, several for a
-    comparison, also with its sides changed: ``verdict`` says which of the row's responses is better. ``order`` says which of
-    them the judge read first; a verdict without it counts for both orders. Rows without a verdict are left out.
+    Rows hold two responses, as for :func:`robin_cli.datasets.comparisons.load_comparisons`. Several rows may be of one
+    comparison, also with its sides exchanged: ``verdict`` names the better of the row's responses, ``order`` the one that the
+    judge read first. A verdict without an order counts for both orders. Rows without a verdict are left out.
 
     Raises:
         InputError: no such file, or a row that cannot be used; or no verdict at all.
@@ -121,7 +121,7 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
 
 
 def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[str, Pair, str | None, int]]:
-    """The verdict of a row, if it has one."""
+    """Yield the judge, pair, order and points of a row, if it has a verdict."""
     points = _points(row.get(_VERDICT))
     if points is None:
         return
@@ -129,7 +129,7 @@ def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[
     if order in (None, ""):
         order = None
     elif order not in ORDERS:
-        raise BadRow(f'the order is "{shown(order)}", and not one of {", ".join(ORDERS)}')
+        raise BadRow(f'the order is "{shown(order)}", not one of {", ".join(ORDERS)}')
     if judge is not None and not isinstance(judge, str):
         raise BadRow(f"the judge is {kind(judge)}, not text")
     held = held_by(row, fields)
@@ -140,12 +140,12 @@ def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[
 
 
 def _points(value: object) -> int | None:
-    """2, 1 or 0 for A, a tie or B; None where there is no verdict."""
+    """Return 2, 1 or 0 for A, a tie or B; None if there is no verdict."""
     share = as_share(value)
     if share is None or isnan(share):
         return None
     if share not in {0.0, 0.5, 1.0}:
-        raise BadRow(f'the verdict is "{shown(value)}", and none of A, B, tie, 1, 0.5 and 0')
+        raise BadRow(f'the verdict is "{shown(value)}", not one of A, B, tie, 1, 0.5 and 0')
     return int(2 * share)
 
 

@@ -100,6 +100,8 @@ def _better(found: Compared, one: Difference, first: int) -> str:
         return f"{leader} and {rival} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"
     low, high = sorted((sign * one.ci_low, sign * one.ci_high))
     known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over})"
+    if found.is_same:
+        return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"
     if one.is_settled:
         return f"{leader} is {'better' if sign * one.difference > 0 else 'worse'} than {rival} by {known}"
     return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(one)).partition(', if')[0]}"
@@ -116,7 +118,7 @@ def _row(
         "a": found.systems[one.a],
         "b": found.systems[one.b],
         "attribute": attribute,
-        "prompts_needed": None if math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+        "prompts_needed": None if found.is_same or math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
         "corrected_difference": people and people.estimate,
         "corrected_low": people and people.low,
         "corrected_high": people and people.high,
@@ -156,7 +158,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     for name, one, people in known[:_MOST_TOLD]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
-        said = [*_settling(one), *([] if many else [_noise(one)]), *_carried(found, one)]
+        said = [*([] if found.is_same else _settling(one)), *([] if many else [_noise(one)]), *_carried(found, one)]
         if said:
             lines.append(which + "; ".join(said))
         if people is not None:

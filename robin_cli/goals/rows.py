@@ -15,6 +15,7 @@ from robin_cli.goals.checks import TEXTS_SHOWN
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import typed
 from robin_cli.model.records import Pair
+from robin_cli.render.fitting import shortened
 from robin_cli.results.tables import Beside, read_by
 from robin_cli.storage.pair_files import read_pair_batches
 from robin_cli.storage.reader import RunData
@@ -24,7 +25,7 @@ _TEXTS = {"prompt": "prompt", "response": "response"}
 """Columns of the texts, and what they are called among the run's pairs."""
 _GROUP_BYTES = 2**24
 _LENGTH = 60
-"""Characters of a beginning."""
+"""Cells of a beginning."""
 _MOST_COLUMNS = 12
 """That a report can look for."""
 _HASHED = re.compile(r"[0-9a-f]{16}(~[0-9a-f]{16})?\Z")
@@ -90,8 +91,7 @@ def _text(pair: Pair, name: str, run: RunData, at: int) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    words = " ".join(named(text)[: 8 * length].split())
-    return words if len(words) <= length else f"{words[: length - 1]}…"
+    return shortened(" ".join(named(text)[: 8 * length].split()), length)
 
 
 def with_data(

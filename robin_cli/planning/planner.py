@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -204,10 +203,12 @@ class Planner:
         while len(found) < tickets and self.budget.available:
             if not self._ahead:
                 self._choose(samples)
-            if not self._ahead:
-                break
+                if not self._ahead:
+                    break
             arm = self._ahead.popleft()
-            if not (self._arms.retired(arm) or arm in self._deferred or self._is_settled(arm)):  # meanwhile
+            if not (
+                self._arms.streak[arm] >= RETIRE_AFTER or arm in self._deferred or self._is_settled(arm)
+            ):  # meanwhile
                 ticket = self._ticket(arm, samples)
                 if ticket is None:
                     break
@@ -222,7 +223,7 @@ class Planner:
             most = min(samples, self._most_samples, self.budget.available)
             calls = most_at_once(n, pending, arms.streak[arm], most, self._warm_up, self._at_first)
         self.warming_up = n < self._warm_up
-        if not self.warming_up:
+        if self._room < NO_END and not self.warming_up:
             calls = min(calls, self._room)
             if calls < 1:
                 self._ahead.clear()
@@ -240,11 +241,11 @@ class Planner:
         """Take what came of the calls of ``ticket``: the arms, the budget and what is asked next follow from it."""
         arm, draw, calls = ticket
         arms = self._arms
-        if not 0 < calls <= arms.pending[arm]:
-            raise ValueError(f"arm {arm} has {arms.pending[arm]} calls under way, not {calls}")
+        rated, pending = arms.n[arm], arms.pending[arm]
+        if not 0 < calls <= pending:
+            raise ValueError(f"arm {arm} has {pending} calls under way, not {calls}")
         self._changed(arm)
-        rated = arms.n[arm]
-        arms.pending[arm] -= calls
+        arms.pending[arm] = pending - calls
         self.budget.settle(calls, arms.add(arm, outcome))
         if outcome is Unanswered.WITHDRAWN:
             if not self._in_rounds and arms.next_draw[arm] == draw + calls:
@@ -252,12 +253,15 @@ class Planner:
             self._ahead.clear()  # else another would be asked in its place
             return
         failed = isinstance(outcome, Unanswered) and outcome is not Unanswered.PERMANENT
-        (self._deferred.add if failed else self._deferred.discard)(arm)
+        if failed:
+            self._deferred.add(arm)
+        elif self._deferred:
+            self._deferred.discard(arm)
         self._rated += arms.n[arm] - rated
         if self._rated >= self._refit_at:
             self._refit()  # before the look: a run that is resumed looks by the fit that it had then
-        if not failed or arms.retired(arm):
-            self._decide(arm, outcome)
+        if self._verdicts is not None and (not failed or arms.retired(arm)):
+            self._decide(self._verdicts, arm, outcome)
         if self._deferred and not failed and not arms.streak[arm]:
             self._readmit()
 
@@ -362,8 +366,7 @@ class Planner:
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
         if seen is None or self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
-        found = by_turns(urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item())
-        return dict(islice(found.items(), count))
+        return by_turns(urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item(), count)
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
         """Which of ``some`` arms there is a reason to ask."""
@@ -470,7 +473,7 @@ class Planner:
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
         """The urgency and nearness of ``members`` past their warm-up, shape as these; of others, any number."""
-        n, pending, total, total_sq = (each[members].astype(np.float64) for each in self._columns)
+        n, pending, total, total_sq = (each[members].astype(np.float64, copy=False) for each in self._columns)
         if members.ndim == 1:
             np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
         elif self._has_gaps:
@@ -533,12 +536,9 @@ class Planner:
             return False
         return self._nearness is None or self._nearness.item(arm) == NEVER
 
-    def _decide(self, arm: int, outcome: Outcome) -> None:
+    def _decide(self, verdicts: Verdicts, arm: int, outcome: Outcome) -> None:
         """Tell the decisions of these ratings, and look at them if it is time; once all are decided, at every answer."""
-        verdicts = self._verdicts
-        if verdicts is None:
-            return
-        verdicts.add(arm, () if isinstance(outcome, Unanswered) else [each for each in outcome if each is not None])
+        verdicts.add(arm, () if isinstance(outcome, Unanswered) else outcome)
         self._has_news = True
         if not self._in_rounds and (self.budget.spent >= self._looks_at or verdicts.all_decided):
             self._look()

@@ -72,8 +72,8 @@ class Verdicts(Protocol):
     def all_decided(self) -> bool:
         """Whether every decision holds."""
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Take further ratings of ``arm``; none where it was asked in vain."""
+    def add(self, arm: int, ratings: Iterable[float | None]) -> None:
+        """Take further ratings of ``arm``, None where an answer holds none; none at all where it was asked in vain."""
 
     @property
     def seen(self) -> Seen | None:

@@ -21,8 +21,8 @@ FIRST = 0.25 * WARM_UP
 """The urgency of an arm past its warm-up, or without one, that is to be asked before all others."""
 
 SPREAD = 1e-300
-"""Times 1/n added to every priority: lost in rounding unless the priority is 0, where it orders arms that never vary by
-their calls, so that a budget with nothing better to do is spread and does not pile up on the first arm."""
+"""Times 1/n added to every priority where some are 0: it orders arms that never vary by their calls, so that a budget with
+nothing better to do is spread and does not pile up on the first arm; from others it is lost in rounding."""
 
 _PARTS = 64
 
@@ -58,26 +58,30 @@ def urgency_by(
                 found, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
     except SystemExit as error:
         raise exited(policy, error) from error
-    # Without a warm-up, an arm without a call has half a one.
-    return found + SPREAD / np.maximum(n + pending, 0.5), nearness
+    if np.count_nonzero(found) < found.size:
+        # Without a warm-up, an arm without a call has half a one.
+        found = found + SPREAD / np.maximum(n + pending, 0.5)
+    return found, nearness
 
 
-def by_turns(urgent: IntArray, near: IntArray, made: int, part: float) -> dict[int, bool]:
+def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> dict[int, bool]:
     """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, and which were taken as ``near``.
 
     Args:
         made: requests made before.
         part: of all turns that are for what is nearest to certain, in 128ths: turn t is where ⌊part · t⌋ grows.
+        count: how many arms, if there are so many.
     """
-    before = int(made * part)
-    for_urgent = (made - before + np.arange(len(urgent))) // (1.0 - part)
-    for_near = -(-(before + 1.0 + np.arange(len(near))) // part) - 1.0
-    order = np.concatenate([for_urgent, for_near]).argsort()
+    queues, left = (iter(urgent.tolist()), iter(near.tolist())), len(urgent) + len(near)
     found: dict[int, bool] = {}
-    for arm, is_near in zip(
-        np.concatenate([urgent, near])[order].tolist(), (order >= len(urgent)).tolist(), strict=True
-    ):
-        found.setdefault(arm, is_near)
+    reached = int(made * part)
+    while left and len(found) < count:
+        made += 1
+        is_near = int(made * part) > reached
+        reached += is_near
+        if (arm := next(queues[is_near], None)) is not None:
+            left -= 1
+            found.setdefault(arm, is_near)
     return found
 
 
@@ -100,7 +104,7 @@ def shared(
     """
     chosen = []
     for row, (urgent, near) in enumerate(fronts):
-        there = by_turns(urgent.of(urgency[row], count), near.of(nearness[row], count), made, part.item(row))
+        there = by_turns(urgent.of(urgency[row], count), near.of(nearness[row], count), made, part.item(row), count)
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)

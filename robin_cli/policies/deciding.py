@@ -138,7 +138,8 @@ class Deciding(Policy):
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """The priority, and 1 / calls left until a decision is settled; −inf where, by its course, it is by now."""
-        own, is_alone = arm % len(self.low), self.contests is None
+        own = arm if seen.log.ndim == 1 else arm % len(self.low)
+        is_alone = self.contests is None
         contest = self.task.contest[own if is_alone else own[..., 0, 0]]
         look = Look(of_arms(seen.log, contest), of_arms(seen.n, own))
         found = self.course(Columns(n, pending, total, total_sq, own), look)
@@ -195,7 +196,7 @@ class Deciding(Policy):
             slope, bend, least = by_mean
             place = (2.0 * total / n - (low + high)) / (high - low)
             pooled = np.maximum(pooled + (slope + bend * place) * place, least)
-        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n - 1.0 + PRIOR_WEIGHT)
+        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n + (PRIOR_WEIGHT - 1.0))
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
     def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, list[FloatArray]]:
@@ -260,10 +261,13 @@ class Deciding(Policy):
         if self.line is not None:
             return self._settled_by(arms, self.line)
         n, pending, total, total_sq, arm = arms
-        there = n > 0
-        count = np.maximum(n, 1.0)
-        variance = np.where(there, self.variance(count, total, total_sq, arm), 0.0)
-        made = count + pending
+        there, count = n > 0, n
+        is_whole = np.count_nonzero(n) == n.size
+        if not is_whole:
+            count = np.maximum(n, 1.0)
+        variance, made = self.variance(count, total, total_sq, arm), count + pending
+        if not is_whole:
+            variance = np.where(there, variance, 0.0)
         mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
         if n.shape[-1] == 1:  # one judge, as in nearly all runs
             return Responses(there[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])

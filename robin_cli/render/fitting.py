@@ -1,4 +1,4 @@
-"""Fit a table to the width of a terminal: which texts are cut, and which columns are left out, so that numbers stay whole."""
+"""Fit a table to the width of a terminal: what wraps, what is left out, and which texts are cut. Numbers stay whole."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from os.path import commonprefix
 
 from rich.cells import cell_len
 
-_CUT = "…"
-_READABLE = 16
-"""Cells of a text below which columns are left out rather than more of it."""
+CUT = "…"
+"""What stands where a text goes on."""
+_READABLE = (32, 16)
+"""Cells of an id below which columns are left out rather than more of it: those of high ranks, and the others."""
+_EXPENDABLE = 4
+"""The lowest of the high ranks."""
+_PROSE = 20
+"""Cells in which texts of several words are read well."""
+_LINES = 4
+"""Of a text of several words are shown, about."""
 _SHORTEST = 8
 """Cells that a text keeps whatever the width: what ``#1234567`` takes, the last way to tell two apart."""
 _ENDLESS = 10**9
@@ -25,11 +32,11 @@ class Cells:
     """A column of cells as it is wanted.
 
     Attributes:
-        name: its header, never cut.
+        name: its header, never cut; it may wrap between words.
         cells: one a row, without characters that a terminal acts on.
         rank: columns are left out from the highest rank down, all of one rank together; those of rank 0 stay.
         numbers: of each cell a number that tells it from others that look the same, equal for what is the same, for texts
-            that may be cut; None for cells that are never cut.
+            that may wrap between words and be cut; None for cells that stay in one line and whole.
         group: what columns side by side have in common, a line above their names that may be cut; '' for none.
         is_left: its cells stand at its left end.
     """
@@ -41,15 +48,21 @@ class Cells:
     group: str = ""
     is_left: bool = False
 
+    @property
+    def has_words(self) -> bool:
+        """Whether a cell wraps, and may take several lines."""
+        return self.numbers is not None and any(" " in cell for cell in self.cells)
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Columns, their texts cut, that take ``sum(widths)`` cells and a gap between each two.
+    """Columns, their texts cut but not yet wrapped, that take ``sum(widths)`` cells and a gap between each two.
 
     Attributes:
         groups: a name, cut to its room, for each run of columns of one group, and the cells that they take together.
         left_out: names of columns that found no room.
-        whole: cells that everything would take, nothing cut or left out.
+        is_cut: some text is.
+        whole: cells that everything would take, nothing wrapped, cut or left out.
         all_columns: cells that all columns would take, texts cut as far as they may be before a column is left out.
     """
 
@@ -57,39 +70,50 @@ class Fitted:
     widths: Sequence[int]
     groups: Sequence[tuple[str, int]]
     left_out: Sequence[str]
+    is_cut: bool
     whole: int
     all_columns: int
 
 
 def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
-    """Cut texts, and leave columns out, until ``columns`` with ``gap`` cells between take ``width`` cells at most.
+    """Wrap and cut texts, and leave columns out, until ``columns`` with ``gap`` cells between take ``width`` cells at most.
 
-    Columns are left out where texts would be cut below 16 cells; where only those of rank 0 are left, texts are cut further,
-    to 8. Numbers are never cut: what is wider even so is returned as wide as it must be.
+    First headers, and texts of several words, wrap. Then columns are left out, highest rank first: those of rank 4 and
+    above rather than an id is cut below 32 cells, the others rather than below 16. If only columns of rank 0 are left,
+    ids are cut further, to 8. Numbers are never cut: what is wider even so is returned as wide as it must be.
     """
     natural = [_natural(column) for column in columns]
+    bounds = [_bounds(column, cells) for column, cells in zip(columns, natural, strict=True)]
 
     def least(kept: Sequence[int], text: int) -> list[int]:
         chosen = [columns[at] for at in kept]
-        widths = [_least(columns[at], min(text, natural[at])) for at in kept]
+        widths = [max(bounds[at][0], min(text, bounds[at][1])) for at in kept]
         return _under_groups(chosen, widths, gap, min(_SHORTEST, max(cell_len(each.group) for each in columns)))
+
+    def readable(kept: Sequence[int]) -> int:
+        worst = max(columns[at].rank for at in kept)
+        return _taken(least(kept, _READABLE[worst < _EXPENDABLE]), gap)
 
     def wanted(kept: Sequence[int]) -> list[int]:
         return _under_groups([columns[at] for at in kept], [natural[at] for at in kept], gap)
 
     kept = list(range(len(columns)))
-    whole, all_columns = _taken(wanted(kept), gap), _taken(least(kept, _READABLE), gap)
-    while _taken(least(kept, _READABLE), gap) > width and (worst := max(columns[at].rank for at in kept)) > 0:
+    whole, all_columns = _taken(wanted(kept), gap), readable(kept)
+    while readable(kept) > width and (worst := max(columns[at].rank for at in kept)) > 0:
         kept = [at for at in kept if columns[at].rank < worst]
-    shortest = least(kept, _SHORTEST)
-    widths = _grown(shortest, wanted(kept), width - _taken(shortest, gap))
+    room = (text for text in range(_READABLE[0], _SHORTEST, -1) if _taken(least(kept, text), gap) <= width)
+    widths = least(kept, next(room, _SHORTEST))
     shown = [columns[at] for at in kept]
+    share = [1 + column.has_words for column in shown]
+    widths = _grown(widths, wanted(kept), width - _taken(widths, gap), share)
     out = [columns[at] for at in range(len(columns)) if at not in kept]
+    cut = [_cut(column, taken) for column, taken in zip(shown, widths, strict=True)]
     return Fitted(
-        [_cut(column, taken) for column, taken in zip(shown, widths, strict=True)],
+        cut,
         widths,
         _named_spans(shown, widths, gap),
         list(dict.fromkeys(_left_out_name(column, shown) for column in out)),
+        any(column.cells != each.cells for column, each in zip(shown, cut, strict=True)),
         whole,
         all_columns,
     )
@@ -109,10 +133,16 @@ def _natural(column: Cells) -> int:
     return max(map(cell_len, (column.name, *cells)))
 
 
-def _least(column: Cells, text: int) -> int:
+def _bounds(column: Cells, natural: int) -> tuple[int, int]:
+    """The fewest cells that a column takes, and those in which its texts are read well."""
+    header = _longest_word(column.name.replace(" %", "%%"))  # which stay together
     if column.numbers is None:
-        return max(map(cell_len, (column.name, *column.cells)))
-    return max(cell_len(column.name), text)
+        return max([header, *map(cell_len, column.cells)]), 0
+    return header, min(natural, max(_PROSE, *map(_longest_word, column.cells))) if column.has_words else natural
+
+
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)
 
 
 def _under_groups(columns: Sequence[Cells], widths: Sequence[int], gap: int, least: int = 0) -> list[int]:
@@ -145,32 +175,35 @@ def _named_spans(columns: Sequence[Cells], widths: Sequence[int], gap: int) -> l
     return [(cut.get(name, ""), span) for name, span in spans]
 
 
-def _grown(widths: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
-    """``widths`` with ``room`` cells given out one by one, each to the narrowest that wants more."""
+def _grown(widths: Sequence[int], wanted: Sequence[int], room: int, share: Sequence[int]) -> list[int]:
+    """``widths`` with ``room`` cells given out one by one, each to the narrowest for its ``share`` that wants more."""
     grown = list(widths)
     for _ in range(room):
         short = [at for at, want in enumerate(wanted) if grown[at] < want]
         if not short:
             break
-        grown[min(short, key=grown.__getitem__)] += 1
+        grown[min(short, key=lambda at: grown[at] / share[at])] += 1
     return grown
 
 
 def _cut(column: Cells, width: int) -> Cells:
-    return column if column.numbers is None else replace(column, cells=told_apart(column.cells, column.numbers, width))
+    if column.numbers is None:
+        return column
+    room = _LINES * width - width // 2 if column.has_words else width  # lines end where words do
+    return replace(column, cells=told_apart(column.cells, column.numbers, room))
 
 
 def told_apart(texts: Sequence[str], numbers: Sequence[int], width: int) -> list[str]:
     """``texts``, each in ``width`` cells at most, so that no two of different numbers look the same.
 
-    What is too long is cut in the middle; where that makes several look the same, what differs is kept; where that is not
-    enough (also where they differ in nothing that can be seen) each ends in its number.
+    What is too long is cut at its end, between words if it has some; where that makes several look the same, what differs
+    is kept; where that is not enough (also where they differ in nothing that can be seen) each ends in its number.
 
     Args:
         numbers: of each text, equal for equal ones; ``#`` and a number must fit ``width``.
     """
     whole = dict(zip(numbers, texts, strict=True))
-    shown = {number: _middle_cut(text, width) for number, text in whole.items()}
+    shown = {number: shortened(text, width) for number, text in whole.items()}
     for alike in _alike(shown):
         shown |= _differences({number: whole[number] for number in alike}, width)
     for alike in _alike(shown):
@@ -194,28 +227,26 @@ def _look(text: str) -> str:
     return " ".join(seen.split())
 
 
-def _middle_cut(text: str, width: int) -> str:
+def shortened(text: str, width: int) -> str:
+    """Return ``text`` in ``width`` cells at most: what is too long is cut at its end, between words if that loses little."""
     if cell_len(text) <= width:
         return text
-    head = _start(text, (width - cell_len(_CUT) + 1) // 2)
-    return head + _CUT + _end(text, width - cell_len(head) - cell_len(_CUT))
+    start = _start(text, width - cell_len(CUT))
+    words = start if text[len(start)] == " " else start.rpartition(" ")[0]
+    return (words if cell_len(words) * 2 > width else start).rstrip() + CUT
 
 
 def _differences(texts: Mapping[int, str], width: int) -> dict[int, str]:
-    """Each text as its head, what comes from where the texts differ first, and its tail."""
+    """Each text as its head, and what comes from where the texts differ first."""
     same = len(commonprefix(list(texts.values())))  # noqa: RUF071  # of texts, not of paths
-    third = (width - 2) // 3
     shown = {}
     for number, text in texts.items():
-        head = _start(text, third)
-        room = width - cell_len(head) - 1
+        head = _start(text, (width - 2) // 3) + CUT
+        room = width - cell_len(head)
+        own = _own(text, len(text) - same)
+        shown[number] = head + (_end(text, room) if cell_len(own) <= room else shortened(own, room))
         if cell_len(text) <= width:
             shown[number] = text
-        elif cell_len(other := _own(text, len(text) - same)) <= room:
-            shown[number] = head + _CUT + _end(text, room)
-        else:
-            tail = _end(text, third)
-            shown[number] = head + _CUT + _start(other, room - 1 - cell_len(tail)) + _CUT + tail
     return shown
 
 
@@ -223,8 +254,8 @@ def _numbered(text: str, number: int, width: int) -> str:
     mark = f"#{number}"
     if cell_len(text + mark) <= width:
         return text + mark
-    room = width - len(mark) - cell_len(_CUT)
-    return _start(text, room) + _CUT + mark if room > 0 else mark
+    room = width - len(mark)
+    return shortened(text, room) + mark if room > cell_len(CUT) else mark
 
 
 def _start(text: str, width: int) -> str:

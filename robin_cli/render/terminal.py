@@ -16,7 +16,7 @@ from rich.text import Text
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
-from robin_cli.render.fitting import Cells, Fitted, fit
+from robin_cli.render.fitting import CUT, Cells, Fitted, fit
 from robin_cli.render.text import one_line, plain
 from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.settings.table import TABLE
@@ -160,7 +160,7 @@ def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray
         width=taken_cells + (bar + _GAP) * has_bar,
     )
     for column, width in zip(fitted.columns, fitted.widths, strict=True):
-        grid.add_column(Text(column.name), justify="left" if column.is_left else "right", no_wrap=True, width=width)
+        grid.add_column(Text(column.name), justify="left" if column.is_left else "right", overflow="fold", width=width)
     if has_bar:
         grid.add_column("", no_wrap=True, width=bar)
     lengths = np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
@@ -186,6 +186,8 @@ def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> lis
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+    elif fitted.is_cut:
+        notes.append(f"{CUT}: a text goes on; whole: -o FILE")
     notes += table.notes
     first, lines = fitted.columns[0], len(table)
     if table.columns[table.terminal[0]].form == "id" and any(

@@ -1,8 +1,8 @@
-"""What was handed to a batch service, or written for an engine without one: on disk first, so that no kill loses it.
+"""The batches of a run, for a batch service or an engine that reads files. They are on disk first, so that no kill loses them.
 
-Each batch of a run has a number. In the run's folder ``batches`` lie, by that number, the calls in it (``.calls.parquet``), how
-far it is (``.json``, rewritten whole), the requests (``.jsonl``) until they are answered, and the answers (``.output.jsonl``,
-``.errors.jsonl``) until they are judgments. What is in the folder may be another's: it is checked as it is read.
+Each batch has a number. The run's folder ``batches`` holds by number the calls (``.calls.parquet``), the state (``.json``,
+always rewritten whole), the requests (``.jsonl``) until they are answered, and the answers (``.output.jsonl``,
+``.errors.jsonl``) until they are judgments. Somebody else may have written the folder: it is checked when it is read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.layout import BATCHES
 
 State = Literal["written", "uploaded", "creating", "submitted", "answered", "done", "withdrawn"]
-"""How far a batch is. ``creating``: it was asked for, and may be there. ``answered``: its answers lie here. ``withdrawn``: the
-service would not take it, and nothing of it was asked."""
+"""The state of a batch. ``creating``: the service was asked to make it, and may have. ``answered``: the answers are on this
+machine. ``withdrawn``: the service refused it, and no call was made."""
 
 _OVER = frozenset({"done", "withdrawn"})
 _LONGEST = 2**20
@@ -40,18 +40,18 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch of calls, and how far it is.
+    """One batch of calls and its state.
 
     Attributes:
-        number: from 1 on.
-        judge: who is asked.
-        round: from 1 on; which of the run's.
-        requests: lines in it.
-        url: where it was sent; "" where it was written for an engine without a service.
-        folder: where its files are for such an engine; "" in the run itself.
-        file_id, batch_id: the service's, as far as it gave them.
-        answered: how many requests were answered, once that is known.
-        submitted_at: when the service took it, ISO 8601, UTC, by this machine's clock; for people to look at.
+        number: from 1.
+        judge: the judge to ask.
+        round: the round of the run, from 1.
+        requests: the number of lines.
+        url: the service's address; "" if the batch was written for an engine that reads files.
+        folder: the folder of such an engine; "" for the run's own.
+        file_id, batch_id: the service's ids, once it gave them.
+        answered: the number of answered requests, once it is known.
+        submitted_at: the time when the service took it, ISO 8601, UTC, by this machine's clock; only for display.
     """
 
     number: Count
@@ -68,16 +68,16 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls of it may still be answered."""
+        """Whether its calls may still be answered."""
         return self.state not in _OVER
 
     def now(self, state: State, **facts: Any) -> Submission:
-        """The same in another state."""
+        """Return the batch in another state."""
         return msgspec.structs.replace(self, state=state, **facts)
 
 
 class Calls(NamedTuple):
-    """The calls of a batch, one a line: of which arm, numbered from which draw on, how many; shape (requests,) each."""
+    """The calls of a batch by line: the arm, the number of the first call, and the number of calls; shape (requests,) each."""
 
     arm: IntArray
     draw: IntArray
@@ -89,11 +89,11 @@ class Ledger:
 
     Args:
         run: the run directory.
-        run_id: in front of the id of every request, so that no line of another run is taken for one of this.
-        arms: how many the run has.
+        run_id: begins the id of every request, so that answers for another run are not taken.
+        arms: the number of the run's arms.
 
     Raises:
-        StorageError: the folder cannot be read, or holds what robin did not write.
+        StorageError: the folder cannot be read, or holds a file that robin did not write.
     """
 
     def __init__(self, run: Path, run_id: str, arms: int) -> None:
@@ -101,19 +101,19 @@ class Ledger:
         self._run_id = run_id
         self._arms = arms
         self.batches = read_batches(run)
-        remove_leftovers(self._folder, of=lambda _: True)  # of a process that was killed: the run is ours alone
+        remove_leftovers(self._folder, of=lambda _: True)  # the run is locked, so they are a killed process's
 
     @property
     def open(self) -> list[Submission]:
-        """Those that may still be answered, in their order."""
-        return [batch for batch in list(self.batches.values()) if batch.is_open]  # displays look from a thread
+        """The batches that may still be answered, in order."""
+        return [batch for batch in list(self.batches.values()) if batch.is_open]  # a copy: displays read it in a thread
 
     def custom_id(self, number: int, line: int) -> str:
-        """The id of a request, at most 64 characters."""
+        """Return the id of a request, at most 64 characters."""
         return f"{self._run_id}-{number}-{line}"
 
     def place_of(self, custom_id: str | None) -> tuple[int, int] | None:
-        """Number of the batch and line of a request of this run; None for an id of anything else."""
+        """Return the batch number and line of a request of this run; None for any other id."""
         own, _, rest = (custom_id or "").rpartition("-")
         run_id, _, number = own.rpartition("-")
         if run_id != self._run_id or not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(rest)):
@@ -122,11 +122,11 @@ class Ledger:
         return (batch.number, int(rest)) if batch is not None and int(rest) < batch.requests else None
 
     def next_number(self) -> int:
-        """The number of the next batch."""
+        """Return the number of the next batch."""
         return max(self.batches, default=0) + 1
 
     def add(self, batch: Submission, calls: Calls, lines: Iterable[bytes]) -> None:
-        """Keep a new batch: its calls, its requests, and, last, that it is there.
+        """Write a new batch: its calls, its requests and, last, its state.
 
         Raises:
             StorageError: the disk refuses.
@@ -142,14 +142,14 @@ class Ledger:
         self.set(batch)
 
     def set(self, batch: Submission) -> None:
-        """Record how far a batch is. StorageError where the disk refuses."""
+        """Record the state of a batch. StorageError if the disk refuses."""
         path = self._folder / f"{batch.number:05}.json"
         with writing(path, "; make room, then robin resume"), whole_file(path) as file:
             file.write(msgspec.json.encode(batch) + b"\n")
         self.batches[batch.number] = batch
 
     def calls(self, batch: Submission) -> Calls:
-        """The calls of a batch. StorageError where they cannot be read, or are none of this run."""
+        """Return the calls of a batch. StorageError if they cannot be read, or are not of this run."""
         path = self._calls(batch.number)
         try:
             with reading(path) as file:
@@ -160,11 +160,11 @@ class Ledger:
         limits = (self._arms, _MOST_DRAWS, 129)
         within = all(((each >= 0) & (each < most)).all() for each, most in zip(calls, limits, strict=True))
         if len(calls.arm) != batch.requests or not within or not (calls.calls > 0).all():
-            raise StorageError(f"{path}: its calls are none of this run; restore it from a copy")
+            raise StorageError(f"{path}: its calls are not of this run; restore it from a copy")
         return calls
 
     def next_draws(self) -> IntArray:
-        """The number of each arm's next call, after all that were ever in a batch, shape (K,): an answer may come late."""
+        """Return the number of each arm's next call after all batches, shape (K,): old ones may still be answered."""
         draws = np.zeros(self._arms, dtype=np.int64)
         for batch in self.batches.values():
             calls = self.calls(batch)
@@ -172,15 +172,15 @@ class Ledger:
         return draws
 
     def requests(self, batch: Submission) -> Path:
-        """The file of its requests."""
+        """Return the file of a batch's requests."""
         return requests_file(self._folder.parent, self._run_id, batch)
 
     def answers(self, batch: Submission) -> tuple[Path, Path]:
-        """The files of its answers, and of its errors, where a service's are put."""
+        """Return the files for a service's answers and errors."""
         return self._folder / f"{batch.number:05}.output.jsonl", self._folder / f"{batch.number:05}.errors.jsonl"
 
     def tidy(self, batch: Submission, *, keep_answers: bool = False) -> None:
-        """Remove the files of a batch that is over, as far as they lie in the run; its calls stay, for late answers."""
+        """Remove the files of a finished batch from the run. Its calls stay, for late answers."""
         own = [] if batch.folder else [self.requests(batch)]
         for path in [*own, *(() if keep_answers else self.answers(batch))]:
             with suppress(OSError):
@@ -191,21 +191,21 @@ class Ledger:
 
 
 def requests_file(run: Path, run_id: str, batch: Submission) -> Path:
-    """The file of the requests of ``batch``, in the run or where an engine is to read it."""
+    """Return the file of the requests of ``batch``, in the run or in the engine's folder."""
     if batch.folder:
         return Path(batch.folder) / f"robin-{run_id[:8]}-{batch.number:05}.jsonl"
     return run / BATCHES / f"{batch.number:05}.jsonl"
 
 
 def read_batches(run: Path) -> dict[int, Submission]:
-    """The batches of a run by number, rising; none where the run had none.
+    """Return the batches of a run by number, rising.
 
     Raises:
-        StorageError: a file among them is none that robin wrote, or the folder is a link.
+        StorageError: robin did not write one of the files, or the folder is a link.
     """
     folder = run / BATCHES
     if folder.is_symlink():
-        raise StorageError(f"{folder}: it is a link, and none is followed here; put the folder itself there")
+        raise StorageError(f"{folder}: a link, which robin does not follow here; put the folder itself there")
     found = {}
     for path in sorted(each for each in folder.glob("*.json") if _NUMBER.fullmatch(each.stem)):
         try:
@@ -213,12 +213,12 @@ def read_batches(run: Path) -> dict[int, Submission]:
         except (*UNREADABLE, msgspec.MsgspecError) as error:
             raise unreadable(path, error) from error
         if batch.number != int(path.stem):
-            raise StorageError(f"{path}: says that it is batch {batch.number}; restore it from a copy")
+            raise StorageError(f"{path}: its content is batch {batch.number}; restore it from a copy")
         found[batch.number] = batch
     return dict(sorted(found.items()))
 
 
 def calls_of(tickets: Sequence[tuple[int, int, int]]) -> Calls:
-    """Tickets as the calls of a batch."""
+    """Return tickets as the calls of a batch."""
     table = np.array(tickets, dtype=np.int64).reshape(-1, 3)
     return Calls(*table.T)

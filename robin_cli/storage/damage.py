@@ -1,4 +1,4 @@
-"""Files of a run that cannot be read: what is wrong, and what to do."""
+"""Errors about damaged files of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ UNREADABLE = (OSError, InputError, KeyError, ValueError, pa.ArrowException)
 
 
 def otherwise(lost: Path) -> str:
-    """The next step of an error about a segment of which there is no copy."""
+    """Return the next step for a damaged segment without a copy."""
     return f", or name it {lost} to go on without it; robin resume asks for as many answers again"
 
 
 def unreadable(path: Path, error: Exception, lost: Path | None = None) -> StorageError:
-    """What is wrong with a file of a run, and the next step; ``lost``: what to call it to go on without it."""
+    """Return the error for a damaged file of a run; ``lost``: the name with which the run goes on without it."""
     step = otherwise(lost) if lost else ""
     if isinstance(error, Damaged):
         return StorageError(f"{error.fact}. Restore it from a copy{step}")
@@ -31,7 +31,7 @@ def unreadable(path: Path, error: Exception, lost: Path | None = None) -> Storag
 
 
 def rows_in(path: Path, lost: Path | None = None) -> int:
-    """How many rows a Parquet file of a run has. StorageError where it cannot be read; ``lost`` as for :func:`unreadable`."""
+    """Return the number of rows of a Parquet file of a run. StorageError if it is damaged; ``lost`` as :func:`unreadable`."""
     try:
         with reading(path) as file:
             return int(opened_file(file, str(path))[0].metadata.num_rows)

@@ -1,4 +1,4 @@
-"""The files of a run as they are written: its data, its segments, and what killed processes left of them."""
+"""Writing of a run's data and segments, and removal of temporary files that killed processes left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEFT_BY_OTHERS = {f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")}  #
 
 
 def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> None:
-    """Write what a new run is made of; ``variances``: those that the scheduler begins with. OSError if the disk refuses."""
+    """Write the pairs of a new run, and the ``variances`` that its scheduler starts with. OSError if the disk refuses."""
     (run / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
     write_pairs(pairs, run / PAIRS)
     write_columns(pairs, run / COLUMNS)
@@ -51,7 +51,7 @@ def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> Non
 
 
 def read_variances(run: Path, arms: int) -> FloatArray | None:
-    """The variances that the scheduler of ``run`` began with, shape (K,); None if with none. StorageError for damage."""
+    """Return the variances that the scheduler of ``run`` started with, shape (K,), or None. StorageError for damage."""
     path = run / VARIANCES
     try:
         with reading(path) as file:
@@ -61,12 +61,12 @@ def read_variances(run: Path, arms: int) -> FloatArray | None:
     except UNREADABLE as error:
         raise unreadable(path, error) from error
     if len(found) != arms or not (np.isfinite(found) & (found >= 0)).all():
-        raise StorageError(f"{path}: holds no variance of each score of its run; restore it from a copy")
+        raise StorageError(f"{path}: does not hold a variance for each score of its run; restore it from a copy")
     return found
 
 
 def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
-    """Write segment ``number`` of ``run``, which says in itself that it is that one; in row groups of a bounded size."""
+    """Write segment ``number`` of ``run``, with its number in the footer, in row groups of a bounded size."""
     table = judgments.replace_schema_metadata({NUMBER: b"%d" % number})
     lengths = sum(pc.binary_length(table[name]).to_numpy().astype(np.int64) for name in ("text", "feedback"))
     ends = np.flatnonzero(np.diff(np.cumsum(lengths) // GROUP_BYTES)) + 1
@@ -76,13 +76,13 @@ def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
 
 
 def foreign_in(run: Path) -> list[str]:
-    """The names in a folder, sorted, that are neither a run's nor what a killed robin was writing. OSError if there is none."""
+    """Return the sorted names in a folder that neither a run nor a killed robin left there. OSError if it cannot be listed."""
     names = sorted(each.name for each in run.iterdir())
     return [name for name in names if name not in _OURS | _LEFT_BY_OTHERS and not is_temporary(name)]
 
 
 def remove_remains(run: Path) -> None:
-    """Remove what killed processes left; those that write to a run have its lock, and it is ours."""
+    """Remove the temporary files of killed processes. The caller must have the run's lock."""
     remove_leftovers(run, of=lambda name: name in _WRITTEN_HERE)
     remove_leftovers(run / SEGMENTS, of=lambda name: name.endswith(".parquet"))
     for path in (*(run / name for name in _LEFT_BY_OTHERS), *(run / SEGMENTS).glob("*.parquet.tmp")):
@@ -91,7 +91,7 @@ def remove_remains(run: Path) -> None:
 
 
 def exposure_of(run: Path) -> list[str]:
-    """What a user should know of who may write to ``run``, a line each."""
+    """Return a line for the user if others may write to ``run``."""
     folders = [folder for folder in (run, run / SEGMENTS) if folder.exists() and others_may_write(folder)]
     return [
         f"{folder}: others may write here, and change answers and where calls go; chmod 700 {typed(folder)} keeps it to you"

@@ -1,4 +1,4 @@
-"""fold(judgments): from the answers on disk to the numbers that the next choice and the scores are made from."""
+"""fold(judgments): the numbers after all answers on disk, from which the next calls and the scores are computed."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
     "at_normal_tier": np.int64,
     "reasoning_tokens": np.int64,
 }
-"""What is counted of each judge's spending. Priced are judgments whose cost is known, unpriced answers whose cost is not. Of
-the prompt tokens that are told (where an endpoint says how many it had cached), some are cached. Answers at a tier say that
-they came at a service tier other than the normal one, those at the normal tier that they did not."""
+"""The counters of each judge's spending. ``priced`` counts judgments with a known cost, ``unpriced`` answers without.
+``prompt_tokens_told`` are the prompt tokens of answers that report how many were cached. ``at_tier`` counts answers that report
+another service tier than the normal one, ``at_normal_tier`` those that report the normal one."""
 
 RATED = ("rating", "expected_rating")
-"""The columns of judgments that say what each adds to a score."""
+"""The columns of judgments that scores are computed from."""
 
 _AT_A_TIME = 2**19
 
 _FINE_LEVELS = 64
-"""Steps between the ends of the scale for ratings that are no integers."""
+"""The number of steps over the scale for ratings that are not integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class Spending:
     """Tokens and US dollars of some judgments.
 
     Attributes:
-        cost_usd: as far as it is known; None where that of no answer is.
+        cost_usd: the sum of the known costs; None if none is known.
         complete: the cost of every answer is known.
-        cached_tokens: tokens sent that endpoints had cached.
-        prompt_tokens_told: tokens sent to endpoints that say how many they had cached.
-        at_tier: answers that came at a service tier other than the normal one.
-        at_normal_tier: answers that say that they came at the normal one.
-        reasoning_tokens: tokens answered that models thought in before their text.
+        cached_tokens: prompt tokens that endpoints had cached.
+        prompt_tokens_told: prompt tokens of answers that report how many were cached.
+        at_tier: answers that report another service tier than the normal one.
+        at_normal_tier: answers that report the normal tier.
+        reasoning_tokens: completion tokens that models reasoned with before their text.
     """
 
     prompt_tokens: int
@@ -90,27 +90,27 @@ class Spending:
 
     @property
     def exact_usd(self) -> float | None:
-        """What all answers cost together; None where that of one is not known."""
+        """The cost of all answers; None if that of one is not known."""
         return self.cost_usd if self.complete else None
 
     @property
     def cached_share(self) -> float | None:
-        """The share of the tokens sent that was cached, where endpoints tell; None where none does."""
+        """The share of prompt tokens that was cached, among answers that report it; None if none does."""
         return self.cached_tokens / self.prompt_tokens_told if self.prompt_tokens_told else None
 
 
 class Fold:
-    """The numbers after some judgments, to which more are added in the order they came.
+    """The numbers after some judgments; more are added in the order they came.
 
     Attributes:
-        judgments: how many were added.
-        arms: after them.
-        writable: the same, for the scheduler that goes on from here.
-        draws: which calls had a judgment among those that were read for it; it shares the arms' ``next_draw``.
-        reasons: why each retired arm was given up, by arm: the reason of its last judgment, which never carries a rating.
-        fitted: n, total and total_sq of the arms when a pooled policy was fitted last; None before that.
-        fitted_spent: what each judge had taken then, as ``spent``.
-        spent: what each judge took, by the names of SPENT, shape (judges,) each.
+        judgments: the number of judgments added.
+        arms: the arms after them.
+        writable: the same arms, writable for the scheduler that goes on from here.
+        draws: the calls that have a judgment; it shares the arms' ``next_draw``.
+        reasons: for each arm that was given up the reason of its last judgment, which never has a rating.
+        fitted: n, total and total_sq of the arms when a pooled policy was last fitted; None before that.
+        fitted_spent: ``spent`` at that time.
+        spent: each judge's spending by the names of SPENT, shape (judges,) each.
     """
 
     def __init__(self, space: ArmSpace) -> None:
@@ -126,14 +126,14 @@ class Fold:
         self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
 
     def add(self, arm: IntArray, judgments: pa.Table) -> None:
-        """Add judgments, with the columns COUNTED; the same as adding them one by one.
+        """Add judgments, with the columns COUNTED. The result is the same as adding them one by one.
 
         Args:
             arm: the arm of each judgment, shape (rows,).
-            judgments: those of one request must come together.
+            judgments: all judgments of a request must be added together.
 
         Raises:
-            StorageError: a rating outside its scale, or numbers that no run has; before the arms are changed by it.
+            StorageError: a rating is outside its scale (the arms are then unchanged), or counters overflow.
         """
         self.check_ratings(arm, judgments)
         before = int(self.arms.counts.sum())
@@ -143,7 +143,7 @@ class Fold:
             until = int(np.searchsorted(rated, refit)) + 1
             received = judgments["received_at"].cast(pa.int64()).to_numpy()
             while until < len(arm) and (received[until], arm[until]) == (received[until - 1], arm[until - 1]):
-                until += 1  # ratings of one request were told together
+                until += 1  # the planner learns of the ratings of one request together
             self._add(arm[:until], judgments.slice(0, until))
             self.fitted = (self.arms.counts.astype(np.float64), self.arms.totals.copy(), self.arms.totals_sq.copy())
             self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
@@ -152,7 +152,7 @@ class Fold:
         self._add(arm, judgments)
 
     def check_ratings(self, arm: IntArray, judgments: pa.Table) -> None:
-        """StorageError where a rating is not on its arm's scale, which nan is not."""
+        """Raise StorageError if a rating is not on its arm's scale; nan is not."""
         low, high = np.array([(scale.low, scale.high) for scale in self.space.scales], dtype=np.float64).T
         attribute = self.space.attribute[arm]
         for name in ("rating", "expected_rating"):
@@ -166,7 +166,7 @@ class Fold:
         arms, status = self.writable, judgments["status"]
         ok, failed = _mask(pc.equal(status, "ok")), _mask(pc.equal(status, "failed"))
         value = values_of(judgments)
-        # One by one in their order, as a run under way adds them, so that sums are the same to the last bit.
+        # One by one in order, as a running session adds them, so that sums are the same to the last bit.
         np.add.at(arms.counts, arm[ok], 1)
         np.add.at(arms.totals, arm[ok], value[ok])
         np.add.at(arms.totals_sq, arm[ok], value[ok] ** 2)
@@ -207,15 +207,19 @@ class Fold:
         added |= _cached_and_tiers(judgments)
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
-            if self.spent[name].min() < 0:  # no summand is: they are too many to count
-                raise StorageError(f"the run's judgments hold {name} beyond all counting; restore them from a copy")
+            if self.spent[name].min() < 0:  # an overflow: no summand is negative
+                raise StorageError(f"the run's judgments hold too large {name}; restore them from a copy")
 
     def spending(self, judge: int | None = None) -> Spending:
-        """What the judgments of all judges took, or those of the one at ``judge``."""
+        """Return the spending of all judges, or of the one with the index ``judge``."""
         took = {name: (each.sum() if judge is None else each[judge]).item() for name, each in self.spent.items()}
         known = took["cost_usd"] if took["priced"] else None
         more = {name: took[name] for name in _CACHED_AND_TIERS}
-        return _spending(took["prompt_tokens"], took["completion_tokens"], known, more, complete=not took["unpriced"])
+        complete = not took["unpriced"]
+        # robin 0.1.0 recorded a cost of 0 for all but the first answer of a request, even if that had no cost. So a sum of 0
+        # beside an answer without a cost is not known.
+        cost = known if complete else known or None
+        return Spending(took["prompt_tokens"], took["completion_tokens"], cost, complete, **more)
 
 
 _CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier", "reasoning_tokens")
@@ -224,25 +228,19 @@ _CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_norma
 def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
     cached, tier = judgments["cached_tokens"], judgments["service_tier"]
     prompt = judgments["prompt_tokens"].fill_null(0).to_numpy()
-    told = _mask(tier.is_valid())
+    has_tier = _mask(tier.is_valid())
     normal = _mask(pc.is_in(tier, value_set=pa.array(sorted(NORMAL_TIERS))))
-    # More than were sent cannot have been cached, nor more than were answered thought in.
-    there = np.minimum(cached.fill_null(0).to_numpy(), prompt)
-    thought = np.minimum(
+    # Endpoints may report more cached tokens than were sent, or more reasoning than was answered: neither is possible.
+    was_cached = np.minimum(cached.fill_null(0).to_numpy(), prompt)
+    reasoning = np.minimum(
         *(judgments[name].fill_null(0).to_numpy() for name in ("reasoning_tokens", "completion_tokens"))
     )
-    of_each = there, prompt * _mask(cached.is_valid()), told & ~normal, told & normal, thought
-    return dict(zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in of_each), strict=True))
-
-
-def _spending(prompt: int, completion: int, cost: float | None, more: Mapping[str, int], *, complete: bool) -> Spending:
-    # robin 0.1.0 recorded 0 for all but the first answer of a request, also where the first had no cost: 0 beside an answer
-    # without a cost tells nothing.
-    return Spending(prompt, completion, cost if complete else cost or None, complete, **more)
+    counts = was_cached, prompt * _mask(cached.is_valid()), has_tier & ~normal, has_tier & normal, reasoning
+    return dict(zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in counts), strict=True))
 
 
 def values_of(judgments: pa.Table) -> FloatArray:
-    """What each judgment adds to the score: the expected rating where there is one, else the rating; 0 where there is none."""
+    """Return each judgment's value for the score, shape (rows,): the expected rating, else the rating, else 0."""
     return np.asarray(
         pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64())).fill_null(0.0).to_numpy(),
         dtype=np.float64,
@@ -252,7 +250,7 @@ def values_of(judgments: pa.Table) -> FloatArray:
 def counts_by_scale(
     space: ArmSpace, arm: IntArray, judgments: pa.Table
 ) -> Iterator[tuple[Scale, IntArray, FloatArray]]:
-    """Each scale, the arms rated on it, and how often each of them got each rating, see :func:`level_counts`.
+    """Yield each scale, its arms, and their counts of ratings by level, see :func:`level_counts`.
 
     Args:
         arm: the arm of each judgment, shape (rows,).
@@ -271,16 +269,16 @@ def counts_by_scale(
 def level_counts(
     arm: IntArray, judgments: pa.Table, count: int, scale: Scale, place: IntArray | None = None
 ) -> FloatArray:
-    """How often each arm got each rating, shape (count, levels) for levels evenly spaced over the scale.
+    """Return how often each arm got each rating, shape (count, levels), for levels evenly spaced over the scale.
 
-    With integer ratings alone the levels are the scale's. Expected ratings lie between: then the levels are finer, and each
-    such rating is divided between the two next to it so that its value stays. For the intervals that are made from these
-    counts that is safe: by concavity of the logarithm the bets win no more on the parts than on the whole.
+    If all ratings are integers, the levels are the scale's. With expected ratings the levels are finer, and each rating is
+    split between its two neighbours so that its value stays. Intervals from these counts stay valid: by concavity of the
+    logarithm the bets win no more on the parts than on the whole.
 
     Args:
         arm: the arm of each judgment, shape (rows,).
         judgments: with the columns RATED.
-        place: which row of the counts each arm has, negative for none; None where it is the arm itself.
+        place: the row of each arm in the counts, negative for none; None if it is the arm itself.
 
     Raises:
         StorageError: a rating outside the scale.
@@ -294,7 +292,7 @@ def level_counts(
         row = arm[start : start + _AT_A_TIME] if place is None else place[arm[start : start + _AT_A_TIME]]
         counted = _mask(some["rating"].is_valid()) & (row >= 0)
         value = values_of(some)[counted] - scale.low
-        if not ((value >= 0) & (value <= scale.levels - 1)).all():  # which nan is not
+        if not ((value >= 0) & (value <= scale.levels - 1)).all():  # nan is not
             raise _off_scale(scale)
         below = np.floor(value * fine).astype(np.int64)
         above_share = value * fine - below
@@ -306,7 +304,7 @@ def level_counts(
 
 
 def steps_between_levels(scale: Scale) -> int:
-    """How many steps one point of ``scale`` is divided into for ratings that are no integers."""
+    """Return the number of steps per point of ``scale`` for ratings that are not integers."""
     return max(1, _FINE_LEVELS // (scale.levels - 1))
 
 

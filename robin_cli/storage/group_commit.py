@@ -1,4 +1,4 @@
-"""Group commit: an answer is written the moment it comes, and many of them share one sync."""
+"""Group commit: answers are written the moment they come, and share syncs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from robin_cli.model.records import Judgment
 
 _MIN_INTERVAL_S = 0.005
-"""Answers that arrive this close together share one sync; none waits longer for company."""
-
+"""Answers that arrive within this time share one sync; none waits longer for others."""
 
 Then = Callable[[BaseException | None], None]
 
 
 class GroupCommit:
-    """Writes answers as they come, syncs them in groups, in a thread, and says when they are on disk.
+    """Writes answers as they come, syncs them in groups in a thread, and reports when they are on disk.
 
     Args:
         write: hands judgments to the operating system or raises; called on the event loop.
         sync: waits until all that was written is on disk or raises; called by one thread, one call at a time.
-        alone: whether no answer can arrive before so many that wait are committed: then there is no use in waiting.
+        alone: returns whether no other answer can arrive before this many are committed: then waiting is of no use.
     """
 
     def __init__(
@@ -34,15 +33,15 @@ class GroupCommit:
         self._waiting: list[Then] = []
         self._syncing: asyncio.Task[None] | None = None
         self._last = float("-inf")
-        # Its thread is started now: what was paid for must not be lost for want of one, or of a file to load it from.
+        # The thread starts now: when answers wait, the process may be out of threads or file descriptors.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="robin-journal")
         self._thread.submit(time.monotonic)
 
     def commit(self, judgments: Sequence[Judgment], then: Then) -> None:
-        """Write ``judgments``; ``then`` is called, on the event loop, with None once they are on disk, or with what failed."""
+        """Write ``judgments``; call ``then`` on the event loop with None once they are on disk, or with the error."""
         try:
             self._write(judgments)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is for those who wait
+        except Exception as error:  # noqa: BLE001  # the caller's callback gets it
             asyncio.get_running_loop().call_soon(then, error)
             return
         self._waiting.append(then)
@@ -50,8 +49,8 @@ class GroupCommit:
             self._syncing = asyncio.get_running_loop().create_task(self._sync_all())
 
     async def drain(self) -> None:
-        """Wait until everything handed in is on disk or has failed, and all who wait were told; then it is over."""
-        await asyncio.sleep(0)  # those whose answer was not taken
+        """Wait until all answers are on disk or have failed, and every callback was called; then end the thread."""
+        await asyncio.sleep(0)  # for the callbacks of failed writes
         while self._syncing is not None:
             await asyncio.shield(self._syncing)
         self._thread.shutdown(wait=False)
@@ -72,9 +71,9 @@ class GroupCommit:
         failed: BaseException | None = None
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is for those who wait
+        except Exception as error:  # noqa: BLE001  # the callers' callbacks get it
             failed = error
-            # What was written since may have been taken back with these.
+            # Answers written since the sync began may have been cut off with these.
             group, self._waiting = group + self._waiting, []
         for then in group:
             then(failed)

@@ -1,13 +1,13 @@
-"""One requirement over a series of builds: a CSV file with a line for each, which ``robin gate --history`` adds to and reads.
+"""The history of a gate: a CSV file with a line for each build, which ``robin gate --history`` reads and appends to.
 
-e is the evidence of a build by itself that the requirement is not met: at most 1 on average where it is met. Over builds
+e is the evidence of a single build that the requirement is not met: at most 1 on average if it is met. Over builds
     R ← (R + 1) · e,
-from 0 on, with an alarm at R ≥ ALARM: of builds that meet the requirement it takes ALARM on average, or more, until there is
-one (the Shiryaev–Roberts e-detector: Shin, Ramdas and Rinaldo, "E-detectors", arXiv:2203.03532). After an alarm a series is
-over: later builds fail until another file is begun.
+from R = 0, with an alarm at R ≥ ALARM. If all builds meet the requirement, ALARM builds or more pass on average before an alarm
+(the Shiryaev–Roberts e-detector: Shin, Ramdas and Rinaldo, "E-detectors", arXiv:2203.03532). An alarm ends a series: later
+builds fail until another file is begun.
 
-Lines are only appended, each in one write under a lock. A run that is in the file already takes its line's place in the series
-if it has other numbers by now, and gets no second line if it has not.
+Lines are only appended, each in one write under a lock. A run that is in the file already gets a new line only if its numbers
+changed; that line then replaces the older one in the series.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if sys.platform != "win32":
     import fcntl
 
 ALARM = 400.0
-"""Builds that meet the requirement until there is an alarm, on average, at least."""
+"""The threshold for R: the least mean number of builds that meet the requirement before an alarm."""
 
 _MOST_BYTES = 2**24
 _MOST = 1e300
 _BUILD = r"r[0-9a-f]{16}"
 _FORMULA = tuple("=+-@\t\r")
-"""What a spreadsheet would run, or take for a number."""
+"""First characters of texts that a spreadsheet may run, or read as a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class Build:
     """A line of the file.
 
     Attributes:
-        build: which run it is: r and its id.
-        run: its path as it was named.
-        gated_at: when, UTC, ISO 8601.
-        judge: who judged it.
-        requirement: what the series is about.
-        n_prompts: with a score.
-        estimate: the value that is to meet the requirement.
-        e: evidence of this build alone against the requirement, 0 or more.
-        evidence: R with it.
-        verdict: pass, drifting (an alarm, in this build or before) or fail (an alarm by this build alone).
+        build: the run's id after the letter r.
+        run: the run's path as the user named it.
+        gated_at: the time, UTC, ISO 8601.
+        judge: the run's judges.
+        requirement: the requirement of the series.
+        n_prompts: the number of prompts with a score.
+        estimate: the value that must meet the requirement.
+        e: the evidence of this build alone against the requirement, 0 or more.
+        evidence: R after this build.
+        verdict: pass, drifting (an alarm in this build or before) or fail (an alarm by this build alone).
     """
 
     build: str
@@ -80,11 +80,11 @@ _HEAD = ",".join(_NAMES) + "\n"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All builds of a file in order, each run once, with what they come to.
+    """The builds of a file in order, each run once.
 
     Attributes:
-        now: where in them the build that was added is.
-        alarm: where in them the first alarm is; None without one.
+        now: the index of the build that was added.
+        alarm: the index of the first alarm; None without one.
     """
 
     builds: Sequence[Build]
@@ -93,30 +93,30 @@ class Series:
 
     @property
     def last(self) -> Build:
-        """The last build: what the series comes to."""
+        """The last build, with the R and the verdict of the series."""
         return self.builds[-1]
 
 
 def check_history(name: str) -> None:
-    """InputError for a history that is no file of this machine."""
+    """Raise InputError for a history that is not a local file."""
     if name == "-" or is_remote(name):
         raise InputError(
-            f"--history {name}: is read and added to, so it is a file of this machine; name one, as gate.csv"
+            f"--history {name}: must be a file on this machine, for robin appends to it; name one, such as gate.csv"
         )
 
 
 def build_of(run: RunData, scores: FloatArray) -> Build:
-    """The build that ``run`` is; that of a file of scores, and of a run without an id, is known by its ``scores``."""
+    """Return the build of ``run``. Without a run id, as for a file of scores, a hash of the ``scores`` identifies it."""
     run_id = "" if run.path in CALLED else run.manifest.run_id
     known_by = run_id or hashlib.sha256(scores.tobytes()).hexdigest()[:16]
     return Build(f"r{known_by}", run.name, now(), ", ".join(sorted(run.manifest.judges)))
 
 
 def added(path: Path, build: Build) -> Series:
-    """Add ``build`` to the history at ``path``, which is begun where there is none, and say what the series comes to.
+    """Append ``build`` to the history at ``path``, which is made if it does not exist, and return the series.
 
     Raises:
-        InputError: a file that holds anything else, or follows another requirement or judge; or that cannot be written.
+        InputError: the file is not a history, is one of another requirement or judge, or cannot be written.
     """
     build = replace(build, run=_cell(build.run), judge=_cell(build.judge), requirement=_cell(build.requirement))
     try:
@@ -137,7 +137,7 @@ def added(path: Path, build: Build) -> Series:
 
 
 def _series(lines: Sequence[Build], now: str) -> Series:
-    """The builds in order, of each run the newest line, and R over them; ``now``: which run was added."""
+    """Return the newest line of each run in order, with R; ``now``: the run that was added."""
     newest = {each.build: each for each in lines}
     builds, evidence, alarm = [], 0.0, None
     for at, each in enumerate(newest.values()):  # in the order of their first lines
@@ -153,7 +153,7 @@ def _numbers(build: Build) -> tuple[str, int, str, str]:
 
 
 def _cell(text: str) -> str:
-    """``text`` on one line, and nothing that a spreadsheet would run."""
+    """Return ``text`` on one line, with an apostrophe before anything that a spreadsheet would run."""
     text = shown(text, 400)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
@@ -167,7 +167,7 @@ def _line(build: Build) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """A descriptor of the file, made where there is none, for this process alone. OSError where that cannot be."""
+    """Open the file, or make it, and lock it for this process. OSError if that fails."""
     file = open_regular(Path(os.path.realpath(path)), os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         if sys.platform != "win32":
@@ -178,9 +178,9 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _whole_lines(path: Path, file: int) -> tuple[str, int]:
-    """What is in the file but for a line that a build was interrupted in, and how many bytes that is."""
+    """Return the file's text without a last line that was cut short, and its length in bytes."""
     if (length := os.fstat(file).st_size) > _MOST_BYTES:
-        raise InputError(f"--history {path}: is longer than {size(_MOST_BYTES)}, so it is none; name another file")
+        raise InputError(f"--history {path}: is longer than {size(_MOST_BYTES)}, so not a history; name another file")
     with os.fdopen(os.dup(file), "rb") as copy:
         copy.seek(0)
         content = copy.read(length)
@@ -196,7 +196,7 @@ def _whole_lines(path: Path, file: int) -> tuple[str, int]:
 
 
 def _builds(path: Path, text: str, mine: Build) -> list[Build]:
-    """The lines of the file; InputError for one that is not ours, or of another series."""
+    """Return the lines of the file. InputError for one that robin did not write, or of another series."""
     found = []
     lines = text.removeprefix("\ufeff").splitlines()
     if lines and lines[0] != _HEAD.rstrip("\n"):
@@ -216,7 +216,7 @@ def _builds(path: Path, text: str, mine: Build) -> list[Build]:
 
 
 def _build(line: str) -> Build | None:
-    """What a line says; None for one that robin did not write."""
+    """Return the build of a line; None for a line that robin did not write."""
     try:
         cells = next(csv.reader([line], strict=True), [])
         if len(cells) != len(_NAMES) or not re.fullmatch(_BUILD, cells[0]) or cells[-1] not in _VERDICTS:
@@ -234,13 +234,11 @@ _VERDICTS = ("pass", "drifting", "fail")
 
 
 def _not_ours(path: Path, number: int) -> InputError:
-    return InputError(
-        f"--history {path}:{number}: is no line of a history that robin gate writes; take it out, or name another file"
-    )
+    return InputError(f"--history {path}:{number}: not a line that robin gate writes; remove it, or name another file")
 
 
 def _append(file: int, text: str) -> None:
-    """In one write; what a full disk took of it is cut off by the next build."""
+    """Append ``text`` in one write. If the disk is full, the next build cuts off the part that was written."""
     content = text.encode()
     if os.write(file, content) < len(content):
         raise OSError(28, "No space left on device")

@@ -1,13 +1,12 @@
-"""The append-only journal of answers: what makes an answer safe before it counts.
+"""The append-only journal of answers, which makes an answer safe before it counts.
 
-An answer is handed to the operating system the moment it arrives, so that it outlives the process, and counts once it is
-synced, so that it outlives the machine.
+An answer is handed to the operating system the moment it arrives, so that it outlives the process. It counts once it is synced,
+so that it outlives the machine.
 
-The first line names the segment that the lines after it will become. So a crash between writing that segment and
-emptying the journal cannot count an answer twice: where the segment exists, as many of the lines are in it as it has rows.
+The first line names the segment that the lines after it will become. So a crash between writing that segment and emptying the
+journal cannot count an answer twice: if the segment exists, its rows are the first lines.
 
-A crash in the middle of a write leaves a torn end. Lines are forgiven only there; a bad line with good ones after it is
-damage, and is said, never skipped.
+A crash in the middle of a write leaves a torn last line, which is cut off. A bad line before good ones is damage, and an error.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from robin_cli.model.errors import StorageError, typed, writing
 _VERSION = 1
 _CHECKED_BY = b',"crc32":'
 _MOST_BYTES = 2**30
-"""Many times what a journal holds when it becomes a segment, however long the answers are."""
+"""Far more than a journal holds when it becomes a segment, even with the longest answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """What a journal file holds: its segment number, its rows, and the length of its sound part in bytes."""
+    """The content of a journal: its segment number, its rows, and the length of its sound part in bytes."""
 
     segment: int
     rows: list[dict[str, Any]]
@@ -52,10 +51,10 @@ class Journal:
     """
 
     def __init__(self, path: Path, sound_bytes: int) -> None:
-        """Open ``path`` for appending behind its first ``sound_bytes``; what stood after them is cut off."""
+        """Open ``path`` for appending after its first ``sound_bytes``, and cut off the rest."""
         self._path = path
         self._file = _opened(path)
-        if os.fstat(self._file.fileno()).st_nlink > 1:  # a hard link: what is appended would be in the other file too
+        if os.fstat(self._file.fileno()).st_nlink > 1:  # appending to a hard link would change the other file too
             with self._file, whole_file(path) as own:
                 own.write(self._file.read(sound_bytes))
             self._file = _opened(path)
@@ -64,7 +63,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, segment: int, lines: bytes = b"") -> Journal:
-        """Put a journal for ``segment`` that holds ``lines`` in the place of whatever stands at ``path``, in one step."""
+        """Replace the file at ``path`` by a journal for ``segment`` with ``lines``, in one step."""
         data = orjson.dumps({"journal": _VERSION, "segment": segment}) + b"\n" + lines
         with writing(path), whole_file(path) as file:
             file.write(data)
@@ -74,7 +73,7 @@ class Journal:
         """Hand ``records`` (dataclasses or mappings) to the operating system as lines, all or none.
 
         Raises:
-            StorageError: it would not take them; the journal is as it was before.
+            StorageError: it refused them; the journal is unchanged.
         """
         view = memoryview(lines_of(records))
         size = len(view)
@@ -91,7 +90,7 @@ class Journal:
         """Wait until all that was written before is on disk.
 
         Raises:
-            StorageError: the disk would not take it, or the file is gone.
+            StorageError: the disk refused it, or the file was deleted.
         """
         try:
             os.fsync(self._file.fileno())
@@ -101,20 +100,20 @@ class Journal:
             raise self._refused(error) from error
 
     def cut(self, end: int) -> None:
-        """Take back what was written behind ``end``, as far as the disk lets it; the next write goes there."""
+        """Remove what was written after ``end``, if the disk allows it; the next write goes there."""
         self.end = end
         with suppress(OSError):
             self._file.truncate(end)
 
     def rotated(self, segment: int, *, behind: int) -> Journal:
-        """The journal for ``segment``, in this one's place, with what was written here behind ``behind``; on disk."""
+        """Replace this journal by one for ``segment`` with the lines after the offset ``behind``; it is on disk."""
         self._file.seek(behind)
         rotated = self.create(self._path, segment, self._file.read(self.end - behind) or b"")
         self.close()
         return rotated
 
     def close(self) -> None:
-        """Close the file, which syncs nothing."""
+        """Close the file without a sync."""
         self._file.close()
 
     def __enter__(self) -> Journal:
@@ -131,7 +130,7 @@ class Journal:
 
 
 def lines_of(records: Sequence[object]) -> bytes:
-    """Records (dataclasses or mappings) as lines of a journal, each with a checksum of itself."""
+    """Return records (dataclasses or mappings) as lines of a journal, each with its checksum."""
     found = map(orjson.dumps, records)
     return b"".join(b"%b%b%d}\n" % (line[:-1], _CHECKED_BY, crc32(line)) for line in found)
 
@@ -141,7 +140,7 @@ def _opened(path: Path) -> FileIO:
 
 
 def read_journal(path: Path) -> JournalContent | None:
-    """The rows of the journal at ``path``; None if there is none, or if not even its first line was finished.
+    """Read the journal at ``path``; return None if there is none, or its first line was not finished.
 
     Raises:
         StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
@@ -180,7 +179,7 @@ def read_journal(path: Path) -> JournalContent | None:
 
 
 def read_row(line: bytes) -> dict[str, Any] | None:
-    """The row in one line of a journal; None where it is damaged. Lines of earlier robins have no checksum."""
+    """Return the row in a line of a journal; None if it is damaged. Lines of older versions have no checksum."""
     whole, checked, checksum = line.rpartition(_CHECKED_BY)
     if checked and checksum != b"%d}" % crc32(whole + b"}"):
         return None

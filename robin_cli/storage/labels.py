@@ -1,4 +1,4 @@
-"""People's labels that a run keeps in its labels.csv: a line each, of which the last one of a labeller and pair counts."""
+"""People's labels in a run's labels.csv: a line per label; the last one of a labeller and pair counts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if sys.platform != "win32":
     import fcntl
 
 LABEL_COLUMNS = ("pair_id", "attribute", "rating", "labeller", "labelled_at", "probability", "comment")
-"""A rating that is empty takes the labeller's own back; ``best`` says that the pair is the best of its group."""
+"""An empty rating removes the labeller's earlier one; ``best`` marks the best pair of a group."""
 _HEAD = ",".join(LABEL_COLUMNS) + "\n"
 
 
 def kept_labels(run: Path) -> Path | None:
-    """Return the file of the labels that ``run`` keeps; None where it has none."""
+    """Return the file of labels in ``run``; None if it has none."""
     path = run / LABELS
-    return path if path.is_file() and not path.is_symlink() else None  # a received run may have a link to anywhere
+    return path if path.is_file() and not path.is_symlink() else None  # somebody else's run may link to any file
 
 
 def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Add labels, by LABEL_COLUMNS, to those that ``run`` keeps; they are on disk when this returns.
+    """Append labels, with LABEL_COLUMNS, to the file in ``run``; they are on disk when this returns.
 
-    A last line that a crash left unfinished is taken out, for its label was never reported as kept.
+    A last line that a crash cut short is removed: its label was never reported as kept.
 
     Raises:
         InputError: the file has other columns: another program wrote it.
@@ -39,7 +39,7 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
     """
     path, text = run / LABELS, StringIO()
     if path.is_symlink():
-        raise StorageError(f"{path}: is a link, through which nothing is written; put a file there")
+        raise StorageError(f"{path}: a link, to which robin does not write; put a file there")
     csv.DictWriter(text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n").writerows(rows)
     try:
         with path.open("a+b") as file, _alone(file):
@@ -59,21 +59,19 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
 
 
 def merge_labels(runs: Iterable[Path], into: Path) -> list[str]:
-    """Add the labels that ``runs`` keep to those of the run at ``into``; what a user should know of it, a line each."""
+    """Append the labels of ``runs`` to those of the run at ``into``; return lines for the user."""
     notes = []
     for path in filter(None, map(kept_labels, runs)):
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             if file.readline() == _HEAD:
                 add_labels(into, csv.DictReader(file, LABEL_COLUMNS, restkey="more"))
             else:
-                notes.append(
-                    f"{path}: has other columns than robin's, and is not taken over; give it with --labels FILE"
-                )
+                notes.append(f"{path}: has other columns than robin's, and is not merged; give it with --labels FILE")
     return notes
 
 
 def _sound_end(file: IO[bytes], path: Path) -> int:
-    """Where the last whole line ends, with an end of line behind it. InputError for columns that are not ours."""
+    """Return the offset after the last whole line. InputError for other columns than robin's."""
     file.seek(0)
     content = file.read()
     if not content or not content.strip():
@@ -85,7 +83,7 @@ def _sound_end(file: IO[bytes], path: Path) -> int:
         )
     whole = content.rfind(b"\n") + 1
     rest = content[whole:].decode(errors="replace")
-    if rest and len(next(csv.reader([rest]))) == len(LABEL_COLUMNS):  # an editor left the end of the line out
+    if rest and len(next(csv.reader([rest]))) == len(LABEL_COLUMNS):  # an editor removed the last line end
         file.write(b"\n")
         file.flush()
         return len(content) + 1
@@ -94,7 +92,7 @@ def _sound_end(file: IO[bytes], path: Path) -> int:
 
 @contextmanager
 def _alone(file: IO[bytes]) -> Iterator[None]:
-    """No two pages write at a time."""
+    """Lock the file: several pages may write at a time."""
     if sys.platform != "win32":
         fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
     yield

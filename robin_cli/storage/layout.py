@@ -1,4 +1,4 @@
-"""What lies where in a run directory."""
+"""The files of a run directory."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ REJECTED = "rescued-rejected.jsonl"
 _NAMED = 5
 
 CALLED: dict[Path, str] = {}
-"""Folders that stand for now in the place of files, which are what users know."""
+"""Temporary run folders that were made of a file of scores, and the names of these files."""
 
 
 def name_of(run: Path) -> str:
-    """What users call the run at ``run``: its path, or the file of scores that it was made of for now."""
+    """Return the name of the run for users: its path, or the file of scores that it was made of."""
     return CALLED.get(run, str(run))
 
 
 def segment_path(run: Path, number: int) -> Path:
-    """Where a segment of ``run`` lies; they are numbered from 1."""
+    """Return the path of a segment of ``run``; segments are numbered from 1."""
     return run / SEGMENTS / f"{number:05}.parquet"
 
 
 def lost_path(run: Path, number: int) -> Path:
-    """Where a file lies by which the owner of ``run`` says that a segment is lost, and that the run goes on without it.
+    """Return the path of the file with which the owner of ``run`` gives up a lost segment, so that the run goes on without it.
 
-    Readers that take the whole folder of segments as one table pass over names that begin so.
+    Tools that read the folder of segments as one table ignore names with a leading underscore.
     """
     return run / SEGMENTS / f"_{number:05}.lost"
 
 
 def lost_segments(run: Path) -> frozenset[int]:
-    """The numbers of the segments that ``run`` goes on without; one that is there again is not among them."""
+    """Return the numbers of the segments that were given up, except those that exist again."""
     numbers = (file.stem.removeprefix("_") for file in (run / SEGMENTS).glob("_*.lost"))
     found = map(int, filter(str.isdecimal, numbers))
     return frozenset(number for number in found if number and not segment_path(run, number).exists())
 
 
 def segment_count(run: Path) -> int:
-    """How many segments ``run`` has, with those lost. StorageError where one is missing, or their folder is a link."""
+    """Return the number of segments of ``run``, with lost ones. StorageError if one is missing, or their folder is a link."""
     folder = run / SEGMENTS
     if folder.is_symlink():
-        raise StorageError(f"{folder}: it is a link, and none is followed here; put the folder itself there")
+        raise StorageError(f"{folder}: a link, which robin does not follow here; put the folder itself there")
     numbers = {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
     if 0 in numbers:
         raise StorageError(f"{segment_path(run, 0)}: segments are numbered from 1; move this file away")
@@ -70,7 +70,7 @@ def segment_count(run: Path) -> int:
 
 
 def way_on(run: Path, missing: Sequence[int]) -> str:
-    """Return the next step of an error where segments of ``run`` are missing; the first of them are named."""
+    """Return the next step of an error about missing segments of ``run``; it names the first of them."""
     files = ", ".join(str(lost_path(run, number)) for number in missing[:_NAMED])
     some = "an empty file" if len(missing) == 1 else "empty files"
     return (

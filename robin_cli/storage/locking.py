@@ -1,7 +1,7 @@
-"""One robin at a time on a run: its folder is locked, and a file in it.
+"""The lock of a run, on its folder and on a file in it: one robin at a time writes to a run.
 
-The lock on the folder itself cannot be deleted under a run. The file is for systems that do not lock folders (Windows, and NFS,
-which takes a lock for writing on nothing that was opened for reading only), and for robin 0.1.0, which knows only it.
+The folder's lock cannot be deleted under a run. The file is for systems that do not lock folders (Windows, and NFS, which
+refuses an exclusive lock on a descriptor opened for reading), and for robin 0.1.0, which knows only the file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from robin_cli.storage.layout import LOCK
 if sys.platform != "win32":
     import fcntl
 
-_WAIT_S = 0.5  # robin runs and robin status hold a lock for a moment, to see whether anyone does
+_WAIT_S = 0.5  # robin runs and robin status hold the lock for a moment, to find out whether it is free
 _STEP_S = 0.02
 
 
 class RunLock:
-    """The right to write to a run, until it is released or the process ends."""
+    """The exclusive right to write to a run, until it is released or the process ends."""
 
     def __init__(self, run: Path) -> None:
         """Take the lock of ``run``, a folder.
@@ -45,7 +45,7 @@ class RunLock:
             raise
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         self._file.release()
         self._release_folder()
 
@@ -54,7 +54,7 @@ class RunLock:
             with suppress(FileNotFoundError):
                 info = (run / LOCK).lstat()
                 if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
-                    raise RunError(f"{run / LOCK}: no file of this run's own, but a link or the like; delete it")
+                    raise RunError(f"{run / LOCK}: a link or the like, not a file of this run; delete it")
             self._file.acquire()
         except Timeout:
             raise _at_work(run) from None
@@ -70,7 +70,7 @@ class RunLock:
 
 
 def is_locked(run: Path) -> bool:
-    """Whether a process is at work on ``run`` now, as far as can be told; writes nothing."""
+    """Return whether a process is at work on ``run`` now, as far as locks tell. Write nothing."""
     if sys.platform == "win32":
         return (run / LOCK).exists() and _is_file_locked(run / LOCK)
     return _is_held(run) or _is_held(run / LOCK)
@@ -78,7 +78,7 @@ def is_locked(run: Path) -> bool:
 
 @contextmanager
 def left_alone(run: Path) -> Iterator[None]:
-    """Let nobody begin to work on ``run`` as long as the context lasts, as far as its folder can be locked; writes nothing.
+    """Keep other processes from ``run`` during the context, if its folder can be locked. Write nothing.
 
     Raises:
         RunError: a process is at work on it.
@@ -99,7 +99,7 @@ def left_alone(run: Path) -> Iterator[None]:
 
 
 def _locked_folder(run: Path) -> int | None:
-    """A descriptor of ``run`` that holds its lock; None on systems that lock no folders. RunError if another holds it."""
+    """Return a descriptor of ``run`` that holds its lock; None on systems that lock no folders. RunError if it is taken."""
     if sys.platform == "win32":
         return None
     try:
@@ -120,17 +120,17 @@ def _locked_folder(run: Path) -> int | None:
 def _is_held(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_regular(path)
-    except OSError:  # none there, or none that could be looked at
+    except OSError:  # it does not exist, or cannot be opened
         return False
     try:
-        # Shared, so that those who look do not see each other, and also works in a folder that can only be read.
+        # A shared lock: two readers do not see each other, and it works in a read-only folder.
         return _locks(descriptor, shared=True) is False
     finally:
         os.close(descriptor)
 
 
 def _locks(descriptor: int, *, shared: bool = False) -> bool | None:
-    """Lock what is open, if nobody else holds it: whether that could be done; None where the system locks no such thing."""
+    """Try to lock a descriptor; return whether it worked, or None if the system cannot lock it."""
     if sys.platform == "win32":
         return None
     try:

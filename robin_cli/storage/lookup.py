@@ -1,4 +1,4 @@
-"""Which arm a judgment is of, and whether its call has one already: looked up some judgments at a time, in tables made once."""
+"""Lookup of the arms of judgments, and of calls that have a judgment already, for many judgments at a time."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from robin_cli.model.space import ArmSpace
 _AT_A_TIME = 100_000
 
 CALLS_OF_AN_ARM = 2**32
-"""More than an arm has: what numbers of arms are multiplied by, that calls of all have numbers of their own."""
+"""More calls than an arm has. Call d of arm a has the number a · CALLS_OF_AN_ARM + d."""
 
 
 class ArmLookup:
-    """Finds the arms of a run by the names that its judgments have for them."""
+    """Finds the arms of judgments by their pair_id, attribute and judge."""
 
     def __init__(self, space: ArmSpace) -> None:
         self._space = space
         self._ids = _column(space.pair_ids)
-        self._seen: Seen | None = None  # ten million ids are not looked up for nothing
+        self._seen: Seen | None = None  # made when it is needed: it takes seconds for ten million ids
 
     def arms_of(self, judgments: pa.Table) -> IntArray:
-        """The arm of each judgment, shape (rows,).
+        """Return the arm of each judgment, shape (rows,).
 
         Args:
             judgments: with the columns ``pair_id``, ``attribute`` and ``judge`` at least.
 
         Raises:
-            StorageError: a judgment of a pair, an attribute or a judge that the run does not have.
+            StorageError: the run does not have the pair, attribute or judge of a judgment.
         """
         if not len(judgments):
             return np.empty(0, dtype=np.int64)
         places = [self._pairs_of(judgments["pair_id"]), _places(judgments["attribute"], self._space.asked)]
-        judge: IntArray | int = 0  # where there is one, judgments from before its name was recorded are its own
+        judge: IntArray | int = 0  # a single judge may be unnamed: old judgments do not record it
         if len(self._space.judges) > 1:
             judge = _places(judgments["judge"], self._space.judges)
         pairs, asked = places
@@ -58,22 +58,22 @@ class ArmLookup:
         )
         named = ids.cast(pa.large_string()).combine_chunks()
         is_it = pc.equal(self._ids.take(pa.array(np.maximum(found, 0))), named).to_numpy(zero_copy_only=False)
-        others = np.flatnonzero((found < 0) | ~is_it)  # not there, or of an id with another's hash
+        others = np.flatnonzero((found < 0) | ~is_it)  # unknown ids, and collisions of hashes
         if len(others):
             found[others] = _places(named.take(pa.array(others)), self._ids)
         return found
 
 
 class Draws:
-    """Which calls of a run have a judgment, for a call has one: who reads a second one sets it aside.
+    """The calls of a run that have a judgment. A call has one: a second judgment is set aside.
 
-    The calls of an arm are numbered as they are made, and answered nearly in this order. So the number behind the highest one
-    is kept for each arm, and of those below just the ones that are missing: calls that were lost, or are answered yet.
+    Calls of an arm are numbered as they are made, and answered nearly in order. So it keeps, for each arm, the number after the
+    highest one, and the gaps below it: calls that were lost, or are not answered yet.
 
     Attributes:
-        next: the number behind the highest one of each arm, shape (arms,).
-        missing: where stretches of missing calls begin and end, numbered over all arms, rising, shape (2, stretches).
-        set_aside: how many judgments came again.
+        next: the number after the highest call of each arm, shape (arms,).
+        missing: the first call of each gap and the call after it, numbered over all arms, rising, shape (2, gaps).
+        set_aside: the number of judgments that were set aside.
     """
 
     def __init__(self, next_draws: IntArray) -> None:
@@ -82,7 +82,7 @@ class Draws:
         self.set_aside = 0
 
     def first(self, arm: IntArray, draw: IntArray) -> NDArray[np.bool_]:
-        """Take in calls, and return which of them had no judgment so far, shape (rows,)."""
+        """Add calls, and return whether each had no judgment before, shape (rows,)."""
         keys = arm * CALLS_OF_AN_ARM + draw
         order = np.argsort(keys, kind="stable")
         keys, arm, draw = keys[order], arm[order], draw[order]
@@ -95,10 +95,10 @@ class Draws:
         late, new = keys[first & is_late], first & ~is_late
         keys, arm = keys[new], arm[new]
         is_lowest = np.r_[True, arm[1:] != arm[:-1]][: len(arm)]
-        # A stretch from behind the call before, of this arm, to this one: most are empty.
+        # The gap from the arm's previous call to this one: most are empty.
         before = np.where(is_lowest, arm * CALLS_OF_AN_ARM + self.next[arm], np.r_[0, keys[:-1] + 1][: len(keys)])
         is_gap = before < keys
-        if len(late) or is_gap.any():  # a call within a stretch divides it
+        if len(late) or is_gap.any():  # a call inside a gap divides it
             begin = np.sort(np.concatenate([begin, late + 1, before[is_gap]]))
             end = np.sort(np.concatenate([end, late, keys[is_gap]]))
             self.missing = np.stack([begin, end])[:, begin < end]
@@ -110,7 +110,7 @@ class Draws:
 
 
 def _places(names: pa.ChunkedArray | pa.Array, known: Sequence[str] | pa.Array) -> IntArray:
-    """Where each of ``names`` stands among those that are ``known``. StorageError for one that is not."""
+    """Return the place of each name among the ``known`` ones. StorageError for an unknown name."""
     places = pc.index_in(names.cast(pa.large_string()), value_set=_column(known))
     if places.null_count:
         raise StorageError(

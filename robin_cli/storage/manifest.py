@@ -1,4 +1,4 @@
-"""manifest.json: what a run was made with, so that it can be continued as the same run, and cited."""
+"""manifest.json: the settings and sessions of a run, so that it can be continued as the same run, and cited."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from robin_cli.storage.layout import name_of
 from robin_cli.storage.migrations import MIGRATIONS
 
 FORMAT = 2
-"""2: attributes of several scales, a budget of money, comparisons, or images. Others are written as 1, which 0.1.0 reads."""
+"""Format 2 has attributes of several scales, a budget of money, comparisons, or images. Other runs have format 1, as 0.1.0."""
 
 FILE = "manifest.json"
 
 REACHED = "budget_usd_reached"
-"""What a session's entry says of the budget of money that it ended by."""
+"""The key in a session's entry for the budget of money that ended it."""
 _LONGEST = 64 * 2**20
 
 _FARTHEST = 2**31
@@ -49,12 +49,12 @@ _NEEDED = (
 
 
 def now() -> str:
-    """The time, UTC, ISO 8601, to the second."""
+    """Return the time, UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any]:
-    """``scale`` and ``format`` of a new manifest, by name: the one scale of all attributes, or that of each."""
+    """Return ``scale`` and ``format`` for a new manifest: one scale for all attributes, or one for each."""
     scale = shared_scale(scales)
     if scale is not None:
         return {"scale": (scale.low, scale.high)}
@@ -63,23 +63,25 @@ def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any
 
 
 def new_run_id() -> str:
-    """An id that no other run has, and nobody can guess."""
+    """Return a random id, which nobody can guess."""
     return secrets.token_hex(8)
 
 
 def library_versions() -> dict[str, str]:
-    """The versions that a result may depend on."""
+    """Return the versions that results may depend on."""
     names = ("openai", "numpy", "pyarrow")
     return {"robin": __version__, "python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything about a run but its pairs and its answers; never a key.
+    """All facts about a run except its pairs and its answers; never a key.
 
-    ``settings`` are those that make the run what it is: to go on with other values would mix two experiments. ``budget``
-    may grow; ``sessions`` says when, where and how the run was worked on. ``scale``: its ends, by attribute where they differ.
-    ``budget_usd``: the money that the run ends by, where it is not calls; ``budget`` is then about how many it pays for.
+    Attributes:
+        settings: the settings of the run: other values would make it another experiment.
+        budget: in calls; it may grow. If ``budget_usd`` is set, that is the budget, and this is about the calls it pays for.
+        scale: its ends, by attribute if they differ.
+        sessions: when, where and how the run was worked on.
     """
 
     settings: Mapping[str, Any]
@@ -97,12 +99,12 @@ class Manifest:
 
     @property
     def money_reached(self) -> bool:
-        """Whether the last session ended because the money did not pay for another call, and there is no more since."""
+        """Whether the last session ended because the money was spent, and none was added since."""
         last = self.sessions[-1] if self.sessions else {}
         return self.budget_usd is not None and last.get(REACHED) == self.budget_usd
 
     def is_spent(self, calls: int) -> bool:
-        """Whether ``calls`` are all that there are."""
+        """Return whether the budget is spent after ``calls`` calls."""
         return calls >= self.budget if self.budget_usd is None else self.money_reached
 
     @property
@@ -113,39 +115,39 @@ class Manifest:
 
     @property
     def told_scales(self) -> tuple[Scale, ...]:
-        """The scales on which scores are told, in order: of preferences from 0 to 1, whatever verdicts are worth."""
+        """The scales of reported scores, in order: 0 to 1 for preferences, whatever verdicts are worth."""
         return self.scales if self.kind.score_scale is None else (self.kind.score_scale,) * len(self.scales)
 
     @property
     def run_id(self) -> str:
-        """What no other run is called; "" for one of robin 0.1.0 that was not worked on since."""
+        """The unique id of the run; "" for a run of robin 0.1.0 that was not continued since."""
         return str(self.data.get("run_id", ""))
 
     @property
     def rescued(self) -> int:
-        """How many answers the disk did not take at first, that joined the run later."""
+        """The number of rescued answers that joined the run."""
         return int(self.data.get("rescued", 0))
 
     @property
     def kept(self) -> tuple[int, int]:
-        """What there was at least as a session ended: segments, and judgments behind them. (0, 0) where nothing says."""
+        """The numbers of segments, and of judgments after them, when the last session ended; (0, 0) if not recorded."""
         segments, behind = self.data.get("kept", (0, 0))
         return int(segments), int(behind)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The judges as --model names them, some with an address of their own."""
+        """The judges as --model names them, some with their own address."""
         model = self.settings["model"]
         return (model,) if isinstance(model, str) else tuple(model)
 
     @property
     def scoring(self) -> str:
-        """What an answer counts as: "text" or "logprobs"."""
+        """The way answers are scored: "text" or "logprobs"."""
         return str(self.own_settings["scoring"])
 
     @property
     def answer_format(self) -> str:
-        """How the judges were asked to answer."""
+        """The format in which the judges were asked to answer."""
         return str(self.own_settings["answer_format"])
 
     @property
@@ -155,7 +157,7 @@ class Manifest:
 
     @property
     def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
+        """The decision to make; None without one."""
         own = self.own_settings
         if own["decide"] is None:
             return None
@@ -165,34 +167,34 @@ class Manifest:
 
     @property
     def error_rate(self) -> float:
-        """Of what is certified this share is wrong at most, on average."""
+        """The most that may be wrong of all that is certified, on average, as a share."""
         return float(self.own_settings["error_rate"])
 
     @property
     def is_pairwise(self) -> bool:
-        """Whether pairs of responses are compared, and none is rated by itself."""
+        """Whether two responses are compared, instead of one rated."""
         return bool(self.settings.get("pairwise"))
 
     @property
     def kind(self) -> Kind:
-        """The kind of question that it asks."""
+        """The kind of the run's question."""
         return kind_of(pairwise=self.is_pairwise)
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """By what the better of two responses is told in a pairwise run: a rubric's attribute, or none."""
+        """The attribute of the rubric by which responses are compared in a pairwise run, if it has one."""
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
 
     @property
     def own_settings(self) -> dict[str, Any]:
-        """The settings that make the run what it is, by name; one that is not recorded had its default."""
+        """The settings of the run by name; one that is not recorded has its default."""
         of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
         return of_run | checked({name: value for name, value in self.settings.items() if name in of_run}, "settings")
 
     @property
     def last_session(self) -> dict[str, Any]:
-        """How the judges were reached last, and who they were: the settings that the next session takes over, by name."""
+        """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         session = self.sessions[-1] if self.sessions else {}
         taken_over = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
         before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
@@ -203,37 +205,37 @@ class Manifest:
         )
 
     def says(self, session: Mapping[str, Any]) -> bool:
-        """Whether the last session had the settings of ``session``, as far as the next one would take them over."""
+        """Return whether the last session had the settings of ``session`` that the next one would take over."""
         last = self.last_session
         kept = {name: value for name, value in session.items() if TABLE[name].kept}
         return bool(self.sessions) and all(last.get(name, TABLE[name].default) == each for name, each in kept.items())
 
     def write(self, run: Path) -> None:
-        """Put it at its place in ``run``, in one step. Raises StorageError if the disk refuses."""
+        """Write manifest.json to ``run``, in one step. StorageError if the disk refuses."""
         with writing(run / FILE), whole_file(run / FILE) as file:
             content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
             file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def with_session(self, **session: Any) -> Manifest:
-        """The same with one more entry in ``sessions``, stamped with the time."""
+        """Return the manifest with another session, stamped with the time."""
         return replace(self, sessions=(*self.sessions, {"started_at": now(), **session}))
 
     def with_session_end(self, **end: Any) -> Manifest:
-        """The same with the last session's entry completed, stamped with the time."""
+        """Return the manifest with the end of the last session, stamped with the time."""
         *earlier, last = self.sessions
         return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
 
     def with_last_session(self, **changed: Any) -> Manifest:
-        """The same with other settings of the last session, where there was one."""
+        """Return the manifest with changed settings of the last session, if there is one."""
         return replace(self, sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])))
 
     def with_data(self, **facts: Any) -> Manifest:
-        """The same with more said of its data; among it what robin 0.1.0, which goes on with such runs, does not know."""
+        """Return the manifest with more facts in ``data``, where robin 0.1.0 ignores facts that it does not know."""
         return replace(self, data={**self.data, **facts})
 
 
 def read_manifest(run: Path) -> Manifest:
-    """The manifest of the run directory ``run``.
+    """Read the manifest of the run directory ``run``.
 
     Raises:
         RunError: there is none, it is damaged, or a newer robin wrote it.
@@ -297,7 +299,7 @@ def _manifest(content: dict[str, Any]) -> Manifest:
 
 
 def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:
-    """Hold what was recorded to what flags are held to; other names are passed over."""
+    """Check recorded settings as flags are checked; ignore other names. ValueError or InputError for a bad one."""
     for name in needed:
         if settings.get(name) is None:
             raise ValueError(f"{place}: no {name}")
@@ -312,7 +314,7 @@ def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any
     each_ends = [scale if isinstance(scale, list) else scale[attribute] for attribute in attributes]
     for low, high in each_ends:
         if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
-            raise ValueError(f"scale: {low} to {high} is none")
+            raise ValueError(f"scale: {low} to {high} is not a scale")
     asked = [(each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()]
     if rubrics is not None and asked != list(zip(attributes, each_ends, strict=True)):
         raise ValueError("prompt: its rubrics are not those of the attributes")
@@ -355,7 +357,7 @@ class _Session(TypedDict):
 
 
 class Content(Struct, forbid_unknown_fields=True):
-    """What stands in manifest.json, which may be another's, and must not surprise what reads it. The table checks settings."""
+    """The schema of manifest.json, which somebody else may have written. The table of settings checks the settings."""
 
     settings: dict[str, Any]
     budget: int
@@ -372,7 +374,7 @@ class Content(Struct, forbid_unknown_fields=True):
 
 
 def _of_decision(manifest: Manifest) -> dict[str, Any]:
-    """What holds of the decisions of a run, defaults too; nothing where there are none."""
+    """Return the margins and the error rate of a run's decision, with defaults; nothing without a decision."""
     if (decision := manifest.decision) is None:
         return {}
     margins = dict(zip(manifest.attributes, decision.margins, strict=True))
@@ -381,7 +383,7 @@ def _of_decision(manifest: Manifest) -> dict[str, Any]:
 
 
 def settings_of(run: Path) -> dict[str, Any]:
-    """What to say of the run ``run`` beside its results. Raises RunError as :func:`read_manifest` does."""
+    """Return the settings of ``run`` as a report shows them. RunError as :func:`read_manifest`."""
     manifest = read_manifest(run)
     return {
         "run": name_of(run),
@@ -400,7 +402,7 @@ def settings_of(run: Path) -> dict[str, Any]:
 
 
 def _time(text: str) -> datetime | str:
-    """The time that :func:`now` wrote; the text itself where something else stands."""
+    """Return the time that :func:`now` wrote; any other text unchanged."""
     try:
         time = datetime.fromisoformat(text)
     except (ValueError, TypeError):
@@ -409,7 +411,7 @@ def _time(text: str) -> datetime | str:
 
 
 def newest_run(folder: Path = Path("runs")) -> Path:
-    """The run in ``folder`` that was made last; those that cannot be read are passed over. InputError where there is none."""
+    """Return the newest run in ``folder`` that can be read. InputError if there is none."""
     made: list[tuple[str, Path]] = []
     for path in folder.glob(f"*/{FILE}"):
         with suppress(RunError):
@@ -420,7 +422,7 @@ def newest_run(folder: Path = Path("runs")) -> Path:
 
 
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
-    """What keeps ``wanted`` from being the run ``recorded``, a line each: names with the recorded and the wanted value."""
+    """Return a line for each setting in which ``wanted`` differs from the run ``recorded``, with both values."""
     before, after = identity(recorded), identity(wanted)
     return [
         f"{name}: the run has {before.get(name)}, now {after.get(name)}"
@@ -430,8 +432,8 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
-    """What makes a run the one that it is, by name."""
-    return {  # where the judges are reached may differ from session to session
+    """Return the facts that identify a run, by name."""
+    return {  # addresses may differ from session to session
         **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),

@@ -1,7 +1,7 @@
-"""Shards of one data set made into one run: a run directory as any other, which appears whole or not at all.
+"""Merging of shards into one run, a run directory as any other, which appears whole or not at all.
 
-It is put together in a folder of its own beside where it is to be, segment by segment, so that memory does not grow with the
-answers, and takes its place in one step. The shards stay as they are.
+The run is written to a temporary folder beside its place, segment by segment, so that memory does not grow with the answers,
+and then renamed. The shards are not changed.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _MOST_ARMS = 10**8
 _NAMED = 3
 
 Complete = Callable[[Sequence[Shard], Manifest, Inquiry, list[str]], Manifest]
-"""Completes the manifest of a run of shards by what is known once all pairs are together, and notes what a user should know.
+"""Completes the manifest of a merged run once all pairs are known, and adds notes for the user.
 
-It raises InputError where one run cannot be made of the shards.
+Raises InputError if the shards cannot become one run.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What came of merging.
+    """The result of merging.
 
     Attributes:
-        runs: that were merged.
-        judgments: in it; ``spent``: those that were answered.
-        notes: what a user should know, a line each.
+        runs: the shards.
+        judgments: the number of judgments in the run; ``spent``: the answered ones.
+        notes: lines for the user.
     """
 
     path: Path
@@ -67,12 +67,12 @@ class Merged:
 
 
 def merge(paths: Sequence[Path], output: Path, complete: Complete) -> Merged:
-    """Make one run at ``output`` of the runs at ``paths``, which are on different pairs of one data set.
+    """Make one run at ``output`` of the runs at ``paths``, which have different pairs of one data set.
 
     Raises:
-        InputError: runs that are no shards of one run, and what differs.
-        RunError: one of them is no run, or is at work; something is at ``output``.
-        StorageError: the files of one are damaged, or the disk refuses. Nothing is at ``output`` then.
+        InputError: the runs are not shards of one run; the message lists what differs.
+        RunError: one is not a run, or a process is at work on it; or ``output`` exists.
+        StorageError: files are damaged, or the disk refuses. Nothing is at ``output`` then.
     """
     with opened(paths) as shards:
         _check_output(output, shards)
@@ -86,28 +86,28 @@ def merge(paths: Sequence[Path], output: Path, complete: Complete) -> Merged:
                 return _written(shards, manifest, folder, output, complete, notes)
         except OSError as error:
             raise StorageError(
-                f"{output}: could not be written ({error.strerror or error}); nothing was made, and the runs are as they were. "
+                f"{output}: could not be written ({error.strerror or error}); nothing was made, and the runs are unchanged. "
                 "Make room, or name another place with -o"
             ) from error
 
 
 def _check_output(output: Path, shards: Sequence[Shard]) -> None:
-    """RunError where the run cannot be made at ``output``."""
+    """Raise RunError if the run cannot be made at ``output``."""
     if os.path.lexists(output) and (output.is_symlink() or not output.is_dir() or any(output.iterdir())):
-        raise RunError(f"-o {output}: is there already, and nothing is written over; name another folder")
+        raise RunError(f"-o {output}: exists, and is not overwritten; name another folder")
     above = next((each for each in output.parents if os.path.lexists(each)), output.parent)
     if not above.is_dir():
-        raise RunError(f"-o {output}: {above} is no folder; name another place")
+        raise RunError(f"-o {output}: {above} is not a folder; name another place")
     if within := next((each.path for each in shards if each.path.resolve() in output.resolve().parents), None):
         raise RunError(f"-o {output}: lies in the run {within}; name a folder outside of it")
 
 
 @contextmanager
 def _appearing(output: Path) -> Iterator[Path]:
-    """A folder that takes its place at ``output`` when the context ends well, in one step, and is gone when it does not."""
+    """Yield a temporary folder that is renamed to ``output`` if the context succeeds, and removed if it fails."""
     output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_leftovers(output)
-    # One folder deeper than where runs are looked for: what a killed robin leaves is none.
+    # One level deeper than runs are looked for: a folder that a killed robin leaves is not taken for a run.
     temporary = output.with_name(f".{output.name[:NAME_KEPT]}.{secrets.token_hex(8)}.tmp")
     folder = temporary / _INSIDE
     folder.mkdir(mode=0o700, parents=True)
@@ -115,7 +115,7 @@ def _appearing(output: Path) -> Iterator[Path]:
         lock = RunLock(folder)
         try:
             yield folder
-            if sys.platform == "win32":  # which moves no folder with an open file in it
+            if sys.platform == "win32":  # it cannot move a folder with an open file
                 lock.release()
             os.rename(folder, output)  # noqa: PTH104  # as os.replace: the tests of crashes put a step around it
         finally:
@@ -123,19 +123,19 @@ def _appearing(output: Path) -> Iterator[Path]:
         sync_folder(output.parent)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR} and os.path.lexists(output):
-            raise RunError(f"-o {output}: is there by now, and nothing is written over; name another folder") from error
+            raise RunError(f"-o {output}: exists by now, and is not overwritten; name another folder") from error
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _remove_leftovers(output: Path) -> None:
-    """Remove what killed processes left that were making a run at ``output``."""
+    """Remove the folders of killed processes that were making a run at ``output``."""
     for path in output.parent.glob(f".{glob.escape(output.name[:NAME_KEPT])}.*.tmp"):
         if not is_temporary(path.name) or path.is_symlink() or not path.is_dir():
             continue
         if not (path / _INSIDE).is_dir():
-            with suppress(OSError):  # it was to be removed last
+            with suppress(OSError):
                 path.rmdir()
         elif not is_locked(path / _INSIDE):
             shutil.rmtree(path, ignore_errors=True)
@@ -154,7 +154,7 @@ def _written(
     Journal.create(folder / JOURNAL, segments + 1).close()
     notes.extend(merge_labels([shard.path for shard in shards], folder))
     manifest.write(folder)
-    read_manifest(folder)  # what could not be read again must not take its place
+    read_manifest(folder)  # a run that cannot be read must not appear
     fold, _ = folded(folder, space, manifest.run_id)
     if segments:
         write_snapshot(folder, fold, manifest.run_id, segments)
@@ -171,7 +171,7 @@ def _written(
 
 
 def manifest_of(shards: Sequence[Shard], notes: list[str]) -> Manifest:
-    """The manifest of the run that ``shards`` make together; InputError where they are more than a run can be."""
+    """Return the manifest of the merged run. InputError if it would be larger than a run can be."""
     each = [shard.manifest for shard in shards]
     first = each[0]
     pairs = sum(len(shard.pair_ids) for shard in shards)
@@ -209,16 +209,16 @@ def manifest_of(shards: Sequence[Shard], notes: list[str]) -> Manifest:
 
 
 def _last_session(each: Sequence[Manifest], budget_usd: float | None, notes: list[str]) -> dict[str, Any]:
-    """What the last session of all is to say of where the runs were left, and of what holds of all when they go on."""
+    """Return facts for the last session: the state of the shards, and the limits that hold for the merged run."""
     last = [manifest.sessions[-1] if manifest.sessions else {} for manifest in each]
     in_flight = [session.get("in_flight") for session in last if session]
-    said: dict[str, Any] = {"in_flight": None if None in in_flight else sum(filter(None, in_flight))}
+    facts: dict[str, Any] = {"in_flight": None if None in in_flight else sum(filter(None, in_flight))}
     reached = all(manifest.money_reached for manifest in each)
     if budget_usd is not None:
-        said[REACHED] = budget_usd if reached else 0.0
+        facts[REACHED] = budget_usd if reached else 0.0
     limits = [session.get("max_cost") for session in last]
-    said["max_cost"] = None if None in limits else sum(filter(None, limits))
-    if said["max_cost"] is None and any(limits):
+    facts["max_cost"] = None if None in limits else sum(filter(None, limits))
+    if facts["max_cost"] is None and any(limits):
         notes.append(
             "--max-cost: some of the runs had one and others had none, so the merged run has none; robin resume takes one"
         )
@@ -227,16 +227,16 @@ def _last_session(each: Sequence[Manifest], budget_usd: float | None, notes: lis
         notes.append(
             "--target-error: the runs were to stop at different errors, so the merged run has none; robin resume takes one"
         )
-        said |= {"target_error": None, "guaranteed": False}
-    return said
+        facts |= {"target_error": None, "guaranteed": False}
+    return facts
 
 
 def _data(shards: Sequence[Shard]) -> dict[str, Any]:
-    """What is said of the data of all shards, as of one data set of all their files."""
+    """Return the manifest's facts about the data of all shards, as one data set."""
     each = [shard.manifest.data for shard in shards]
     of_files = [(shard, str(name), str(digest)) for shard in shards for name, digest in _files(shard.manifest)]
     digests = Counter(name for name, _ in {(name, digest) for _, name, digest in of_files})
-    # On two machines two files may have one name, which says nothing of either here.
+    # Two files on two machines may have the same name: then the run is named too.
     files = [[name if digests[name] == 1 else f"{shard.path}: {name}", digest] for shard, name, digest in of_files]
     names = [name for name, _ in files]
     left_out: Counter[str] = Counter()
@@ -256,7 +256,7 @@ def _data(shards: Sequence[Shard]) -> dict[str, Any]:
     }
     if skipped:
         found["left_out"] = dict(left_out.most_common())
-        found["first_left_out"] = [said for data in each for said in data.get("first_left_out", ())][:_NAMED]
+        found["first_left_out"] = [line for data in each for line in data.get("first_left_out", ())][:_NAMED]
     if all(data.get("columns", {}) == columns for data in each):
         found["columns"] = dict(columns)
     if all(data.get("scheduler_asked") for data in each):
@@ -269,13 +269,13 @@ def _files(manifest: Manifest) -> Sequence[tuple[str, str]]:
 
 
 def _whole(manifest: Manifest, digest: str) -> str:
-    """The digest of a file; another where not all of it was taken, so that all of it is not taken for the same data."""
+    """Return the digest of a file; with --limit another one, because that is not the same data as the whole file."""
     limit = manifest.settings.get("limit")
     return digest if limit is None else hashlib.sha256(f"{digest} {limit}".encode()).hexdigest()
 
 
 def _shard_entry(shard: Shard) -> dict[str, Any]:
-    """What stays known of a shard."""
+    """Return the record of a shard in the merged manifest."""
     manifest, data = shard.manifest, shard.manifest.data
     return {
         "run": str(shard.path),

@@ -1,4 +1,4 @@
-"""The pairs and the judgments of a run of shards, put one behind the other."""
+"""The pairs and the judgments of all shards, concatenated for a merged run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from robin_cli.storage.store import SEGMENT_CHARACTERS
 
 
 def pairs_of(shards: Sequence[Shard], notes: list[str]) -> PairTable:
-    """The pairs of all shards, in order, each further column with one type for all, as one run would have it."""
+    """Return the pairs of all shards, in order. Each further column has one type, as in a single run."""
     growing = GrowingTable()
     names: dict[str, None] = {}
     for shard in shards:
@@ -46,13 +46,13 @@ def pairs_of(shards: Sequence[Shard], notes: list[str]) -> PairTable:
 
 
 def variances_of(shards: Sequence[Shard]) -> FloatArray | None:
-    """What the scheduler began with, of all shards; None where it began with nothing, for all have it or none."""
+    """Return the variances that the schedulers of all shards started with; None without any: all shards have them, or none."""
     found = [read_variances(shard.path, len(shard.space)) for shard in shards]
     return np.concatenate([each for each in found if each is not None]) if found[0] is not None else None
 
 
 def write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> tuple[int, int]:
-    """Write the judgments of all shards, in order; in how many segments, and how many of them were rescued."""
+    """Write the judgments of all shards, in order; return the number of segments, and of rescued judgments."""
     segments = rescued = 0
     for shard in shards:
         fold, taken = Fold(shard.space), _rescued(shard, notes)
@@ -67,7 +67,7 @@ def write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> 
                 f"{shard.path}: {error}".replace(f"{shard.path}: {shard.path}", str(shard.path))
             ) from error
         except (ValueError, pa.ArrowException) as error:
-            raise StorageError(f"{shard.path}: a judgment in it is none ({error}); restore it from a copy") from error
+            raise StorageError(f"{shard.path}: holds a bad judgment ({error}); restore it from a copy") from error
         if again := fold.draws.set_aside:
             notes.append(f"{shard.path}: {number_of(again, 'judgment')} left out: repeats of others")
         _note_unfinished(shard, fold.arms.spent, notes)
@@ -75,9 +75,9 @@ def write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> 
 
 
 def _judgments(shard: Shard, fold: Fold, rescued: pa.Table) -> Iterator[tuple[IntArray, pa.Table]]:
-    """The judgments of a shard and the ``rescued`` ones, each with its arm there, as many at a time as a segment may have."""
+    """Yield the arms and judgments of a shard, then the ``rescued`` ones, at most a segment at a time."""
     with catch_warnings():
-        simplefilter("ignore", RepeatedJudgments)  # a note says it
+        simplefilter("ignore", RepeatedJudgments)  # a note reports them
         join = partial(gathered, nbytes=SEGMENT_CHARACTERS)
         yield from judgments_by_arm(shard.path, shard.space, JUDGMENTS.names, draws=fold.draws, join=join)
     if len(rescued):
@@ -85,7 +85,7 @@ def _judgments(shard: Shard, fold: Fold, rescued: pa.Table) -> Iterator[tuple[In
 
 
 def _rescued(shard: Shard, notes: list[str]) -> pa.Table:
-    """Answers of a shard that its disk would not take and that wait to be taken back: they were paid for."""
+    """Return the rescued answers of a shard that wait to be taken back: they were paid for."""
     new, rejected = rescued(shard.path)
     place = shard.path / RESCUED
     if new:
@@ -96,7 +96,7 @@ def _rescued(shard: Shard, notes: list[str]) -> pa.Table:
 
 
 def _note_unfinished(shard: Shard, spent: int, notes: list[str]) -> None:
-    """Say of a shard that its budget is not spent, unless it may end before."""
+    """Add a note if a shard's budget is not spent, unless its goal may end it earlier."""
     manifest = shard.manifest
     if (
         manifest.is_spent(spent)

@@ -1,7 +1,7 @@
-"""What manifests of earlier versions are made into, as they are read: functions in one list, each one step.
+"""Migrations of manifests of earlier versions, applied as they are read: a list of functions, one per step.
 
-A step takes the content of manifest.json and returns what the next version would have written; it leaves alone what is so
-already. What is written back still says the format that it was made with, so that the robin that made a run can go on with it.
+A step takes the content of manifest.json and returns what the next version would have written; newer content it returns
+unchanged. The format number stays, so that the version that made a run can go on with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Content = dict[str, Any]
 
 
 def list_addresses(content: Content) -> Content:
-    """Before panels of judges, a run had one address, and a session one value of each, or none."""
+    """Make lists of addresses and models: before panels of judges, runs and sessions had one value of each, or none."""
     settings = content["settings"]
     if isinstance(url := settings.get("base_url"), str):
         settings = {**settings, "base_url": [url]}
@@ -33,7 +33,7 @@ def _listed(session: Content) -> Content:
 
 
 def name_what_is_preferred(content: Content) -> Content:
-    """Before there were variants of a question, the two orders of a comparison stood in the place of attributes."""
+    """Name the attribute of comparisons: before questions had variants, their two orders stood in its place."""
     if content["attributes"] != [*ORDERS] or not content["settings"].get("pairwise"):
         return content
     prompt, scale = content["prompt"], content["scale"]

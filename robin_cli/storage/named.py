@@ -1,4 +1,4 @@
-"""Columns of texts in which each row takes a number: scores of ten million pairs by name."""
+"""Columns of texts that store a number per row: scores of ten million pairs by name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _AT_A_TIME = 10_000
 
 
 class Named(Sequence[str]):
-    """Names by their places among ``names``: a column of texts in which each row takes a number.
-
-    Equal to any sequence of the same texts in the same order.
-    """
+    """A sequence of texts, each stored as its place in ``names``. It equals any sequence of the same texts."""
 
     __slots__ = ("names", "places")
 
@@ -27,10 +24,10 @@ class Named(Sequence[str]):
 
     @property
     def column(self) -> pa.ChunkedArray:
-        """The texts as Arrow has them."""
+        """The texts as an Arrow column."""
         if not len(self.places):
             return pa.chunked_array([], Texts.of(()).column.type)
-        first = int(self.places.min())  # what is taken from a column costs as much as the column is long
+        first = int(self.places.min())  # a take costs as much as the column is long
         between = Texts.of(self.names).column.slice(first, int(self.places.max()) + 1 - first)
         places = self.places - first
         if len(between) == len(places) and np.array_equal(places, np.arange(len(between))):

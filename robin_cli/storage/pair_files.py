@@ -1,4 +1,4 @@
-"""The pairs of a run and what the data says of them: pairs.parquet and columns.parquet, written and read in parts."""
+"""pairs.parquet and columns.parquet: the pairs of a run and their further columns, written and read in parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from robin_cli.storage.layout import (
 
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25
-"""Of texts, that make a row group before all of its rows are there: a page, which is decoded whole, is no longer then."""
+"""A row group ends after this many bytes of texts: its pages, which are decoded whole, are then no longer."""
 _COLUMN_TYPES = (
     pa.types.is_int64,
     pa.types.is_float64,
@@ -59,10 +59,7 @@ _NO_COLUMNS = pa.table({})
 
 
 class StoredPairs(PairTable):
-    """The pairs of the run at ``run``, of which no more is read than what is asked for: a column, or all with their texts.
-
-    StorageError where they cannot be read.
-    """
+    """The pairs of the run at ``run``; columns and texts are read when they are needed. StorageError if they cannot be."""
 
     def __init__(self, run: Path) -> None:
         super().__init__(lambda: Spool.of(read_pair_batches(run)), lambda: read_columns(run))
@@ -78,17 +75,17 @@ class StoredPairs(PairTable):
 
     @cached_property
     def has(self) -> frozenset[str]:
-        """Which of OPTIONAL_TEXTS any pair has."""
+        """The OPTIONAL_TEXTS that any pair has."""
         return frozenset(OPTIONAL_TEXTS.keys() & read_pair_names(self.run))
 
     def texts(self, name: str) -> Iterator[pa.Array]:
-        """What the pairs have in the column ``name``, one of TEXTS, in order and in parts."""
+        """Yield the column ``name``, one of TEXTS, in parts."""
         if name == OTHER_COLUMN and name not in self.has:
-            raise StorageError(f"{self.run / PAIRS}: has no responses to compare with; restore it from a copy")
+            raise StorageError(f"{self.run / PAIRS}: has no second responses; restore it from a copy")
         return _texts([self.run], name)
 
     def at(self, places: NDArray[np.integer[Any]]) -> PairTable:
-        """The pairs at these places of the data, which rise, with their texts and without further columns."""
+        """Return the pairs at ``places``, which must rise, with their texts and without further columns."""
         spool, start = Spool(), 0
         for batch in read_pair_batches(self.run):
             mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
@@ -100,7 +97,7 @@ class StoredPairs(PairTable):
 
     @property
     def systems(self) -> list[Value | None]:
-        """Which system each pair's response is of. StorageError where one names none."""
+        """The system of each pair's response. StorageError if a pair has none."""
         found = self.column(SYSTEM_COLUMN)
         if missing := found.count(None):
             raise StorageError(
@@ -110,21 +107,21 @@ class StoredPairs(PairTable):
         return found
 
     def column(self, name: str) -> list[Value | None]:
-        """What each pair has in a further column; None where it has nothing."""
+        """Return each pair's value in a further column; None if it has none."""
         found = _read_columns(self.run, lambda known: {name} & set(known))[0]
         return found[name].to_pylist() if found.num_columns else [None] * len(self)
 
 
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
-    """A column of texts of the pairs of runs, in parts. StorageError where they cannot be read."""
+    """Yield a column of texts of several runs, in parts. StorageError if they cannot be read."""
     return (batch.column(name) for path in paths for batch in read_pair_batches(path, lambda each: each == name))
 
 
 def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
-    """The place of each pair's text in a column among the different ones of all runs, as they first appear there.
+    """Number the texts in a column of several runs: see :func:`robin_cli.datasets.texts.numbers_of`.
 
     Returns:
-        Of the pairs of all runs, one run's behind the other's, shape (pairs,).
+        The numbers for the pairs of all runs, run by run, shape (pairs,).
 
     Raises:
         StorageError: the pairs of a run cannot be read.
@@ -133,28 +130,28 @@ def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
 
 
 def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
-    """The same of prompts, and their texts."""
+    """Return the numbers of the prompts as :func:`read_numbers`, and the different prompts."""
     return numbered_texts(lambda: _texts(paths, "prompt"), str)
 
 
 def read_pairs(path: Path) -> PairTable:
-    """The pairs of the run at ``path``, with their texts, which are read now. StorageError where they cannot be read."""
+    """Read the pairs of the run at ``path`` with their texts. StorageError if they cannot be read."""
     return PairTable.spooled(read_pair_batches(path), lambda: read_columns(path))
 
 
 def read_column_names(path: Path) -> list[str]:
-    """The names of the further columns of the run at ``path``. StorageError where they cannot be read."""
+    """Return the names of the further columns of the run at ``path``. StorageError if they cannot be read."""
     return _read_columns(path, lambda _known: ())[1]
 
 
 def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
-    """Further columns of the data of the run at ``path``, a row a pair: int64, double, bool or large_string.
+    """Return further columns of the run at ``path``, a row per pair: int64, double, bool or large_string.
 
     Args:
-        names: those to read; all, if None.
+        names: the columns to read; None for all.
 
     Raises:
-        InputError: one of ``names`` is none of them. StorageError: they cannot be read.
+        InputError: the run has no such column. StorageError: they cannot be read.
     """
     table, known = _read_columns(path, lambda known: [name for name in known if names is None or name in names])
     for name in names or ():
@@ -166,15 +163,15 @@ def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
 def _no_column(name: str, known: Sequence[str]) -> str:
     if not known:
         return (
-            f'no column "{shown(name)}": it keeps nothing of its data beside prompts, responses and human ratings. The data '
-            "had no more, or an earlier robin made the run; make a new one of data that have the column"
+            f'no column "{shown(name)}": it keeps only prompts, responses and human ratings. The data had no more, or an '
+            "earlier robin made the run; make a new one from data that have the column"
         )
     listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
     return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'
 
 
 def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:
-    """Those of a run's further columns that are wanted of the names there are, and these; none where there is no such file."""
+    """Return a run's ``wanted`` further columns, and the names of all; none if the file does not exist."""
     place = path / COLUMNS
     count = rows_in(path / PAIRS)
     try:
@@ -182,8 +179,8 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
             beside = (path / PAIRS).stat().st_size
             file, schema = opened_file(stream, str(place))
             known = _checked_columns(file, schema, count)
-            # One by one: all columns' pages together may be more than is taken for a bomb. And few systems' names are
-            # packed far smaller than any text, so what the pairs take counts, too.
+            # One column at a time: all columns' pages together may pass the limit on memory. The size of the pairs counts
+            # as packed too, because a column with few systems' names compresses far better than any text.
             packed, unpacked, found = beside + stream.seek(0, SEEK_END), 0, {}
             for name in wanted(known):
                 found[name] = _column(
@@ -199,7 +196,7 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
 
 
 def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> list[str]:
-    """The names of the columns of a file. ValueError where it cannot be that of so many pairs."""
+    """Return the names of the columns of a file. ValueError if it cannot be the file of a run with so many pairs."""
     if file.metadata.num_rows != pairs:
         raise ValueError(f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {pairs:,}")
     if len(set(schema.names)) < len(schema):
@@ -208,12 +205,12 @@ def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> lis
         raise ValueError(f"{COLUMNS} has more columns, or longer names, than robin writes")
     for field in schema:
         if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
-            raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} is {shown(field.type)}, which none is')
+            raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} has the type {shown(field.type)}')
     return list(schema.names)
 
 
 def _column(found: Iterable[pa.RecordBatch], field: pa.Field[Any], pairs: int) -> pa.ChunkedArray:
-    """A column with a value, or none, for each pair. ValueError where it is not that."""
+    """Return a column with a value or null for each pair. ValueError if it has other types or rows."""
     typed = pa.large_string() if pa.types.is_string(field.type) else field.type
     column = pa.chunked_array([batch.column(field.name).cast(typed) for batch in found], typed)
     column.validate(full=True)
@@ -225,12 +222,12 @@ def _column(found: Iterable[pa.RecordBatch], field: pa.Field[Any], pairs: int) -
 
 
 def read_pair_ids(path: Path) -> Texts:
-    """The ids of the pairs of the run at ``path``. StorageError where they cannot be read."""
+    """Return the ids of the pairs of the run at ``path``. StorageError if they cannot be read."""
     return Texts(read_table_of_pairs(path, lambda name: name == "pair_id")["pair_id"])
 
 
 def count_empty_responses(path: Path) -> int:
-    """How many pairs of the run at ``path`` have an empty response. StorageError where they cannot be read."""
+    """Return how many pairs of the run at ``path`` have an empty response. StorageError if they cannot be read."""
     return sum(
         int(pc.sum(pc.equal(pc.binary_length(batch.column("response")), 0)).as_py() or 0)
         for batch in read_pair_batches(path, lambda name: name == "response")
@@ -238,7 +235,7 @@ def count_empty_responses(path: Path) -> int:
 
 
 def read_pair_names(path: Path) -> list[str]:
-    """The names of the columns of the pairs of the run at ``path``. StorageError where they cannot be read."""
+    """Return the names of the columns in pairs.parquet of the run at ``path``. StorageError if they cannot be read."""
     place = path / PAIRS
     try:
         with reading(place) as file:
@@ -246,33 +243,34 @@ def read_pair_names(path: Path) -> list[str]:
     except UNREADABLE as error:
         raise unreadable(place, error) from error
     if len(set(names)) < len(names) or not set(ALWAYS) <= set(names):
-        raise StorageError(f"{place}: its columns are none of a run; restore it from a copy")
+        raise StorageError(f"{place}: its columns are not those of a run; restore it from a copy")
     return names
 
 
 def read_pair_batches(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[pa.RecordBatch]:
-    """The pairs of the run at ``path``, in the wanted columns, some rows at a time. StorageError where they cannot be read."""
+    """Yield the wanted columns of the pairs of the run at ``path``, in batches. StorageError if they cannot be read."""
     place = path / PAIRS
     try:
         with reading(place) as file:
             for batch in table_batches(file, str(place), wanted):
                 for name in filter(wanted, ALWAYS):
-                    batch.column(name)  # a KeyError where it is not there
+                    batch.column(name)  # KeyError if it is missing
                 yield _typed(batch)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
 
 
 def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
+    """Return the wanted columns of the pairs of the run at ``path``. StorageError if they cannot be read."""
     batches = list(read_pair_batches(path, wanted))
     try:
         return pa.Table.from_batches(batches).combine_chunks()
-    except ValueError as error:  # not one row
+    except ValueError as error:  # there is no row
         raise unreadable(path / PAIRS, error) from error
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Pairs with columns of the types that they are written with. ValueError where they are of others."""
+    """Return pairs with the types that robin writes. ValueError if they have others."""
     wanted = []
     if len(set(batch.schema.names)) < batch.num_columns:
         raise ValueError("two of its columns are called the same")
@@ -280,21 +278,21 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
         is_text = name in TEXTS
         fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         if is_text != fits or (is_text and name != REFERENCE and column.null_count):
-            raise ValueError(f'the column "{name}" is not what belongs there')
+            raise ValueError(f'the column "{name}" has the wrong type, or nulls')
         wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
     typed = batch.cast(pa.schema(wanted))
-    typed.validate(full=True)  # that texts are UTF-8, which pyarrow takes a file's word for
+    typed.validate(full=True)  # texts may not be UTF-8: pyarrow trusts the file
     return typed
 
 
 def write_pairs(pairs: PairTable, path: Path) -> None:
-    """Write pairs as columns pair_id, prompt, response and one a human rating; in batches, for there may be ten million."""
+    """Write pairs in the columns of :attr:`PairTable.schema`, in batches, for there may be ten million."""
     write_pair_batches(path, pairs.schema, pairs.batches)
-    give_back()  # what their pages took, which is much where texts are long
+    give_back()  # the memory of their pages, which is much if texts are long
 
 
 def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
-    """Write the same of what ``batches`` gives; as it is where it packs so well that readers would take it for a bomb."""
+    """Write the batches that ``batches`` yields, uncompressed if they compress so well that readers would refuse them."""
     with whole_file(path) as file:
         unpacked = _write_batches(file, schema, batches())
         if unpacked > MOST_UNPACKED // 2 and unpacked > MOST_TIMES // 2 * file.tell():
@@ -304,7 +302,7 @@ def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iter
 
 
 def write_columns(pairs: PairTable, path: Path) -> None:
-    """Write the further columns of pairs, a row a pair. There is no such file where there are none."""
+    """Write the further columns of pairs, a row per pair; without any, remove the file."""
     columns = pairs.columns
     if not columns.num_columns:
         path.unlink(missing_ok=True)
@@ -334,6 +332,6 @@ def _write_batches(
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file that appears whole or not at all, for its owner only."""
+    """Write a Parquet file for its owner only; it appears whole or not at all."""
     with whole_file(path) as file, written_table(file, table.schema) as writer:
         writer.write_table(table)

@@ -1,4 +1,4 @@
-"""Recorded ratings and verdicts to draw from, out of a run or out of files."""
+"""Recorded ratings and verdicts to draw from, from a run or from files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _COLUMNS = ("pair_id", "attribute", "rating", "judge")
 
 
 def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
-    """The pools of a run directory, or of files as :func:`robin_cli.datasets.pools.load_pools` has them.
+    """Return the pools of a run directory, or of files as :func:`robin_cli.datasets.pools.load_pools`.
 
     Args:
-        group, grouped: as there; a run's pairs have the run's groups, and its prompts may be gigabytes.
+        group, grouped: as there; a run's pairs have the run's groups. Grouping reads prompts, which may be gigabytes.
 
     Raises:
-        InputError: a run without ratings, or as there. RunError, StorageError: a folder that is none, or a damaged run.
+        InputError: the run has no ratings, or as there. RunError, StorageError: the folder is not a run, or is damaged.
     """
     run = Path(name)
     if not _is_run(name):
@@ -52,13 +52,13 @@ def holds_votes(name: str) -> bool:
 
 
 def load_votes(name: str) -> Mapping[str, VotePool]:
-    """Return the verdicts of a run by judge, or those of files as :func:`robin_cli.datasets.votes.load_votes` has them.
+    """Return the verdicts of a run by judge, or those of files as :func:`robin_cli.datasets.votes.load_votes`.
 
-    Of a run, comparisons that have verdicts in both orders are taken.
+    Only a run's comparisons with verdicts in both orders are used.
 
     Raises:
-        InputError: a run without such a comparison or with probabilities for verdicts, or as there.
-        RunError, StorageError: a folder that is no run, or a damaged one.
+        InputError: the run has no such comparison, or its verdicts are probabilities; or as there.
+        RunError, StorageError: the folder is not a run, or is damaged.
     """
     if not _is_run(name):
         return votes.load_votes(name)
@@ -95,13 +95,13 @@ def _is_run(name: str | Path) -> bool:
 
 
 def _ratings(run: Path) -> pa.Table:
-    """Pair, attribute and rating of the judgments of a run; of several judges, attributes have the judge in front."""
+    """Return pair_id, attribute and rating of a run's judgments; with several judges, attributes become JUDGE/ATTRIBUTE."""
     schema = pa.schema([JUDGMENTS.field(name) for name in _COLUMNS])
     table = pa.concat_tables([schema.empty_table(), *distinct_judgments(run, _COLUMNS)])
     table = table.filter(pc.is_valid(table["rating"]))
     if not table.num_rows:
         raise InputError(f"{run}: holds no ratings; judge more of it, or name another run or file")
-    # Judgments without the judge's name are from before there could be several.
+    # Judgments without a judge are of an older version, which knew only one.
     if table["judge"].null_count or len(table["judge"].unique()) < 2:
         return table
     names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
@@ -109,7 +109,7 @@ def _ratings(run: Path) -> pa.Table:
 
 
 def _with_human(pool: Pool, run: Path) -> Pool:
-    """The pool of a run with the human ratings of its pairs, where they have any of this attribute."""
+    """Return the pool of a run with the human ratings of its attribute, if there are any."""
     there = read_pair_names(run)
     attribute = next((name for name in (pool.name, pool.name.rpartition("/")[2]) if name in there), None)
     if attribute is None:

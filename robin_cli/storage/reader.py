@@ -1,4 +1,4 @@
-"""A run as it stands, read whether or not a process is at work on it."""
+"""Reading of runs, also while a process is at work on them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MOST_ARMS = 10**8
 
 
 class StoredRun:
-    """A run in the folder ``path``: what its manifest and its files say together, each read when it is asked for.
+    """A run in the folder ``path``: its manifest and its files, each read when it is first needed.
 
-    StorageError where what is asked for cannot be read.
+    Attributes raise StorageError if their file cannot be read.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -48,33 +48,33 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """The run's name for users."""
         return name_of(self.path)
 
     @cached_property
     def pairs(self) -> StoredPairs:
-        """Its pairs, with their texts, which are read as far as they are asked for."""
+        """The run's pairs, whose texts are read when they are needed."""
         return StoredPairs(self.path)
 
     @cached_property
     def space(self) -> ArmSpace:
-        """Which arm is which pair, attribute and judge."""
+        """The run's arms by pair, attribute and judge."""
         return space_of(self.manifest, self.pairs.ids)
 
     @cached_property
     def inquiry(self) -> Inquiry:
-        """What it finds out about its pairs."""
+        """The run's inquiry about its pairs."""
         return inquiry_of(self.manifest, self.space, self.pairs)
 
 
 class RunData(StoredRun):
-    """A run as it stands on disk: read only, and safe to read while another process goes on with it.
+    """A run as it is on disk, read-only, also while another process works on it.
 
     Attributes:
-        human: human ratings by attribute, shape (pairs,) each; nan where there is none.
+        human: human ratings by attribute, shape (pairs,) each; nan if there is none.
         arm: the arm of each judgment, shape (rows,).
-        judgments: with the columns RATED, and those that were asked for.
-        fold: the numbers after all judgments; it knows how many were set aside.
+        judgments: the judgments' columns RATED, and those that were asked for.
+        fold: the fold of all judgments.
     """
 
     def __init__(
@@ -93,41 +93,41 @@ class RunData(StoredRun):
 
     @property
     def pair_ids(self) -> Sequence[str]:
-        """The ids of its pairs, in the order of the data."""
+        """The ids of the pairs, in the order of the data."""
         return self.space.pair_ids
 
     @property
     def task(self) -> Task | None:
-        """What is to be decided of its pairs; None where nothing is, and in a pairwise run."""
+        """The decision to make about the pairs; None without one, and in a pairwise run."""
         return self.inquiry.task
 
     @property
     def matches(self) -> Matches:
-        """What the comparisons of a pairwise run are of. StorageError where they cannot be read."""
+        """The prompts and systems of a pairwise run's comparisons. StorageError if they cannot be read."""
         return self.inquiry.matches
 
     @cached_property
     def prompts(self) -> IntArray:
-        """Which prompt each pair has, shape (pairs,): pairs of one number have the same one, to the letter."""
+        """The number of each pair's prompt, shape (pairs,): pairs with the same number have the same text."""
         return read_numbers([self.path], "prompt")
 
     @cached_property
     def responses(self) -> IntArray:
-        """Which response each pair has, shape (pairs,), as :attr:`prompts`."""
+        """The number of each pair's response, shape (pairs,), as :attr:`prompts`."""
         return read_numbers([self.path], "response")
 
     @cached_property
     def columns(self) -> pa.Table:
-        """All further columns of the data, a row a pair, which are read now. StorageError where they cannot be."""
+        """All further columns of the data, a row per pair. StorageError if they cannot be read."""
         return self.pairs.columns
 
     @cached_property
     def column_names(self) -> Sequence[str]:
-        """The names of the further columns of the data, in its order. StorageError where they cannot be read."""
+        """The names of the further columns of the data, in order. StorageError if they cannot be read."""
         return read_column_names(self.path)
 
     def column(self, name: str) -> list[str | None]:
-        """What each pair has in a further column, as people write it: 3, 0.5, true; None where it has nothing.
+        """Return each pair's value in a further column, as people write it: 3, 0.5, true; None if there is none.
 
         Raises:
             InputError: there is no such column. StorageError: it cannot be read.
@@ -137,12 +137,12 @@ class RunData(StoredRun):
 
 
 def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry:
-    """What a run with these pairs finds out about them."""
+    """Return the inquiry of a run about its pairs."""
     return Inquiry(manifest.own_settings, space, pairs, manifest.seed, manifest.data.get("systems"))
 
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
-    """The arms of a run with these pairs. StorageError where they are more than a run has, and might not fit the memory."""
+    """Return the arms of a run with these pairs. StorageError if they are too many: they might not fit into memory."""
     settles = manifest.settings.get("settle") is not None
     space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants, settles)
     if space.asked_once > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
@@ -154,15 +154,13 @@ def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
 
 
 def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
-    """The run at ``path`` as it stands, whether or not a process is at work on it.
-
-    Its judgments are folded as they are read, and of each no more is kept than what is asked for.
+    """Read the run at ``path``, also while a process is at work on it. Judgments are folded as they are read.
 
     Args:
-        columns: those of its judgments to keep beside RATED; the texts among them can be larger than the memory.
+        columns: columns of judgments to keep beside RATED; their texts can be larger than the memory.
 
     Raises:
-        RunError: no run there, or made by a newer robin.
+        RunError: there is no run, or a newer robin made it.
         StorageError: its files are damaged, or not of one run.
     """
     manifest = read_manifest(path)
@@ -171,39 +169,39 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
     human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
     space = space_of(manifest, Texts(table["pair_id"]))
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
-    fold, arms, parts, nothing = Fold(space), [], [_EMPTY.select(kept)], _Nothing()
+    fold, arms, parts, empty = Fold(space), [], [_EMPTY.select(kept)], _EmptyColumns()
     for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}, draws=fold.draws):
         fold.add(arm, judgments)
         arms.append(arm)
-        parts.append(nothing.shared(judgments.select(kept)))
-    fold.fitted = None  # which is for who goes on with the run
+        parts.append(empty.shared(judgments.select(kept)))
+    fold.fitted = None  # only needed to go on with the run
     give_back()
     return RunData(path, manifest, space, human, _joined(arms), pa.concat_tables(parts), fold)
 
 
 def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:
-    """The arm of each judgment of the run at ``path``, and its columns RATED. StorageError where they cannot be read."""
+    """Return the arm of each judgment of the run at ``path``, and the columns RATED. StorageError if they cannot be read."""
     found = list(judgments_by_arm(path, space, RATED))
     return _joined(arm for arm, _ in found), pa.concat_tables([_EMPTY.select(RATED), *(table for _, table in found)])
 
 
 def distinct_judgments(path: Path, columns: Collection[str] = tuple(JUDGMENTS.names)) -> Iterator[pa.Table]:
-    """The judgments of the run at ``path`` as :func:`judgments_by_arm` has them, a segment at a time."""
+    """Yield the judgments of the run at ``path``, as :func:`judgments_by_arm`, a segment at a time."""
     space = space_of(read_manifest(path), read_pair_ids(path))
     return (table.select(list(columns)) for _, table in judgments_by_arm(path, space, columns, join=iter))
 
 
-class _Nothing:
-    """Columns without a value, as most are that say why: of a hundred million judgments they would take gigabytes."""
+class _EmptyColumns:
+    """Lets columns without a value share memory: for a hundred million judgments they would take gigabytes."""
 
     def __init__(self) -> None:
         self._known: dict[pa.DataType, pa.Array] = {}
 
     def shared(self, table: pa.Table) -> pa.Table:
-        """``table``, with all of its columns that hold nothing in the same memory."""
-        return pa.table([self._instead(column) for column in table.columns], schema=table.schema)
+        """Return ``table`` with its empty columns in shared memory."""
+        return pa.table([self._shared(column) for column in table.columns], schema=table.schema)
 
-    def _instead(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _shared(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if column.null_count < len(column):
             return column
         known = self._known.get(column.type)
@@ -217,7 +215,7 @@ def _joined(arms: Iterable[IntArray]) -> IntArray:
 
 
 def count_answers(path: Path) -> tuple[int, int]:
-    """Return the units of the budget that the run at ``path`` spent, and the ratings among them. StorageError for damage."""
+    """Return how many calls the run at ``path`` spent, and how many of them gave ratings. StorageError for damage."""
     spent = ratings = 0
     for table in distinct_judgments(path, ["status", "rating"]):
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)

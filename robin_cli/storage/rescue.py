@@ -1,8 +1,8 @@
-"""Answers that the journal would not take: kept in a file of the run, and taken back when the run goes on.
+"""Rescued answers: the journal could not take them, so they are kept in a file of the run until the run goes on.
 
-If the run's own disk takes no file, they go to the folder for temporary files. The error names the file, and where to move it.
-What is found in the run is checked before it joins the others: each row says which run it is of, and may have been put there
-by someone else. A row that does not fit is set aside in a file of the run, never thrown away.
+If the run's disk is full, they go to the folder for temporary files; the error names the file, and where to move it. Rescued
+answers are checked before they join the run: each names its run, and somebody else may have put it there. A row that does not
+fit is set aside in a file of the run, never deleted.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from robin_cli.storage.schema import FIELDS, JudgmentKey, judgments_table, key_o
 from robin_cli.storage.segments import NO_JUDGMENT, check_rows
 
 Rescued = tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]
-"""Answers that join a run, and lines that cannot, each with its place and the reason."""
+"""Answers that join a run, and lines that cannot, each as its place, the line and the reason."""
 
 _KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at")
-"""The columns of judgments by which answers are known again."""
+"""The columns of judgments that identify an answer."""
 
 _MOST_BYTES = 2**30
 
 
 def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None:
-    """Add ``judgments`` to a file of their own: in ``run``, or in the folder for temporary files.
+    """Append ``judgments`` to a file for rescued answers: in ``run``, or in the folder for temporary files.
 
     Returns:
-        The file, readable by its owner only; None if no place took them.
+        The file, readable by its owner only; None if neither could be written.
     """
     rows = ({"run_id": run_id, **{name: getattr(each, name) for name in FIELDS}} for each in judgments)
     data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
@@ -54,10 +54,10 @@ def _places(run: Path, run_id: str) -> tuple[Path, Path]:
 
 
 def find_rescued(run: Path) -> list[tuple[str, bytes]]:
-    """Return the lines of the rescued answers of ``run``, each with the file and the line number it is from.
+    """Return the lines of the rescued answers of ``run``, each with its file and line number.
 
     Raises:
-        StorageError: the file is none that can be read.
+        StorageError: the file cannot be read.
     """
     path = run / RESCUED
     try:
@@ -72,25 +72,22 @@ def find_rescued(run: Path) -> list[tuple[str, bytes]]:
 
 
 def rescued(run: Path) -> Rescued:
-    """Return the rescued answers of ``run`` that join it, and the lines that cannot. StorageError for what cannot be read."""
+    """Return the rescued answers of ``run`` that join it, and the lines that cannot. StorageError if they cannot be read."""
     lines = find_rescued(run)
     return checked(lines, read_run(run, _KNOWN_BY)) if lines else ([], [])
 
 
 def checked(lines: Iterable[tuple[str, bytes]], run: RunData) -> Rescued:
-    """Divide ``lines`` into answers that join ``run`` and those that cannot, each of these with the reason.
-
-    One that the run has already is in neither.
-    """
+    """Divide ``lines`` into answers that join ``run``, and lines that cannot. Answers that the run has already are dropped."""
     known = _known(run)
     check = _Check(run)
-    by_money = run.manifest.budget_usd is not None  # what was paid for is here, whatever it was
+    by_money = run.manifest.budget_usd is not None  # answers were paid for: none is left out for the budget
     left = sys.maxsize if by_money else run.manifest.budget - run.fold.arms.spent
     fit: list[Mapping[str, Any]] = []
     rejected = []
     for place, line in lines:
         row = read_row(line)
-        why = "no JSON object" if row is None else check.why_not(row)
+        why = "not a JSON object" if row is None else check.why_not(row)
         if row is None or why:
             rejected.append((place, line, why or ""))
             continue
@@ -109,7 +106,7 @@ def checked(lines: Iterable[tuple[str, bytes]], run: RunData) -> Rescued:
 
 
 def set_aside(run: Path, rejected: Iterable[tuple[str, bytes, str]]) -> None:
-    """Keep lines that cannot join ``run``, each once, with why and where they were. StorageError if the disk refuses."""
+    """Keep lines that cannot join ``run``, each once and with the reason. StorageError if the disk refuses."""
     path = run / REJECTED
     before = _set_aside_lines(run)
     rows = [{"line": line.decode("utf-8", "backslashreplace"), "why": why} for _, line, why in rejected]
@@ -119,7 +116,7 @@ def set_aside(run: Path, rejected: Iterable[tuple[str, bytes, str]]) -> None:
 
 
 def _set_aside_lines(run: Path) -> set[str]:
-    """The lines that were set aside in ``run``. StorageError if they cannot be read."""
+    """Return the lines that were set aside in ``run``. StorageError if they cannot be read."""
     try:
         with reading(run / REJECTED) as file:
             return {str(row.get("line")) for row in map(read_row, file) if row is not None}
@@ -130,13 +127,13 @@ def _set_aside_lines(run: Path) -> set[str]:
 
 
 def tally(run: Path, manifest: Manifest) -> dict[str, int]:
-    """Count the rescued answers of ``run``: taken back by now, set aside, waiting. StorageError if a file is none to read."""
+    """Count the rescued answers of ``run``: taken back, set aside, waiting. StorageError if a file cannot be read."""
     waiting = len(find_rescued(run))
     return {"taken_back": manifest.rescued, "set_aside": len(_set_aside_lines(run)), "waiting": waiting}
 
 
 def _added(path: Path, data: bytes) -> bool:
-    """Add ``data`` to a file of this user's own, all or none; False where that cannot be done."""
+    """Append ``data`` to a file of this user, all or nothing; return whether it worked."""
     try:
         file = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
@@ -163,7 +160,7 @@ def _added(path: Path, data: bytes) -> bool:
 
 
 def _known(run: RunData) -> dict[JudgmentKey, tuple[Any, int]]:
-    """The run's answers by their keys: the request that each came of, and when."""
+    """Return the run's answers by key, each as its request and the time it came, in µs."""
     rows = run.judgments
     received = rows["received_at"].cast("int64").to_pylist()
     table = rows.select([name for name in _KNOWN_BY if name != "received_at"]).to_pylist()
@@ -175,22 +172,22 @@ def _answer_of(row: Mapping[str, Any]) -> tuple[Any, int]:
 
 
 class _Check:
-    """Says of a rescued row why it is no judgment of ``run``: what its segments may not hold, this may not."""
+    """Checks rescued rows as strictly as the segments of ``run``."""
 
     def __init__(self, run: RunData) -> None:
         self._run, self._lookup = run, ArmLookup(run.space)
 
     def why_not(self, row: Mapping[str, Any]) -> str | None:
-        """The reason, None for a row that fits."""
+        """Return the reason why a row is not a judgment of the run; None if it is one."""
         run_id = self._run.manifest.run_id
-        if row.get("run_id", run_id) != run_id:  # files of 0.1.0 say nothing of it
+        if row.get("run_id", run_id) != run_id:  # files of 0.1.0 do not name it
             return "an answer of another run"
-        if row.get("judge") not in {None, *self._run.space.judges}:  # which readers do not look at, where there is one
-            return "its judge is none of this run's"
+        if row.get("judge") not in {None, *self._run.space.judges}:  # readers of a run with one judge do not check it
+            return "its judge is not one of this run's"
         try:
             table = judgments_table([row])
             check_rows(table)
             self._run.fold.check_ratings(self._lookup.arms_of(table), table)
         except NO_JUDGMENT as error:
-            return f"no judgment of this run ({str(error)[:200]})"
+            return f"not a judgment of this run ({str(error)[:200]})"
         return None

@@ -29,7 +29,7 @@ JUDGMENTS = pa.schema(
         pa.field("request_id", pa.string()),
         pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("draw", pa.int64(), nullable=False),
-        # null in runs from before they were recorded:
+        # null in runs of older versions:
         pa.field("usage_estimated", pa.bool_()),
         pa.field("judge", pa.string()),
         pa.field("scoring", pa.string()),
@@ -43,29 +43,29 @@ JUDGMENTS = pa.schema(
 )
 
 JudgmentKey = tuple[str, str, str | None, int]
-"""What no two judgments of a run have in common: pair_id, attribute, judge, draw."""
+"""The unique key of a judgment in its run: pair_id, attribute, judge, draw."""
 
 _ALL = attrgetter(*JUDGMENTS.names)
 
 NUMBER = b"robin_segment"
-"""The name of the footer's entry that says which segment of its run a file is, so that no copy passes for another."""
+"""The footer entry with the number of a segment, so that a copy of one segment cannot replace another."""
 
 FIELDS = tuple(field.name for field in fields(Judgment))
 assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101
 
 
 def key_of(row: Mapping[str, Any], judges: Sequence[str]) -> JudgmentKey:
-    """The key of a judgment in a run with these ``judges``: a row that names none is of the only one."""
+    """Return the key of a judgment in a run with these ``judges``; a row without a judge is of the only one."""
     judge = row.get("judge")
     own = judges[0] if judge is None and len(judges) == 1 else judge
     return row["pair_id"], row["attribute"], own, row["draw"]
 
 
 def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
-    """Rows of the journal, or judgments, as a table with the columns of the contract.
+    """Return judgments, or rows of the journal, as a table with the columns of the contract.
 
     Raises:
-        TypeError, ValueError, OverflowError: a value is missing, or is none of its column.
+        TypeError, ValueError, OverflowError: a value is missing, or of the wrong type.
     """
     names = JUDGMENTS.names
     listed = [tuple(map(row.get, names)) if isinstance(row, Mapping) else _ALL(row) for row in rows]

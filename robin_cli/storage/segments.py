@@ -1,4 +1,4 @@
-"""The judgments of a run as they are read: its segments, then its journal, in the order they came."""
+"""Reading of a run's judgments: its segments, then its journal, in the order they came."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _MOST = {
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"), 2**62),
     "cost_usd": sys.float_info.max,
 }
-"""Numbers of a judgment that are 0 at least, and so much at most: a negative cost would lift the limit on money."""
+"""The largest values of a judgment's numbers, which are at least 0: a negative cost would lift the limit on money."""
 
 NO_JUDGMENT = (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException, StorageError)
-"""What is raised at rows that are no judgments of a run."""
+"""The errors for rows that are not judgments of a run."""
 
 
 def judgments_by_arm(
@@ -57,18 +57,18 @@ def judgments_by_arm(
     draws: Draws | None = None,
     join: Callable[[Iterable[pa.Table]], Iterator[pa.Table]] | None = None,
 ) -> Iterator[tuple[IntArray, pa.Table]]:
-    """The judgments of the run at ``path`` in the order they came, half a million or so at a time, each with its arm.
+    """Yield the arms and the judgments of the run at ``path`` in the order they came, about half a million at a time.
 
-    Of a call that has several the first one counts; a warning says how many others are set aside, and where.
+    If a call has several judgments, the first one counts; a warning reports how many others are set aside, and where.
 
     Args:
-        columns: those of them to read.
+        columns: the columns to read.
         after, journal: as for :func:`read_judgments`.
-        draws: the calls that were met before; None for none.
-        join: how many to take at a time, instead.
+        draws: the calls that have a judgment already; None for none.
+        join: joins segments to larger tables, instead of :func:`gathered`.
 
     Raises:
-        StorageError: its files are damaged, or the judgments are not of these arms.
+        StorageError: files are damaged, or the judgments are not of these arms.
     """
     lookup = ArmLookup(space)
     draws = draws or Draws(np.zeros(len(space), np.int64))
@@ -88,7 +88,7 @@ def judgments_by_arm(
 
 
 def repeated(count: int, place: str) -> str:
-    """What is said of ``count`` judgments that were set aside, the first of which is at ``place``."""
+    """Return the warning about ``count`` judgments that were set aside, the first of which is in ``place``."""
     some = (
         f"{count:,} judgments are repeats and do not count"
         if count > 1
@@ -98,7 +98,7 @@ def repeated(count: int, place: str) -> str:
 
 
 def _place_of(path: Path, after: int, row: int) -> str:
-    """The file of a run that holds a row of its judgments, counted from behind the first ``after`` segments."""
+    """Return the file that holds a row of a run's judgments, counted after the first ``after`` segments."""
     for number in range(after + 1, segment_count(path) + 1):
         row -= _rows_of_segment(path, number)
         if row < 0:
@@ -107,10 +107,10 @@ def _place_of(path: Path, after: int, row: int) -> str:
 
 
 def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterator[pa.Table]:
-    """``tables``, joined to some of so many rows that what is done to each of them counts for nothing.
+    """Yield ``tables`` joined to larger ones, so that the work per table does not matter.
 
     Args:
-        nbytes: join no more once they are so large.
+        nbytes: the size after which a joined table ends, in bytes.
     """
     waiting: list[pa.Table] = []
     for table in tables:
@@ -126,21 +126,21 @@ def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterat
 def read_judgments(
     path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names), *, after: int = 0, journal: bool = True
 ) -> Iterator[pa.Table]:
-    """The judgments of the run at ``path`` in the order they came, a segment at a time.
+    """Yield the judgments of the run at ``path`` in the order they came, a segment at a time.
 
-    The journal is read before the segments are listed: should it be sealed in between, its segment is there and is taken
-    in its place, so every answer is met exactly once. Segments that the owner of the run gave up are left out, with a warning.
+    The journal is read before the segments are listed. If it becomes a segment in between, that segment is read in its place,
+    so every answer is read exactly once. Segments that the run's owner gave up are left out, with a warning.
 
     Args:
-        columns: those to read.
-        after: how many segments to leave out.
-        journal: whether to read what is in no segment yet.
+        columns: the columns to read.
+        after: the number of segments to skip.
+        journal: whether to read the journal.
 
     Raises:
-        RunError: no run there.
-        StorageError: its files are damaged, or some that must be there are not.
+        RunError: there is no run.
+        StorageError: files are damaged or missing.
     """
-    # The order makes this safe beside a writer: what was read first promises no more than what is read later holds.
+    # This order is safe beside a writer: whatever is read first promises no more than is found later.
     kept, before = (read_manifest(path).kept, segment_count(path)) if journal else ((0, 0), 0)
     content = read_journal(path / JOURNAL) if journal else None
     count, lost = segment_count(path), lost_segments(path)
@@ -157,7 +157,7 @@ def read_judgments(
                 check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / SEGMENTS))
-        except UNREADABLE as error:  # files of a run that somebody sent may be made to fill the memory, too
+        except UNREADABLE as error:  # files of somebody else's run may also be made to fill the memory
             raise unreadable(name, error, lost_path(path, number)) from error
         yield table
     if lost and journal:
@@ -167,12 +167,12 @@ def read_judgments(
 
 
 def check_whole(path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int) -> None:
-    """StorageError where a run lacks what its manifest, its journal and its segments say of each other must be there.
+    """Raise StorageError if manifest, journal and segments of a run show that one of them lost data.
 
     Args:
-        kept: as the manifest has it, which was read first.
-        before: how many segments were there then, before the journal was read.
-        segments: how many were there after it. A writer makes a segment first, and then the next journal.
+        kept: the manifest's :attr:`~robin_cli.storage.manifest.Manifest.kept`, which was read first.
+        before: the number of segments before the journal was read.
+        segments: the number of segments after it. A writer makes a segment first, and then the next journal.
     """
     sealed, behind = kept
     lost, journal = lost_segments(path), path / JOURNAL
@@ -185,10 +185,10 @@ def check_whole(path: Path, kept: tuple[int, int], before: int, content: Journal
         raise StorageError(f"{journal} is missing, or has no first line. {next_one}")
     if content is not None and content.segment < before and before not in lost:
         raise StorageError(
-            f"{journal} is older than the segments beside it: it is from an older copy, or robin was at work as the run was "
-            f"copied. {next_one}"
+            f"{journal} is older than the segments beside it: it is from an older copy, or the run was copied while robin was "
+            f"at work. {next_one}"
         )
-    # A segment holds what the journal held behind the one before, and what came until it was written.
+    # A segment holds the judgments of the journal after the segment before, and those that came until it was written.
     if not behind or sealed + 1 in lost:
         return
     place, found = journal, len(unsealed_rows(path, content, segments)) if content else 0
@@ -198,15 +198,15 @@ def check_whole(path: Path, kept: tuple[int, int], before: int, content: Journal
         next_one = f"Restore it from a copy{otherwise(lost_path(path, sealed + 1))}"
     if found < behind:
         raise StorageError(
-            f"{place} holds {found:,} judgments, and {behind:,} were there as the last session ended: it was cut, or put back "
-            f"from an older copy. {next_one}"
+            f"{place} holds {found:,} judgments, but {behind:,} were there when the last session ended: it was cut, or "
+            f"replaced by an older copy. {next_one}"
         )
 
 
 def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[dict[str, Any]]:
-    """The rows of a run's journal that are in none of its ``segments``.
+    """Return the rows of a run's journal that are not in its ``segments``.
 
-    Where the journal's own segment is there, what came while that was written stands behind as many rows as it has.
+    If the journal's own segment exists, its rows are the journal's first ones; the others came while it was written.
     """
     if content.segment == segments:
         return content.rows[_rows_of_segment(path, segments) :]
@@ -214,7 +214,7 @@ def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[di
 
 
 def _rows_of_segment(path: Path, number: int) -> int:
-    """How many rows a segment has; none if it is lost. StorageError where it cannot be read."""
+    """Return the number of rows of a segment; 0 if it is lost. StorageError if it cannot be read."""
     if number in lost_segments(path):
         return 0
     return rows_in(segment_path(path, number), lost_path(path, number))
@@ -222,16 +222,16 @@ def _rows_of_segment(path: Path, number: int) -> int:
 
 def _left_out(path: Path, lost: Collection[int]) -> str:
     return (
-        f"{number_of(len(lost), 'segment')} of {path / SEGMENTS} left out, as {lost_path(path, min(lost)).name} says: the "
+        f"{number_of(len(lost), 'segment')} of {path / SEGMENTS} left out because of {lost_path(path, min(lost)).name}: the "
         "answers in it are lost"
     )
 
 
 def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
-    """Columns of a segment as JUDGMENTS has them; null where the robin that wrote it did not know them."""
-    # In this thread alone: one of pyarrow's own that still held the file as the interpreter ends would abort the process.
+    """Return columns of a segment with the types of JUDGMENTS; null if the version that wrote it did not know them."""
+    # Read in this thread alone: a thread of pyarrow that has the file open when the interpreter ends aborts the process.
     table = read_table(stream, name, columns, rows=_SEGMENT_ROWS)
-    own = (table.schema.metadata or {}).get(NUMBER, b"%d" % number)  # earlier robins did not say
+    own = (table.schema.metadata or {}).get(NUMBER, b"%d" % number)  # older versions did not record it
     if own != b"%d" % number:
         raise ValueError(f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one")
     fields = [JUDGMENTS.field(name) for name in columns]
@@ -243,16 +243,16 @@ def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: 
 
 
 def check_rows(table: pa.Table) -> None:
-    """ValueError where rows cannot be those of a run: texts that are not UTF-8, outcomes and numbers that are none."""
+    """Raise ValueError if rows cannot be judgments: texts that are not UTF-8, impossible outcomes or numbers."""
     table.validate(full=True)
     for field in table.schema:
         if not field.nullable and table[field.name].null_count:
             raise ValueError(f"a judgment has no {field.name}")
     for name in _MOST.keys() & set(table.column_names):
         values = table[name]
-        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # which nan is not
+        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # nan is not
         if not pc.all(within, min_count=0).as_py():
-            raise ValueError(f"a judgment's {name} is negative, or none that there can be")
+            raise ValueError(f"a judgment's {name} is negative or too large")
     if {"status", "rating"} <= set(table.column_names):
         is_ok = pc.equal(table["status"], "ok")
         known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))
@@ -261,10 +261,10 @@ def check_rows(table: pa.Table) -> None:
 
 
 def journal_table(path: Path, rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
-    """The judgments in ``rows`` of the journal at ``path``. StorageError where one is none."""
+    """Return the rows of the journal at ``path`` as judgments. StorageError if one is not a judgment."""
     try:
         table = judgments_table(rows)
         check_rows(table)
     except NO_JUDGMENT as error:
-        raise StorageError(f"{path}: holds a line that is no judgment ({error}); restore a copy") from error
+        raise StorageError(f"{path}: holds a line that is not a judgment ({error}); restore a copy") from error
     return table

@@ -1,9 +1,9 @@
-"""Runs on parts of one data set, and what keeps them from being one run."""
+"""Shards, runs on parts of one data set, and the checks that they can become one run."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from robin_cli.storage.reader import StoredRun
 _SHOWN = 60
 _NAMED = 4
 _OF_A_PART = frozenset({"data (SHA-256)", "limit", "prompt (SHA-256)", "scale", "scheduler", "variances"})
-"""What makes a run the one that it is, and is of its part of the data, or is compared by itself."""
+"""Parts of a run's identity that may differ between shards, or that have a comparison of their own."""
 
 
 class Shard(StoredRun):
@@ -32,27 +32,27 @@ class Shard(StoredRun):
 
     @cached_property
     def pair_ids(self) -> pa.ChunkedArray:
-        """The ids of its pairs. StorageError where they cannot be read, or one stands there twice."""
+        """The ids of its pairs. StorageError if they cannot be read, or one is there twice."""
         ids = self.pairs.ids.column
         if not len(ids):
             raise StorageError(f"{self.path / PAIRS}: holds no pairs; restore it from a copy")
         if twice := _twice(ids):
-            raise StorageError(f"{self.path / PAIRS}: {shown(twice[0])} stands there twice; restore it from a copy")
+            raise StorageError(f"{self.path / PAIRS}: holds {shown(twice[0])} twice; restore it from a copy")
         return ids
 
     @cached_property
     def prompts(self) -> PromptSet | None:
-        """What its judges were asked, by its own copy; None for a run from before that. RunError where it was changed."""
-        of = self.manifest.prompt
-        if "template" not in of:
+        """The run's own copy of its prompts; None if an older version made the run. RunError if the copy was changed."""
+        record = self.manifest.prompt
+        if "template" not in record:
             return None
         try:
-            prompts = PromptSet.from_record(of, pairwise=self.manifest.is_pairwise)
+            prompts = PromptSet.from_record(record, pairwise=self.manifest.is_pairwise)
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"{self.path / FILE}: its prompts cannot be read ({error}); restore it from a copy"
             ) from None
-        if prompts.sha256 != of["sha256"]:
+        if prompts.sha256 != record["sha256"]:
             raise RunError(
                 f"{self.path / FILE}: its template and rubrics are not those that the run was made with (their SHA-256 "
                 "differs); restore the file from a copy"
@@ -62,10 +62,11 @@ class Shard(StoredRun):
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[list[Shard]]:
-    """The runs at ``paths``, which nobody goes on with as long as the context lasts.
+    """Open the runs at ``paths``, and keep other processes from them during the context.
 
     Raises:
-        InputError: none, or the same run twice. RunError: one is no run, a process is at work on it, or it waits for batches.
+        InputError: there is none, or one is named twice.
+        RunError: one is not a run, a process is at work on it, or it waits for batches.
     """
     if not paths:
         raise InputError("robin merge: name the runs to be merged")
@@ -79,11 +80,11 @@ def opened(paths: Sequence[Path]) -> Iterator[list[Shard]]:
                     f"{shard.path}: {number_of(len(waiting), 'batch').replace('batchs', 'batches')} of it may still be "
                     f"answered, and would be lost; take in what comes first: robin resume {typed(shard.path)}"
                 )
-        yield [Shard(each.path, read_manifest(each.path)) for each in shards]  # as they are now that nobody writes
+        yield [Shard(each.path, read_manifest(each.path)) for each in shards]  # read again, now that nobody writes
 
 
 def _check_different(shards: Sequence[Shard]) -> None:
-    """InputError where two of ``shards`` are one run, at one place or copied."""
+    """Raise InputError if two of ``shards`` are the same run, or copies of it."""
     seen: dict[object, Path] = {}
     for shard in shards:
         for key in filter(None, (shard.path.resolve(), shard.manifest.run_id)):
@@ -98,7 +99,7 @@ def _check_different(shards: Sequence[Shard]) -> None:
 
 
 def check_together(shards: Sequence[Shard]) -> None:
-    """InputError where ``shards`` are not of one kind, a line for each setting that differs."""
+    """Raise InputError if the settings of ``shards`` differ, with a line for each difference."""
     found = [identity(shard.manifest) for shard in shards]
     for shard, own in zip(shards, found, strict=True):
         own["budget"] = "judge calls" if shard.manifest.budget_usd is None else "US dollars"
@@ -110,11 +111,11 @@ def check_together(shards: Sequence[Shard]) -> None:
     differing |= _differing_scales(shards) | _differing_prompts(shards) | _differing_schedulers(shards)
     differing = differing or _differing_files(shards)
     if differing:
-        lines = [f"  {name}: {_told(shards, values)}" for name, values in differing.items()]
+        lines = [f"  {name}: {_grouped(shards, values)}" for name, values in differing.items()]
         raise InputError(
-            "these are no shards of one run: their settings differ\n"
+            "these are not shards of one run: their settings differ\n"
             + "\n".join(lines)
-            + "\nname runs that were made with the same settings; robin compare sets others side by side"
+            + "\nname runs that were made with the same settings; robin compare shows others side by side"
         )
 
 
@@ -123,7 +124,7 @@ def _differ(values: Sequence[object]) -> bool:
 
 
 def _differing_scales(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
-    """The scales by attribute, where all have the same attributes and not all the same scales."""
+    """Return the scales that differ, by attribute; nothing if the attributes differ."""
     if _differ([shard.manifest.attributes for shard in shards]):
         return {}
     of_each = zip(*(shard.manifest.scales for shard in shards), strict=True)
@@ -132,15 +133,15 @@ def _differing_scales(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
 
 
 def _differing_prompts(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
-    """The parts of the question that differ: the template, what is added to it, each rubric, by a digest of their words."""
-    prompts = [shard.prompts for shard in shards]  # refuses a copy that was changed
+    """Return the parts of the question that differ: the template, the request added to it, each rubric."""
+    prompts = [shard.prompts for shard in shards]  # RunError for a changed copy
     digests = [shard.manifest.prompt["sha256"] for shard in shards]
     if not _differ(digests):
         return {}
     parts = [_parts(each) for each in prompts if each is not None]
     names = [name for name in parts[0] if all(name in each for each in parts)] if len(parts) == len(shards) else []
-    told = {name: list(map(_said, values)) for name in names if _differ(values := [each[name] for each in parts])}
-    return {**told} if told else {"prompt (SHA-256)": [digest[:12] for digest in digests]}
+    differing = {name: list(map(_brief, values)) for name in names if _differ(values := [each[name] for each in parts])}
+    return {**differing} if differing else {"prompt (SHA-256)": [digest[:12] for digest in digests]}
 
 
 def _parts(prompts: PromptSet) -> Mapping[str, str]:
@@ -151,26 +152,26 @@ def _parts(prompts: PromptSet) -> Mapping[str, str]:
     return parts | {"criterion": "" if criterion is None else f"{criterion.attribute} {criterion.text}"}
 
 
-def _said(text: str) -> str:
-    """A text of a prompt, as one can tell it from another."""
+def _brief(text: str) -> str:
+    """Return the beginning of a text with its length and digest."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return f'"{shown(" ".join(text.split()), _SHOWN)}" ({number_of(len(text), "character")}, SHA-256 {digest})'
 
 
 def _differing_schedulers(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
-    """The schedulers, where they differ but for what was chosen for each part by its budget."""
+    """Return the schedulers if they differ; robin's own choices, which depend on the budget, may."""
     own = [shard.manifest.settings["scheduler"] for shard in shards]
     asked = [scheduler_asked(shard.manifest) for shard in shards]
     return {"scheduler": own} if _differ(own) and _differ(asked) else {}
 
 
 def scheduler_asked(manifest: Manifest) -> str:
-    """The scheduler that a run was asked for, which may have chosen the one that it has."""
+    """Return the scheduler that the user asked for, such as auto; robin may have chosen the run's own for it."""
     return str(manifest.data.get("scheduler_asked") or manifest.settings["scheduler"])
 
 
 def _differing_files(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
-    """What the data of some have, and that of others has not, where going on needs it of all."""
+    """Return parts of the data that some shards have and others lack, and that a merged run needs from all or none."""
     wanted = {
         "groups of pairs": [GROUP_COLUMN in shard.pairs.has for shard in shards],
         "second responses": [OTHER_COLUMN in shard.pairs.has for shard in shards],
@@ -181,28 +182,27 @@ def _differing_files(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
     return {name: [("none", "some")[each] for each in has] for name, has in wanted.items() if _differ(has)}
 
 
-def _told(shards: Sequence[Shard], values: Sequence[object]) -> str:
-    """Each value, and the runs that have it."""
+def _grouped(shards: Sequence[Shard], values: Sequence[object]) -> str:
+    """Return a text with each value and the runs that have it."""
     groups: list[tuple[object, list[Path]]] = []
     for shard, value in zip(shards, values, strict=True):
         paths = next((paths for known, paths in groups if known == value), None)
         if paths is None:
             groups.append((value, paths := []))
         paths.append(shard.path)
-    return "; ".join(f"{_value(value)} in {_listed(map(str, paths))}" for value, paths in groups)
+    return "; ".join(f"{_value(value)} in {_listed(list(map(str, paths)))}" for value, paths in groups)
 
 
 def _value(value: object) -> str:
     return "none" if value is None or value == "" else shown(value, 3 * _SHOWN)
 
 
-def _listed(names: Iterable[str]) -> str:
-    told = list(names)
-    return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def check_apart(shards: Sequence[Shard]) -> None:
-    """InputError where a pair is in two of ``shards``."""
+    """Raise InputError if a pair is in two of ``shards``."""
     ids = pa.chunked_array([chunk for shard in shards for chunk in shard.pair_ids.chunks], pa.large_string())
     twice = _twice(ids)
     if not twice:
@@ -211,27 +211,27 @@ def check_apart(shards: Sequence[Shard]) -> None:
     those = [shard for shard in shards if pc.index(shard.pair_ids, first).as_py() >= 0]
     texts = [_texts_of(shard, first) for shard in those]
     more = f", and so {'is' if len(twice) == 2 else 'are'} {len(twice) - 1:,} more" if len(twice) > 1 else ""
-    said = f'the pair "{shown(first)}" is in {" and in ".join(str(shard.path) for shard in those[:_NAMED])}{more}'
+    fact = f'the pair "{shown(first)}" is in {" and in ".join(str(shard.path) for shard in those[:_NAMED])}{more}'
     if _differ(texts):
         raise InputError(
-            f"{said}; it has other texts in each, so ids were given anew in each part. Give every pair an id of its own "
-            "over all parts, or have ids made from the texts (--columns id=-), and judge again"
+            f"{fact}; it has other texts in each, so the parts use the same ids for different pairs. Give every pair an id of "
+            "its own over all parts, or have ids made from the texts (--columns id=-), and judge again"
         )
     raise InputError(
-        f"{said}; a pair that was judged in two runs would count as one that was asked twice as often. Shards are of different "
-        "pairs: leave out all but one of these runs, or judge parts that share no pair"
+        f"{fact}; its calls in both runs would be added up. Shards must have different pairs: leave out all but one of these "
+        "runs, or judge parts that share no pair"
     )
 
 
 def _twice(ids: pa.ChunkedArray) -> list[str]:
-    """What stands in ``ids`` more than once, in order."""
+    """Return the values that are in ``ids`` more than once, in order."""
     counted = pc.value_counts(ids)
     repeated = pc.greater(counted.field("counts"), 1)
     return list(counted.field("values").filter(repeated).to_pylist())
 
 
 def _texts_of(shard: Shard, pair_id: str) -> list[object]:
-    """The texts of one pair."""
+    """Return the texts of one pair."""
     names = ("pair_id", "prompt", "response", OTHER_COLUMN)
     for batch in read_pair_batches(shard.path, lambda name: name in names):
         found = pc.index(batch.column("pair_id"), pair_id).as_py()
@@ -241,7 +241,7 @@ def _texts_of(shard: Shard, pair_id: str) -> list[object]:
 
 
 def check_groups_named_once(shards: Sequence[Shard]) -> None:
-    """InputError where two of ``shards`` have groups of one name without a prompt in common: they may be different groups."""
+    """Raise InputError if two of ``shards`` have groups of the same name without a common prompt: they may differ."""
     if GROUP_COLUMN not in shards[0].pairs.has:
         return
     of_each = [pc.unique(pa.chunked_array(shard.pairs.texts(GROUP_COLUMN), pa.large_string())) for shard in shards]
@@ -262,7 +262,7 @@ def check_groups_named_once(shards: Sequence[Shard]) -> None:
 
 
 def _prompts_of(shard: Shard, groups: pa.Array) -> dict[str, set[int]]:
-    """The prompts, as hashes, of each of ``groups``."""
+    """Return the hashes of the prompts of each of ``groups``."""
     found: dict[str, set[int]] = {}
     for batch in read_pair_batches(shard.path, lambda name: name in {GROUP_COLUMN, "prompt"}):
         mine = batch.filter(pc.is_in(batch.column(GROUP_COLUMN), value_set=groups))

@@ -1,7 +1,7 @@
-"""state.parquet: the numbers of every arm after the first segments of a run, so that it goes on without reading these again.
+"""state.parquet: a snapshot of the fold after the first segments of a run, so that resuming need not read them again.
 
-It is used if it is of this run, with as many segments and bytes of them as the run has there; else the judgments are folded.
-What it says are the same numbers, to the last bit. Scores and reports are made of the judgments alone, never of this.
+It is used if its run id and the number and size of its segments match the run; else the judgments are folded. Both give the
+same numbers, to the last bit. Scores and reports are computed from the judgments alone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from robin_cli.storage.segments import judgments_by_arm
 _KEY, _VERSION = b"robin", 2
 _ROWS = 2**18
 _MOST_CALLS = 2**31
-"""Of an arm. A received state that says more would number calls as no reader takes them."""
+"""The most calls of an arm. Readers do not accept higher numbers."""
 _SUMS = ("n", "n_unparsed", "n_failed", "streak", "next_draw", "total", "total_sq")
 _FITTED = ("fitted_n", "fitted_total", "fitted_total_sq")
 
 
 def folded(run: Path, space: ArmSpace, run_id: str, *, journal: bool = True) -> tuple[Fold, int]:
-    """Return the fold of the judgments of ``run`` and how many of its segments the snapshot covers. StorageError: damage."""
+    """Return the fold of the judgments of ``run``, and the number of segments in its snapshot. StorageError for damage."""
     fold, covered = read_snapshot(run, space, run_id) or (Fold(space), 0)
     for arm, judgments in judgments_by_arm(run, space, COUNTED, after=covered, journal=journal, draws=fold.draws):
         fold.add(arm, judgments)
@@ -41,7 +41,7 @@ def folded(run: Path, space: ArmSpace, run_id: str, *, journal: bool = True) -> 
 
 
 def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
-    """Put the fold of the first ``segments`` segments of ``run`` into its state.parquet. OSError if the disk refuses."""
+    """Write the fold of the first ``segments`` segments of ``run`` to its state.parquet. OSError if the disk refuses."""
     covers = {"of": _position(run, run_id, segments), "judgments": fold.judgments, "fitted_at": fold.fitted_at}
     covers |= {"missing": fold.draws.missing.tolist(), "spent": fold.spent, "fitted_spent": fold.fitted_spent}
     text = orjson.dumps(covers, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -73,19 +73,21 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
             fold.fitted_spent[name][:] = covers["fitted_spent"][name]
     except (OSError, RobinError, LookupError, TypeError, ValueError):
         return None
-    is_paid = all((values >= 0).all() for values in fold.spent.values())  # less would lift the limit on money
+    is_paid = all(
+        (values >= 0).all() for values in fold.spent.values()
+    )  # a negative cost would lift the limit on money
     return (fold, segments) if is_paid else None
 
 
 def _position(run: Path, run_id: str, segments: int) -> dict[str, Any]:
-    """What tells where in a run a snapshot was made. OSError if a segment is not there."""
+    """Return the facts that identify a snapshot's place in a run. OSError if a segment is missing."""
     lost = lost_segments(run)
     size = sum(segment_path(run, number).stat().st_size for number in range(1, segments + 1) if number not in lost)
     return {"version": _VERSION, "run_id": run_id, "segments": segments, "bytes": size}
 
 
 def _table(fold: Fold, part: slice) -> pa.Table:
-    """One row an arm of this part: the columns of the contract, and what else makes the fold whole."""
+    """Return a row per arm of this part: the columns of the contract, and the rest of the fold."""
     arms, space = fold.arms, fold.space
     n, totals, totals_sq = arms.counts[part], arms.totals[part], arms.totals_sq[part]
     means = mean(n, totals)
@@ -105,7 +107,7 @@ def _table(fold: Fold, part: slice) -> pa.Table:
 
 
 def _take_in(fold: Fold, rows: pa.RecordBatch, at: int) -> None:
-    """Put ``rows`` into the arms from ``at`` on. ValueError for numbers that no fold has."""
+    """Copy ``rows`` into the arms from ``at`` on. ValueError for impossible numbers."""
     part = slice(at, at + len(rows))
     for name in _SUMS:
         values, column = rows[name].to_numpy(), _column(fold, name)

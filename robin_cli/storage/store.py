@@ -1,6 +1,6 @@
-"""The run directory: pairs, manifest, and answers that are on disk before they count.
+"""The run directory, open for writing: an answer is on disk before it counts.
 
-Answers go to ``journal.jsonl``; every SEGMENT_ROWS of them, and at the end of a session, the journal becomes one more
+Answers go to ``journal.jsonl``. After SEGMENT_ROWS answers, and at the end of a session, the journal becomes the next
 ``judgments/NNNNN.parquet``. Segments are never rewritten. ``state.parquet`` is a snapshot of the fold over them
 (:mod:`robin_cli.storage.snapshot`).
 """
@@ -51,26 +51,26 @@ from robin_cli.storage.snapshot import folded, write_snapshot
 
 SEGMENT_ROWS = 10_000
 SEGMENT_CHARACTERS = 32 * 1024 * 1024
-"""Of answers, that make a segment before there are as many rows: they are held in memory until then."""
+"""A segment ends early after this many characters of answers: they are in memory until then."""
 STATE_EVERY = 100_000
-"""Judgments in segments, and so many at least for each four arms, after which a run under way writes its snapshot anew."""
+"""A running session rewrites its snapshot after this many judgments, or a quarter of the number of arms if that is more."""
 
 
 class RunStore(StoredRun):
-    """A run directory held open for writing by this process alone. Use as a context manager.
+    """A run directory that only this process may write to. Use it as a context manager.
 
     Attributes:
-        notes: what a user should know of what was found in the directory when it was opened, a line each.
+        notes: lines for the user about the state of the directory when it was opened.
     """
 
     def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
         super().__init__(path, manifest)
-        if pairs is not None:  # of a run just made they are not read back
-            self.pairs = pairs  # type: ignore[assignment]  # all but what only readers ask for
+        if pairs is not None:  # a new run's pairs are not read back
+            self.pairs = pairs  # type: ignore[assignment]  # it lacks only what readers use
         self.notes = exposure_of(path)
         self._lock = lock
         self._is_announced = False
-        self._characters = 0  # of the answers since the last segment
+        self._characters = 0  # of answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
         content = read_journal(path / JOURNAL)
         last = segment_count(path)
@@ -79,18 +79,18 @@ class RunStore(StoredRun):
         if pairs is None:
             check_whole(path, manifest.kept, last, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
-        journal_table(path / JOURNAL, rows)  # a line that can be no segment must be said now, not when all is put away
+        journal_table(path / JOURNAL, rows)  # report a bad line now, not when the journal becomes a segment
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
         self._synced = len(self._rows)
         if content is not None and content.segment == self._segment:
             self._journal = Journal(path / JOURNAL, content.sound_bytes)
-            self._journal.sync()  # what an earlier session only wrote counts from now on
-        else:  # none yet, or it was being emptied when the last session ended
+            self._journal.sync()  # answers that an earlier session wrote but did not sync count from now on
+        else:  # there is no journal yet, or it had just become a segment when the last session ended
             self._journal = Journal.create(path / JOURNAL, self._segment, lines_of(rows))
         self._synced_end = self._journal.end
 
     def _take_in_rescued(self) -> None:
-        """Answers that an earlier session could not keep here join the others; twice the same one counts once."""
+        """Add the rescued answers of earlier sessions; one that the run has already is not added again."""
         new, rejected = rescued(self.path)
         before = len(self.notes)
         if new:
@@ -100,11 +100,11 @@ class RunStore(StoredRun):
             self._synced, self._synced_end = len(self._rows), self._journal.end
             self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
             self.notes.append(f"{_answers(len(new))} taken back from {self.path / RESCUED}")
-        if rejected:  # once the good ones are kept: a disk that refuses these leaves both where they are
+        if rejected:  # after the good ones are kept: if the disk refuses these, both files stay
             set_aside(self.path, rejected)
             place, _, why = rejected[0]
             self.notes.insert(before, f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
-        with suppress(OSError):  # one that stays does no harm: each answer joins once
+        with suppress(OSError):  # a file that stays does no harm: an answer joins once
             (self.path / RESCUED).unlink()
 
     @classmethod
@@ -121,8 +121,8 @@ class RunStore(StoredRun):
         The manifest is written last: a folder without one holds no answers and may be made anew.
 
         Args:
-            variances: those that the scheduler begins with, shape (K,).
-            session: the settings of the first session, as in :meth:`announce`; None where none is to begin.
+            variances: the variances that the scheduler starts with, shape (K,).
+            session: the settings of the first session, as in :meth:`announce`; None if none begins.
 
         Raises:
             RunError: the folder holds something else, or another robin is at work in it.
@@ -158,10 +158,10 @@ class RunStore(StoredRun):
         """Open the run at ``path`` to go on with it.
 
         Raises:
-            RunError: no run there, made by a newer robin, or another robin is at work in it.
+            RunError: there is no run, a newer robin made it, or another robin is at work on it.
             StorageError: its files are damaged.
         """
-        read_manifest(path)  # which says what a folder is that is no run
+        read_manifest(path)  # RunError if the folder is not a run: do not lock it then
         with ExitStack() as undone:
             lock = RunLock(path)
             undone.callback(lock.release)
@@ -169,8 +169,8 @@ class RunStore(StoredRun):
                 remove_remains(path)
                 store = cls(path, read_manifest(path), lock)
                 undone.callback(store._journal.close)
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)  # git copies no empty folder
-                if not store.manifest.run_id:  # of robin 0.1.0
+                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)  # git does not copy empty folders
+                if not store.manifest.run_id:  # robin 0.1.0 made the run
                     store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()
             undone.pop_all()
@@ -178,57 +178,56 @@ class RunStore(StoredRun):
 
     @property
     def variances(self) -> FloatArray | None:
-        """The variances that the scheduler began with, shape (K,); None for a run that began with none."""
+        """The variances that the scheduler started with, shape (K,); None if it had none."""
         return read_variances(self.path, len(self.space))
 
     def fold(self) -> Fold:
-        """Return the numbers after all judgments that were synced."""
+        """Return the fold of all synced judgments."""
         return folded(self.path, self.space, self.manifest.run_id)[0]
 
     @property
     def has_answers(self) -> bool:
-        """Whether anything was ever kept here, or is under way, which is paid for."""
+        """Whether the run has answers, or batches under way, which are paid for."""
         return bool(self._rows) or self._segment > 1 or any(each.is_open for each in read_batches(self.path).values())
 
     @property
     def never_reached(self) -> bool:
-        """Whether this is the first session of the run, and calls were tried, and none of them got to a judge."""
+        """Whether this is the run's first session, and all of its calls failed to connect."""
         is_first = len(self.manifest.sessions) <= 1 and self._segment == 1 and not read_batches(self.path)
         return is_first and {getattr(row, "reason", None) for row in self._rows} == {"connection"}
 
     def set_manifest(self, manifest: Manifest) -> None:
-        """Record another manifest."""
+        """Write another manifest."""
         manifest.write(self.path)
         self.manifest = manifest
 
     def announce(self, session: Mapping[str, Any], **changed: Any) -> None:
-        """Record a session that is about to begin, by its settings, and what else is ``changed`` in the manifest, in one step.
+        """Record the settings of the next session, and what else is ``changed`` in the manifest, in one step.
 
-        In two steps a process that is killed between them would leave a budget without the limits that were set to it. What
-        the last session says already is not said again: there may be nothing to do.
+        In two steps, a process killed between them would leave a budget without its limits. A session with the settings of the
+        last one is not recorded: there may be nothing to do.
         """
         manifest = replace(self.manifest, **changed)
         self._is_announced = not manifest.says(session)
         self.set_manifest(manifest.with_session(**session, in_flight=0) if self._is_announced else manifest)
 
     def begin(self, session: Mapping[str, Any]) -> None:
-        """Record that a session with these settings begins; one that was announced is in the list already."""
+        """Record that a session with these settings begins; an announced one is in the list already."""
         record = self.manifest.with_last_session if self._is_announced else self.manifest.with_session
         self.set_manifest(record(**session, in_flight=None))  # unknown until it ends
         self._is_announced = False
 
-    def end(self, **said: Any) -> None:
-        """Record that the session ended, with what is ``said`` of it, and how much is on disk, which is there from now on."""
+    def end(self, **facts: Any) -> None:
+        """Record that the session ended, with ``facts`` about it, and how much is on disk, so that later losses are noticed."""
         with self._writing:  # a thread may be at work on a segment
             kept = self._segment - 1, self._synced
-        self.set_manifest(self.manifest.with_session_end(**said).with_data(kept=kept))
+        self.set_manifest(self.manifest.with_session_end(**facts).with_data(kept=kept))
 
     def write(self, judgments: Sequence[Judgment]) -> None:
-        """Hand ``judgments``, in order, to the operating system: they outlive this process when this returns.
+        """Hand ``judgments``, in order, to the operating system: when this returns, they outlive the process.
 
         Raises:
-            StorageError: it would not take them; all earlier ones are kept, and these in a file of their own if there is any
-                place for it.
+            StorageError: it refused them. Earlier ones are kept, and these are rescued if there is any place.
         """
         with self._writing:
             try:
@@ -240,11 +239,11 @@ class RunStore(StoredRun):
             self._characters += sum(len(judgment.text) for judgment in judgments)
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk: it outlives the machine when this returns. Seal a segment that is full.
+        """Wait until all that was written is on disk: when this returns, it outlives the machine. Seal a full segment.
 
         Raises:
-            StorageError: the disk would not take what was written since the last time; that is kept in a file of its own if
-                there is any place for it. Or all is kept, and the disk would not take the segment.
+            StorageError: the disk refused what was written since the last sync; it is rescued if there is any place. Or all is
+                kept, but the disk refused the segment.
         """
         with self._writing:
             written, end = len(self._rows), self._journal.end
@@ -262,13 +261,13 @@ class RunStore(StoredRun):
                     self._write_state()
 
     def append(self, judgments: Sequence[Judgment]) -> None:
-        """Keep ``judgments``, in order; they are on disk when this returns. Raises as :meth:`write` and :meth:`sync`."""
+        """Write and sync ``judgments``, in order. Raises as :meth:`write` and :meth:`sync`."""
         self.write(judgments)
         self.sync()
 
     def _rescue_unsynced(self) -> Path | None:
-        """Keep what the disk did not take in a file of its own, instead of here; None, and it stays, if no place takes it."""
-        unsynced = cast("list[Judgment]", self._rows[self._synced :])  # rows that were read are synced
+        """Move answers that could not be synced to a file for rescued ones; return None, and keep them, if that fails too."""
+        unsynced = cast("list[Judgment]", self._rows[self._synced :])  # rows read from disk are synced
         place = rescue(self.path, self.manifest.run_id, unsynced)
         if place is not None:
             self._journal.cut(self._synced_end)
@@ -276,7 +275,7 @@ class RunStore(StoredRun):
         return place
 
     def close(self) -> None:
-        """Turn what the journal holds into a segment, write the snapshot, and let others in."""
+        """Make a segment of the journal, write the snapshot, and release the lock."""
         try:
             with writing(self.path, "; the answers are kept"):
                 if self._rows:
@@ -287,7 +286,7 @@ class RunStore(StoredRun):
             self._lock.release()
 
     def make_way(self) -> None:
-        """Close a run without answers and leave its folder to be made anew.
+        """Close a run without answers, and empty its folder so that a run can be made there.
 
         Raises:
             ValueError: it has answers.
@@ -297,9 +296,9 @@ class RunStore(StoredRun):
             raise ValueError("a run with answers stays")
         self.close()
         with writing(self.path):
-            if (self.path / BATCHES).exists():  # none of them was answered
+            if (self.path / BATCHES).exists():  # no batch was answered
                 shutil.rmtree(self.path / BATCHES)
-            for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the last one is what makes a folder a run
+            for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the manifest last: it makes a folder a run
                 (self.path / name).unlink(missing_ok=True)
 
     def __enter__(self) -> RunStore:
@@ -313,11 +312,11 @@ class RunStore(StoredRun):
                 with writing(self.path):
                     shutil.rmtree(self.path)
         except RunError:
-            if error is None:  # else what went wrong first says more
+            if error is None:  # else the first error says more
                 raise
 
     def _seal(self) -> None:
-        """Make a segment of the rows; what is written meanwhile goes over into the next journal, which is synced then."""
+        """Make a segment of the rows. Answers that are written meanwhile go into the next journal, which is then synced."""
         with self._writing:
             rows, end = list(self._rows), self._journal.end
         write_segment(journal_table(self.path / JOURNAL, rows), self.path, self._segment)
@@ -341,8 +340,8 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
     if place is None:
         return error
     if place.parent == run:
-        return StorageError(f"{error}, which takes back what came since and is safe in {place}")
-    return StorageError(f"{error}. What came since is safe in {place}: move it to {run / RESCUED} before that")
+        return StorageError(f"{error}. Answers since then are safe in {place}, and robin resume takes them back")
+    return StorageError(f"{error}. Answers since then are safe in {place}: move it to {run / RESCUED} first")
 
 
 def _answers(count: int) -> str:

@@ -99,7 +99,7 @@ def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) ->
 
 def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:
     file = written(tmp_path, "axis1.jsonl", as_lines(WORKERS[:2]))
-    assert 'axis1.jsonl:2: the id "t3_1" is that of line 1, too.' in complaint(file, columns={"id": "info.id"})
+    assert 'axis1.jsonl:2: the id "t3_1" is also that of line 1.' in complaint(file, columns={"id": "info.id"})
 
 
 def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: Path) -> None:
@@ -137,7 +137,11 @@ def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int
         ("p.jsonl", [ONE, {**TWO, "helpfulness": ["\x1b[31m"]}], "p.jsonl:2: the human rating"),
         ("p.jsonl", [ONE, {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
         ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
-        ("p.jsonl", [{**row, "id": "x"} for row in DISAGREEMENTS], 'p.jsonl:2: the id "x" is that of another text'),
+        (
+            "p.jsonl",
+            [{**row, "id": "x"} for row in DISAGREEMENTS],
+            'p.jsonl:2: the id "x" is also that of another text',
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_pool_of_annotators(tmp_path: Path, name: str, rows: Any, said: str) -> None:

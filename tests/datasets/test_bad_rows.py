@@ -132,7 +132,7 @@ def test_stops_at_a_line_of_csv_that_is_too_long(tmp_path: Path) -> None:
 def test_names_both_rows_of_an_id_given_twice(tmp_path: Path) -> None:
     rows = [{"prompt": f"p{n}", "response": "r", "id": ident} for n, ident in enumerate(["a", "b", 1, "a", "1"])]
     said = refused(tmp_path, rows)
-    assert said.startswith('pairs.jsonl:4: the id "a" is that of line 1, too.')
+    assert said.startswith('pairs.jsonl:4: the id "a" is also that of line 1.')
     assert "make ids from the text (--columns id=-)" in said
     assert len(read(tmp_path, rows, columns={"id": "-"}).pairs) == 5
     data = read(tmp_path, rows, skip_bad_rows=True)
@@ -178,7 +178,7 @@ def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
         "no response": 2,
         "not an object": 1,
         "the same pair or id again": 1,
-        "the prompt is no text": 1,
+        "the prompt is not text": 1,
         "not JSON": 1,
     }
     assert [said.replace(f"{tmp_path}/", "") for said in data.first_left_out] == [

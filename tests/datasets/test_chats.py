@@ -75,7 +75,7 @@ for _ in range(300):
     DEEP = [DEEP]
 
 HOSTILE: dict[str, tuple[list[Any], str]] = {
-    "no answer": ([USER], 'field "messages" ends with a turn of user, so that it holds no response. End it with'),
+    "no answer": ([USER], 'field "messages" ends with a turn of user, so it holds no response. End it with'),
     "no prompt": ([ANSWER], 'field "messages" holds nothing before its last answer. Give it a prompt, or leave'),
     "a text": ([USER, "Hello!"], 'message 2 of field "messages" is text, not an object. Write it as {"role"'),
     "no role": ([USER, {"content": "x"}], 'message 2 of field "messages" has no role. Write it as'),
@@ -85,7 +85,7 @@ HOSTILE: dict[str, tuple[list[Any], str]] = {
     "a number": ([USER, {"role": "assistant", "content": 7}], "has a content that is a number, not text."),
     "a sound": (
         [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}, ANSWER],
-        'part 1 of message 1 of field "messages" is no text (input_audio), and judges read text.',
+        'part 1 of message 1 of field "messages" is not text (input_audio).',
     ),
     "half a surrogate": ([USER, {"role": "assistant", "content": "\ud800"}], "holds half of a surrogate pair"),
     "a deep call": (

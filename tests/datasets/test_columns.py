@@ -222,7 +222,7 @@ def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
 def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([row(model="small"), row(prompt="q", model="")]))
     said = complaint(path, columns={"system": "model"})
-    assert 'the system in field "model" is null or empty. Say which system wrote it, or leave such rows out' in said
+    assert 'the system in field "model" is null or empty. Name the system, or leave such rows out' in said
     assert load_pairs(path, columns={"system": "model"}, skip_bad_rows=True).left_out == {"no system": 1}
     said = complaint(path, columns={"system": "modle"})
     has(said, 'no field "modle" (--columns system=modle)', "--columns system=model")

@@ -130,19 +130,19 @@ FOR_TWO = r"--columns .*is for rows that hold two responses"
 REFUSED: list[tuple[list[Row], dict[str, str], str]] = [
     ([TWO], {"promt": "question"}, 'no field "question"'),
     ([CHOSEN], {"response_a": "chosen"}, "--columns response_b=rejected"),
-    ([TWO, HALF], {}, r"1 of 2 rows do not say which systems wrote both responses, the first is .*; give"),
+    ([TWO, HALF], {}, r"1 of 2 rows do not name the systems of both responses, the first is .*; give"),
     ([TWO], {"response_a": "x", "response": "y"}, FOR_TWO),
     ([TWO], {"system_b": "x", "system": "y"}, FOR_TWO),
     ([TWO], {"response_b": "x", "system": "y"}, FOR_TWO),
     (
         [*responses("x", "y"), {"prompt": "q0", "response": "?", "id": "k"}],
         {},
-        r'1 of 3 rows do not say which system answered, the first is k; give them a "system"',
+        r'1 of 3 rows do not name the system that answered, the first is k; give them a "system"',
     ),
     (
         [{"prompt": each, "response": each, "system": each} for each in "xy"],
         {},
-        r"nothing to compare: 2 prompts left out: one response only\. A comparison is of two",
+        r"nothing to compare: 2 prompts left out: one response only\. A comparison needs two",
     ),
 ]
 
@@ -258,7 +258,7 @@ def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path:
 def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 5)
     rows = responses("x", "y", "z", prompts=2)
-    refuses(InputError, r"make 6 comparisons, and 5 are the most.*--limit", loaded, tmp_path, rows)
+    refuses(InputError, r"make 6 comparisons; at most 5 are possible.*--limit", loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
 
 
@@ -266,7 +266,7 @@ def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: 
 def test_refuses_more_systems_than_are_ranked(tmp_path: Path, many: int) -> None:
     rows = [{**TWO, "prompt": f"q{at}", "system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(many - 1)]
     if many > 2000:
-        said = r"data.jsonl: has 2,001 systems, and 2,000 are the most.*--reference FILE"
+        said = r"data.jsonl: has 2,001 systems; at most 2,000 can be ranked.*--reference FILE"
         refuses(InputError, said, loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, wants_best=many > 2000).pairs) == many - 1
 

@@ -67,7 +67,7 @@ NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response
     [
         (
             {"set": None},
-            r'p.jsonl:2: the group in field "set" is null or empty\. Say which responses it belongs to, or',
+            r'p.jsonl:2: the group in field "set" is null or empty\. Name the group, or',
         ),
         ({"set": ""}, "is null or empty"),
         ({"set": 1.5}, "is a number with a fraction, not text or a whole number|not text or a whole number"),
@@ -113,7 +113,7 @@ def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
     merged = load_pairs(written(tmp_path, "p.jsonl", [row(1, "g"), row(3, "g")]), group="info.id")
     assert [(pair.group, pair.human) for pair in merged.pairs] == [("g", {"overall": 2.0})]
     file = written(tmp_path, "q.jsonl", [row(1, "g"), row(3, "h")])
-    said = r'q\.jsonl:2: the same texts are of the group "g" by line 1, and of "h" here'
+    said = r'q\.jsonl:2: the same texts belong to the group "g" in line 1, and to "h" here'
     refuses(InputError, said, load_pairs, file, group="info.id")
     assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {"the same pair in another group": 1}
 
@@ -229,7 +229,10 @@ def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([("a", "x"), ("a", "y")], 'p.jsonl:2: "a" is of the group "y" here, and of "x" before; name another column'),
+        (
+            [("a", "x"), ("a", "y")],
+            'p.jsonl:2: "a" belongs to the group "y" here, and to "x" before; name another column',
+        ),
         ([("a", "x"), ("b", None)], 'p.jsonl:2: "b" has no group there'),
     ],
 )

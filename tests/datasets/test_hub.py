@@ -81,9 +81,9 @@ def test_keeps_texts_and_numbers_of_a_data_set_and_knows_it_as_before(here: Path
     [
         ("hf://me/birds", "hf://me/birds: has several splits; it has train, validation.", "?split=validation"),
         ("hf://me/birds?split=test", 'no split "test"; it has train, validation', "?split=validation"),
-        ("hf://me/birds?spilt=test", 'no setting "spilt"; did you mean "split"?', "Write as hf://"),
-        ("hf://me/birds?split=", "split is empty", "Write as hf://"),
-        ("hf://me/birds?split=a&split=b", "split stands twice", "Write as hf://"),
+        ("hf://me/birds?spilt=test", 'no setting "spilt"; did you mean "split"?', "Write it as hf://"),
+        ("hf://me/birds?split=", "split is empty", "Write it as hf://"),
+        ("hf://me/birds?split=a&split=b", "split stands twice", "Write it as hf://"),
         ("hf://me/birds?config=wild", "'wild' not found. Available: ['default']", "?config=NAME"),
         ("hf://me/birds?data_dir=none", "holds no data files", "Check owner, name and data_dir"),
         (f"hf://me:{TOKEN}@birds/x", "names no data set", "Write hf://OWNER/NAME"),

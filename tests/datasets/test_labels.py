@@ -73,31 +73,31 @@ def test_reads_labels_as_people_leave_them(tmp_path: Path, name: str, text: str,
     assert (values(labels) if found else dict.fromkeys(range(len(labels)))) == found
 
 
-NAMELESS = "does not say of which attribute its labels are"
+NAMELESS = "does not name the attribute of its labels"
 NO_LABEL = ': no column "label", nor one called style; found pair_id, '
 REFUSED = [
-    ("pair_id,label\np1,3\np2,five\n", ':3: the label "five" is no number. Write one'),
-    ('pair_id,label\np1,"3,5"\n', ':2: the label "3,5" is no number'),
-    ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is no number'),
+    ("pair_id,label\np1,3\np2,five\n", ':3: the label "five" is not a number. Write one'),
+    ('pair_id,label\np1,"3,5"\n', ':2: the label "3,5" is not a number'),
+    ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is not a number'),
     ("pair_id,label\np1,5\n", ":2: the label 5 is off the scale of style, 0-4. Correct it"),
     ("pair_id,label\np1,-0.5\n", ":2: the label -0.5 is off the scale"),
     ("pair_id,label\np1,3\nx,3\ny,1\np2,\n", ':3: no pair of the run is called "x" (2 of 3 labels are of'),
     ("pair_id,label\n,3\n", ":2: the pair_id is empty"),
-    ("pair_id,label\np1,3\np2,1\np1,2\n", ':4: the pair "p1" has the label 2 here, and 3 by {file}:2. Keep one of the'),
+    ("pair_id,label\np1,3\np2,1\np1,2\n", ':4: the pair "p1" has the label 2 here, and 3 in {file}:2. Keep one of the'),
     (
         "pair_id,label,probability\np1,3,0.1\np1,3,0.2\n",
-        ':3: the pair "p1" has the probability 0.2 here, and 0.1 by {file}:2',
+        ':3: the pair "p1" has the probability 0.2 here, and 0.1 in {file}:2',
     ),
     ("pair_id,label,probability\np1,3,0\n", ':2: the probability "0" is not above 0 and at most 1'),
     ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
     ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
-    ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that by {file}:2 has one"),
+    ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that in {file}:2 has one"),
     ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
     ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
     ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
-    ("pair_id,attribute,label\np1,stile,3\n", ':2: the attribute "stile" is none of the run\'s; did you mean "style"?'),
-    ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is no number"),
-    ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is no number'),
+    ("pair_id,attribute,label\np1,stile,3\n", ':2: the run has no attribute "stile"; did you mean "style"?'),
+    ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
+    ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),
     ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
     ('{"label": 3}\n', ":1: the pair_id is null"),
     ('{"pair_id": "p1", "label": 3\n', ":1: "),

@@ -130,7 +130,7 @@ def test_makes_pairs_of_a_log_that_an_installed_package_knows(tmp_path: Path, in
     lines = [{**each, "book": {"model": "m"}} for each in samples]
     said = said_of(written(tmp_path, "book.jsonl", as_lines(lines[1:])))
     assert "book.jsonl:1: nothing was said" in said
-    assert "is no sample, as the rows before it are." in said_of(written(tmp_path, "b.jsonl", as_lines(lines[::2])))
+    assert "is not a sample, as the rows before it are." in said_of(written(tmp_path, "b.jsonl", as_lines(lines[::2])))
     install("robin-torn", "rows = 7", "a-log", group="robin.logs")
     said = said_of(tmp_path / "book.jsonl")
     assert "book.jsonl: the package robin-torn, which reads a-log, failed: AttributeError" in said

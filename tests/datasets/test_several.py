@@ -81,7 +81,7 @@ def test_names_both_places_of_a_pair_that_is_in_two_files(here: Path) -> None:
 def test_names_both_places_of_an_id_with_two_texts(here: Path) -> None:
     for name, text in (("one.jsonl", "x"), ("two.jsonl", "y")):
         written(here, name, as_lines([{"id": "q1", "prompt": text, "response": text}]))
-    assert said_of("one.jsonl", "two.jsonl").startswith('two.jsonl:1: the id "q1" is that of one.jsonl:1, too.')
+    assert said_of("one.jsonl", "two.jsonl").startswith('two.jsonl:1: the id "q1" is also that of one.jsonl:1.')
 
 
 def test_reads_standard_input_among_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,11 +73,11 @@ def test_leaves_rows_without_a_verdict_out_and_splits_by_judge(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({**TWO, "verdict": "C"}, r'votes.jsonl:1: the verdict is "C", and none of A, B, tie, 1, 0.5 and 0'),
+        ({**TWO, "verdict": "C"}, r'votes.jsonl:1: the verdict is "C", not one of A, B, tie, 1, 0.5 and 0'),
         ({**TWO, "verdict": 2}, 'the verdict is "2"'),
         ({**TWO, "verdict": ["A"]}, "the verdict is"),
         ({**TWO, "verdict": True}, "the verdict is"),
-        ({**TWO, "verdict": "A", "order": "first"}, 'the order is "first", and not one of a-first, b-first'),
+        ({**TWO, "verdict": "A", "order": "first"}, 'the order is "first", not one of a-first, b-first'),
         ({**TWO, "verdict": "A", "judge": 3}, "the judge is a number"),
         ({"prompt": "q", "response_a": "one", "verdict": "A"}, 'no field "response_b"'),
         ({**TWO, "prompt": None, "verdict": "A"}, 'field "prompt" is null'),

@@ -253,9 +253,11 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
 
     fronts = [(Front(), Front())]
     chosen = shared(fronts, urgency[None], nearness[None], count, made, np.array([[part]]))[0].tolist()
-    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part)
+    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns))
+    few = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, count)
 
     assert found == expected
+    assert list(few.items()) == list(found.items())[:count]
     assert list(found) == list(dict.fromkeys(arm for arm, _ in taken))
     assert chosen[: len(expected)] == list(found)[:count]
     assert len(set(chosen)) == count

@@ -103,6 +103,29 @@ def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(table: T
         assert ("20 of 30" in text) == (rows == 30)
 
 
+USUAL = {"id": "multiturn-fractions-tutor", "name": "helpfulness", "text": "keep", "word": "best?", "flag": True}
+"""What stands in a column by its form, mostly."""
+ASKED = ("Why are there two high tides a day, and not one?", "Name a prime. " * 40)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_fits_a_terminal_with_usual_values_and_cuts_no_word(width: int) -> None:
+    for table in filter(lambda table: table.terminal, TABLES):
+        shown_there = [name for name in table.terminal if name not in {"response_a", "response_b"}]  # of other runs
+        columns = table.columns.values()
+        usual = {each.name: USUAL.get(each.form, 1_234 if each.form == "count" else 0.32) for each in columns}
+        usual |= {name: words for name, words in {"better": "not settled", "by_people": "B"}.items() if name in usual}
+        texts = ("prompt", "response", "chosen", "rejected", "why")
+        rows = [
+            usual | dict.fromkeys(texts, text) | {"pair_id": f"{at}-{USUAL['id']}"} for at, text in enumerate(ASKED)
+        ]
+        made = table.of({name: [row[name] for row in rows] for name in usual}, terminal=shown_there)
+        text = re.split(r"(?m)^(?=left out|…: )", "\n".join(shown(made, width)))[0]
+        assert max(map(cell_len, text.split("\n"))) <= width, text
+        ids = {f"{at}-{USUAL['id']}"[:cells] for at in (0, 1) for cells in range(15, 30)}
+        assert set(re.findall(r"(\S+)…", text)) <= {*" ".join(ASKED).split(), *ids}, text
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("table", TABLES, ids=NAMES)
 def test_comes_back_from_every_format_with_its_columns_in_order_and_acts_in_none(

@@ -49,7 +49,7 @@ def test_cuts_no_number_and_keeps_ids_apart_at_any_width(columns: list[Cells], w
     assert sum(fitted.widths) + 2 * (len(fitted.widths) - 1) <= width
     assert len(fitted.columns) < len(columns) or not fitted.left_out
     for column, taken in zip(fitted.columns, fitted.widths, strict=True):
-        assert all(cell_len(cell) <= taken for cell in column.cells)
+        assert column.has_words or all(cell_len(cell) <= taken for cell in column.cells)
         if column.numbers is None:
             assert any(column is each for each in columns)  # as it was, nothing cut
         else:
@@ -68,8 +68,10 @@ def test_shows_what_differs_where_ids_are_cut(texts: list[str], width: int) -> N
     assert len({_look(each) for each in shown}) == len(texts)
 
 
-def test_cuts_ids_in_the_middle_and_keeps_the_part_that_differs() -> None:
-    assert told_apart(["a-long-id-with-a-tail", "short"], [1, 2], 12) == ["a-long…-tail", "short"]
+def test_cuts_texts_at_their_end_between_words_and_keeps_what_differs() -> None:
+    assert told_apart(["a-long-id-with-a-tail", "short"], [1, 2], 12) == ["a-long-id-w…", "short"]
+    questions = ["Why are there two high tides a day?", "Why is the sky blue at noon?"]
+    assert told_apart(questions, [1, 2], 20) == ["Why are there two…", "Why is the sky blue…"]
     alike = [f"dataset/2026/split-{part}/responses.jsonl" for part in ("train", "test", "valid")]
-    assert told_apart(alike, [1, 2, 3], 20) == ["datase…train/….jsonl", "datase…test/r….jsonl", "datase…valid/….jsonl"]
-    assert told_apart(["猫" * 9 + "a", "猫" * 9 + "b"], [1, 2], 9) == ["猫猫…猫a", "猫猫…猫b"]
+    assert told_apart(alike, [1, 2, 3], 20) == ["datase…train/respon…", "datase…test/respons…", "datase…valid/respon…"]
+    assert told_apart(["猫" * 9 + "a", "猫" * 9 + "b"], [1, 2], 9) == ["猫…猫猫a", "猫…猫猫b"]

@@ -98,20 +98,20 @@ LINE = "r0000000000000009,runs/9,2026-11-25T10:00:00+00:00,m,mean(style)>=3 (1 t
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("hello", "h.csv:3: is no line of a history that robin gate writes; take it out, or name another file"),
-        ("", "h.csv:3: is no line"),
-        (LINE.replace("0.5,pass", "nan,pass"), "h.csv:3: is no line"),
-        (LINE.replace(",40,", ",-1,"), "h.csv:3: is no line"),
-        (LINE.replace("pass", "won"), "h.csv:3: is no line"),
-        (LINE.replace("3.5", "1e999"), "h.csv:3: is no line"),
-        (LINE + ",more", "h.csv:3: is no line"),
+        ("hello", "h.csv:3: not a line that robin gate writes; remove it, or name another file"),
+        ("", "h.csv:3: not a line"),
+        (LINE.replace("0.5,pass", "nan,pass"), "h.csv:3: not a line"),
+        (LINE.replace(",40,", ",-1,"), "h.csv:3: not a line"),
+        (LINE.replace("pass", "won"), "h.csv:3: not a line"),
+        (LINE.replace("3.5", "1e999"), "h.csv:3: not a line"),
+        (LINE + ",more", "h.csv:3: not a line"),
         (
             LINE.replace(">=3 ", ">=4 "),
             "the requirement of this history is mean(style)>=4 (1 to 5), and of this build mean",
         ),
         (LINE.replace(",m,", ",n,"), "h.csv:3: the judge of this history is n, and of this build m; name another file"),
-        ('"' + "x" * 200_000, "h.csv:3: is no line"),
-        ("\x00", "h.csv:3: is no line"),
+        ('"' + "x" * 200_000, "h.csv:3: not a line"),
+        ("\x00", "h.csv:3: not a line"),
     ],
 )
 def test_says_which_line_is_not_its_own(tmp_path: Path, line: str, says: str) -> None:
@@ -129,7 +129,7 @@ def test_says_which_line_is_not_its_own(tmp_path: Path, line: str, says: str) ->
 def test_refuses_other_files_pipes_and_folders_and_changes_none(tmp_path: Path) -> None:
     for name, content in (("a.csv", b"pair_id,score\np1,3\n"), ("b.csv", b"\xff\xfe\x00"), ("c.csv", b"hello")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=r":1: is no line of a history"):
+        with pytest.raises(InputError, match=r":1: not a line that robin"):
             added(tmp_path / name, build(0))
         assert (tmp_path / name).read_bytes() == content
     with (tmp_path / "large.csv").open("wb") as file:

@@ -470,7 +470,7 @@ def test_writes_over_nothing(tmp_path: Path, there: str) -> None:
         (output / "mine").write_bytes(b"mine")
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    assert "is there already" in refused(runs, output, RunError)
+    assert "exists, and is not overwritten" in refused(runs, output, RunError)
     assert "lies in the run" in refused(runs, runs[0] / "all", RunError)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
@@ -572,7 +572,7 @@ def test_names_what_is_wrong_with_a_place_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
 
     for place in ("file/all", "file/deeper/all"):
-        assert f"{tmp_path / 'file'} is no folder; name another place" in refused(runs, tmp_path / place, RunError)
+        assert f"{tmp_path / 'file'} is not a folder; name another place" in refused(runs, tmp_path / place, RunError)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 

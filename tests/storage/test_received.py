@@ -163,7 +163,7 @@ def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
     (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
     for read in (status_of, RunStore.open):
-        refuses(StorageError, "journal.jsonl: holds a line that is no judgment", read, run)
+        refuses(StorageError, "journal.jsonl: holds a line that is not a judgment", read, run)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
     readers: list[Callable[[Path], object]] = [status_of, reported, go_on]
     readers += [lambda run: list(judgment_table(run).rows())] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
-        refuses(RobinError, why if name != "lock" else "no file of this run's own.*; delete it", use, run)
+        refuses(RobinError, why if name != "lock" else "not a file of this run; delete it", use, run)
     assert bashrc.read_bytes() == before
     assert not is_locked(run)
 
@@ -273,7 +273,7 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     (run / "judgments").rename(tmp_path / "elsewhere")
     (run / "judgments").symlink_to(tmp_path / "elsewhere")
     for use in (go_on, read_run, load_pools):
-        refuses(RunError, "it is a link, and none is followed here; put the folder itself there", use, run)
+        refuses(RunError, "a link, which robin does not follow here; put the folder itself there", use, run)
     (facts,) = runs_in(tmp_path)
     assert facts["state"] == "damaged"
     pools = made(tmp_path / "pools")
@@ -320,7 +320,7 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
     (run / "lock").unlink(missing_ok=True)
     (tmp_path / "bashrc").write_text("alias a=b\n")
     os.link(tmp_path / "bashrc", run / "lock")
-    refuses(RunError, r"no file of this run's own.*; delete it", RunStore.open, run)
+    refuses(RunError, r"not a file of this run; delete it", RunStore.open, run)
     assert (tmp_path / "bashrc").read_text() == "alias a=b\n"
     (run / "lock").unlink()
     RunStore.open(run).close()
@@ -532,7 +532,7 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp
         few = pq.read_table(run / "judgments/00002.parquet").slice(0, 2)
         write_table(few, run / "judgments/00002.parquet")
     for read in READERS:
-        refuses(StorageError, r"as the last session ended|is missing, or has no first line", read, run)
+        refuses(StorageError, r"when the last session ended|is missing, or has no first line", read, run)
     assert "judgments" in runs_in(tmp_path)[0]["error"]
     goes_on_without(run, 6 if how == "cut at a line end" else 3)
 
@@ -686,7 +686,7 @@ def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(tmp
     (run / "journal.jsonl").write_text('{"journal":1,"segment":1}\n')  # as it was as the run was made
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "holds 0 judgments, and 6 were there as the last session ended" in refused.stderr
+    assert "holds 0 judgments, but 6 were there when the last session ended" in refused.stderr
 
 
 def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -> None:

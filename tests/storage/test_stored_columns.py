@@ -54,7 +54,7 @@ def test_names_the_columns_there_are_where_one_is_not(tmp_path: Path) -> None:
     none = read_run(made(tmp_path / "none", [Pair("p0", "p", "r")]))
     assert list(none.column_names) == []
     assert none.pairs[0].columns == {}
-    said = r'no column "system": it keeps nothing of its data beside .* make a new one of'
+    said = r'no column "system": it keeps only prompts, .* make a new one from'
     refuses(InputError, said, none.column, "system")
 
 
@@ -84,10 +84,13 @@ def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
     ("table", "said"),
     [
         (pa.table({"system": ["x", "y"]}), "columns.parquet has 2 rows, and pairs.parquet 3"),
-        (pa.table({"system": [["x"], ["y"], []]}), 'the column "system" of columns.parquet is list'),
+        (pa.table({"system": [["x"], ["y"], []]}), 'the column "system" of columns.parquet has the type list'),
         (pa.table({"system": pa.array([b"\xff"] * 3).view(pa.string())}), "UTF8"),
         (pa.table([[1, 2, 3], [1, 2, 3]], ["system", "system"]), "two columns of columns.parquet are called the same"),
-        (pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}), 'the column "\\x1b[31m" of columns.parquet is int8'),
+        (
+            pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}),
+            'the column "\\x1b[31m" of columns.parquet has the type int8',
+        ),
     ],
 )
 def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table, said: str) -> None:

@@ -1,4 +1,4 @@
-"""CSV and TSV as rows, however they are separated and encoded. The first line that is not blank names the columns."""
+"""CSV and TSV as rows, with any separator and encoding. The first line that is not blank names the columns."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import codecs
 import csv
 import io
 import re
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
-from warnings import warn
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.logs import is_log
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _Record = tuple[int, list[str] | BadRow]
-"""The line a record begins on, and its cells."""
+"""The line on which a record begins, and its cells."""
 
 _MOST_CELLS = 2**20
 _SHORT = 2**20
@@ -36,25 +36,25 @@ _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 _NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*")
 _UTF8, _WESTERN = "UTF-8", "Windows-1252"
 _WIDE = ((rb"\xff\xfe|\xfe\xff", "utf-16"), (rb".\0", "utf-16-le"), (rb"\0.", "utf-16-be"))
-"""How UTF-16 begins: with a mark, or with a letter of ASCII."""
+"""The first two bytes of UTF-16: a byte order mark, or an ASCII letter."""
 
 _UNSEEN = r"\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
 GUARDED = rf"^'*(?:[\x00\t\n\x0b\f\r]|[{_UNSEEN}]*[=+\-@＝＋－＠])"
-"""Before which texts robin puts an apostrophe in CSV: a spreadsheet may run them, for it may leave out what is not seen, and
-take a wide sign for the narrow one. Those with apostrophes there already get one more, so that one can be taken off."""
+"""The texts that robin writes to CSV behind an apostrophe, because a spreadsheet may run them: it may drop invisible
+characters, and read a full-width sign as the plain one. A text that begins with apostrophes gets one more, and reading removes
+one."""
 
 _OWN = frozenset({"pair_id", "chosen"})
-"""A table with one of these columns may be robin's."""
+"""A table with one of these columns may be written by robin."""
 
 
 def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ",") -> Table:
-    """Rows of cells, quoted as Excel and RFC 4180 have it; an empty cell is an empty text, a row of empty cells no row.
+    """Return the rows of a CSV file, quoted as in Excel and RFC 4180. An empty cell is ""; rows of empty cells are skipped.
 
-    Cells are separated by what gives the header most of the ``wanted`` names, or most names; by ``delimiter``, where others
-    give no more. A file that is not UTF-8 is UTF-16 or Windows-1252. What was found is a warning, ReadAs, behind the last row.
+    The separator is the one that gives the header the most ``wanted`` names, or else the most names; ``delimiter`` wins a tie.
+    A file that is not UTF-8 is read as UTF-16 or Windows-1252. A warning, ReadAs, reports what was found after the last row.
 
-    Raises InputError for a header that cannot be used and for quotes that do not close: where a row ends is not known
-    after them.
+    Raises InputError for a header that cannot be used, and for a quote that does not close: the rows after it are unknown.
     """
     head = stream.read(_HEAD_BYTES)
     stream.seek(0)
@@ -84,7 +84,7 @@ def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
 
 def check_names(names: list[str], place: str, wanted: Wanted) -> None:
-    """InputError where two columns have a name that is looked for; of others of one name nothing is kept."""
+    """Raise InputError if two columns share a name that is looked for. Other columns that share a name are not kept."""
     twice = sorted({name for name in names if name in wanted.names and names.count(name) > 1})
     if twice:
         raise InputError(f'{place}: two columns are called "{shown(twice[0])}". Rename or remove one of them.')
@@ -93,10 +93,10 @@ def check_names(names: list[str], place: str, wanted: Wanted) -> None:
 
 
 def _separator(head: str, default: str, wanted: Wanted) -> tuple[str, bool]:
-    """What separates cells, and whether a first line ``sep=;`` says so, as Excel has it."""
+    """Return the separator of cells, and whether a first line ``sep=;`` states it, as Excel has it."""
     first = next(filter(None, (line.strip() for line in re.split(r"[\r\n]+", head))), "")
-    if told := re.fullmatch(r"sep=([^\w\"])", first):
-        return told[1], True
+    if stated := re.fullmatch(r"sep=([^\w\"])", first):
+        return stated[1], True
 
     def worth(mark: str) -> tuple[int, bool, int]:
         names = [name.strip() for name in next(csv.reader([first], delimiter=mark), [])]
@@ -107,12 +107,12 @@ def _separator(head: str, default: str, wanted: Wanted) -> tuple[str, bool]:
 
 @dataclass
 class _Dialect:
-    """How a file is written, as far as its lines have said it.
+    """The dialect of a file, as far as its lines have shown it.
 
     Attributes:
-        usual: what separates the cells of files that end so.
-        is_stated: whether its first line says what does.
-        is_own: whether apostrophes before what a spreadsheet may run may be robin's; ``is_surely``, whether they must be.
+        usual: the usual separator for the end of the file's name.
+        is_stated: the first line states the separator.
+        is_own: robin may have written the apostrophes before texts that a spreadsheet may run; ``is_surely``: it has.
     """
 
     source: str
@@ -126,7 +126,7 @@ class _Dialect:
     has_unguarded: bool = False
 
     def decoded(self, line: bytes) -> str | BadRow:
-        """A line as text: as the first one that is not ASCII, Windows-1252 where that is not UTF-8 and mostly ASCII."""
+        """Decode a line in the encoding of the first line that is not ASCII: UTF-8, or Windows-1252 if it is mostly ASCII."""
         if line.isascii():
             return line.decode("ascii")
         try:
@@ -149,7 +149,7 @@ class _Dialect:
         return text
 
     def number(self, cell: str) -> str:
-        """A number with a point for its decimal comma; all else as it is. BadRow for a mark that others do not have."""
+        """Return a number with a decimal point instead of a comma, other cells unchanged. BadRow if the marks are mixed."""
         found = _NUMBER.fullmatch(cell)
         if found is None:
             return cell
@@ -162,27 +162,24 @@ class _Dialect:
         return cell.replace(",", ".")
 
     def unguarded(self, cells: list[str]) -> list[str]:
-        """The cells without the apostrophe that robin puts before what a spreadsheet may run."""
+        """Return the cells without the apostrophes that robin put before texts that a spreadsheet may run."""
         if not self.is_own or not any(cell.startswith("'") for cell in cells):
             return cells
         found = [cell[1:] if cell.startswith("'") and re.match(GUARDED, cell) else cell for cell in cells]
         self.has_unguarded = self.has_unguarded or found != cells
         return found
 
-    def say(self) -> None:
-        """Warn of what is not as usual."""
-        said = [
+    def warn(self) -> None:
+        """Warn the user of what is unusual in the file."""
+        unusual = [
             f"separated by {_MARKS.get(self.delimiter, shown(self.delimiter))}" * (self.delimiter != self.usual),
             "decimal comma" * (self.point == ","),
             "without the apostrophes that keep spreadsheets from running a text"
             * (self.has_unguarded and not self.is_surely),
         ]
-        if any(said) or self.encoding not in ("", _UTF8):
-            warn(
-                f"{self.source}: read as {', '.join([self.encoding or _UTF8, *filter(None, said)])}",
-                ReadAs,
-                stacklevel=1,
-            )
+        if any(unusual) or self.encoding not in ("", _UTF8):
+            read_as = ", ".join([self.encoding or _UTF8, *filter(None, unusual)])
+            warnings.warn(f"{self.source}: read as {read_as}", ReadAs, stacklevel=1)
 
 
 def _rows(
@@ -207,7 +204,7 @@ def _rows(
                 else:
                     yield line, row
     finally:
-        found.say()
+        found.warn()
 
 
 def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record]:
@@ -228,24 +225,24 @@ def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record
 
 
 class _Text:
-    """The lines of a file as text, and how long the row is that they are part of.
+    """The lines of a file as text, with the length of the current row: a quoted row may span many lines.
 
-    What is wrong with a line is put into ``faults``, for the reader knows what row it belongs to. Quotes may spread a row over
-    many lines; past MAX_LINE_BYTES, or _MOST_CELLS and lines, it is an InputError.
+    Errors of a line are put into ``faults``, for its reader, which knows the row. Raises InputError for a row longer than
+    MAX_LINE_BYTES, or of more than _MOST_CELLS cells and lines.
     """
 
     def __init__(self, stream: BinaryIO, source: str, found: _Dialect) -> None:
         self.faults: list[BadRow] = []
-        # Where the row begins; its bytes, and its delimiters and lines behind the first _SHORT of these.
+        # The row's first line, its bytes, and its delimiters and lines after the first _SHORT bytes.
         self.begin, self.size, self.marks = 1, 0, 0
         self._stream, self._source, self._found, self._delimiter = stream, source, found, found.delimiter.encode()
 
     def lines(self) -> Iterator[str]:
-        """The lines, with their ends."""
+        """Yield the lines, with their ends."""
         for number, line in lines.numbered_lines(self._stream, self._source):
-            if isinstance(line, BadRow):  # whether it ends inside a quoted cell is not known
+            if isinstance(line, BadRow):  # it may end inside a quoted cell, so the next row is unknown
                 raise InputError(f"{self._source}:{number}: {line}")
-            # Old Macs end lines with a carriage return alone, which csv accepts only as the end of what it is given.
+            # Old Macs end lines with a carriage return alone, which csv accepts only at the end of a text.
             several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
             for piece in map(re.Match.group, _PIECES.finditer(line)) if several else (line,):
                 self.size += len(piece)
@@ -267,7 +264,7 @@ class _Text:
 
 
 class _AsUtf8(io.RawIOBase):
-    """A file of UTF-16, read as UTF-8."""
+    """A UTF-16 file that reads as UTF-8."""
 
     def __init__(self, stream: BinaryIO, source: str, encoding: str) -> None:
         self._stream, self._source = stream, source
@@ -278,7 +275,7 @@ class _AsUtf8(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """As of any stream. InputError for what is no UTF-16."""
+        """Read as from any stream. InputError for bytes that are not UTF-16."""
         chunk = b"-"
         while chunk and not self._left:
             chunk = self._stream.read(_HEAD_BYTES)

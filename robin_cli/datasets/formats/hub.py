@@ -20,17 +20,17 @@ _TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")
 
 
 def first_line(error: Exception) -> str:
-    """The beginning of what a library says, without a token."""
+    """Return the first line of a library's error, without tokens."""
     return _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
 
 
 def no_library(place: str, fact: str) -> InputError:
-    """The error where the library ``datasets`` is missing, or too old."""
+    """Return the error for a missing or outdated library ``datasets``."""
     return InputError(f"{place}: {fact}. Install it: {install('datasets')}")
 
 
 def hush() -> None:
-    """Turn the libraries' own bars and lines off: the last failure is told in robin's words."""
+    """Turn off the progress bars and logs of the libraries: robin reports errors itself."""
     import datasets
     from huggingface_hub.utils import disable_progress_bars, logging  # type: ignore[attr-defined]
 
@@ -43,27 +43,27 @@ def hush() -> None:
 _KEYS = ("split", "config", "revision", "data_dir")
 _EXAMPLE = "hf://nvidia/HelpSteer2?split=validation"
 _FIRST_WITHOUT_SCRIPTS = 4
-"""The major version of ``datasets`` from which on a data set cannot bring Python code that is run."""
+"""From this major version of ``datasets`` on, it never runs Python code of a data set."""
 
 
 class _Address(NamedTuple):
     name: str
     split: str | None
     options: dict[str, str]
-    """For ``load_dataset``, by its own names."""
+    """Arguments of ``load_dataset``."""
 
 
 def read_hub(url: str, wanted: Wanted) -> Table:
-    """The rows of a data set as they are downloaded.
+    """Return the rows of a data set; they are downloaded as they are read.
 
-    ``load_dataset`` takes a folder ``owner/name`` in the working directory where there is one. Of the columns only the
-    ``wanted`` are decoded, and those that hold nothing but texts, numbers and times. Code that a data set brings is never run.
+    A folder ``owner/name`` in the working directory comes before the hub, as ``load_dataset`` has it. Only columns that are
+    ``wanted``, or hold texts, numbers and times, are decoded. Code in a data set is never run.
 
     Raises InputError, at once or while the rows are read: no library, no such data set, config or split, no network.
     """
     address = _address(url)
-    told_by = None
-    with _heard(url):
+    hashed = None
+    with _input_errors(url):
         splits = _splits(address)
         rows = splits[_split(address.split, list(splits), url)]
         names = None if rows.features is None else list(_leaf_names(rows.features))
@@ -73,24 +73,24 @@ def read_hub(url: str, wanted: Wanted) -> Table:
             more = wanted.further.wants if wanted.further else lambda _name: False
             plain = [each for each, feature in rows.features.items() if more(each) and _is_plain(feature)]
             rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
-            told_by = frozenset(needed)
-    return Table(names, "row", _rows(rows, url), told_by)
+            hashed = frozenset(needed)
+    return Table(names, "row", _rows(rows, url), hashed)
 
 
 def _address(url: str) -> _Address:
     parts = urlsplit(url)
     name = f"{parts.netloc}{parts.path}"
     if not NAME.fullmatch(name) or parts.fragment:
-        # Not shown: what stands here by mistake may hold a token.
+        # The name is not shown: a token may stand here by mistake.
         raise InputError(f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}.")
     found: dict[str, str] = {}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS) or f"; there are {', '.join(_KEYS)}"
-            raise InputError(f'hf://{name}: no setting "{shown(key)}"{hint}. Write as {_EXAMPLE}.')
+            raise InputError(f'hf://{name}: no setting "{shown(key)}"{hint}. Write it as {_EXAMPLE}.')
         if key in found or not value:
             fault = "stands twice" if key in found else "is empty"
-            raise InputError(f"hf://{name}: {key} {fault}. Write as {_EXAMPLE}.")
+            raise InputError(f"hf://{name}: {key} {fault}. Write it as {_EXAMPLE}.")
         found[key] = value
     split = found.pop("split", None)
     return _Address(name, split, {"name" if key == "config" else key: value for key, value in found.items()})
@@ -128,20 +128,20 @@ def _leaf_names(features: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _is_plain(feature: Any) -> bool:
-    """Whether a column holds texts, numbers and times, also in objects, and no images, sounds, lists or bytes."""
+    """Return whether a column holds only texts, numbers and times, also inside objects."""
     if isinstance(feature, dict):
         return all(map(_is_plain, feature.values()))
     return type(feature).__name__ in {"Value", "ClassLabel"} and "binary" not in feature.dtype
 
 
 def _rows(rows: Any, url: str) -> Iterator[tuple[int, dict[str, object]]]:
-    with _heard(url):
+    with _input_errors(url):
         yield from enumerate(rows, 1)
 
 
 @contextmanager
-def _heard(url: str) -> Iterator[None]:
-    """What the library and the network raise, as InputError: a line or two, and never a token."""
+def _input_errors(url: str) -> Iterator[None]:
+    """Raise the errors of the library and the network as InputError, short and without tokens."""
     bare = url.partition("?")[0]
     try:
         yield
@@ -156,7 +156,7 @@ def _heard(url: str) -> Iterator[None]:
 
 
 def _reason(error: Exception, bare: str) -> str:
-    """The fact and the next step, from the error's class, for its words are a library's, and change."""
+    """Return the fact and the next step, by the error's class: the library's messages change."""
     said = first_line(error)
     kinds = {each.__name__ for each in type(error).__mro__}
     if "DatasetNotFoundError" in kinds:

@@ -1,4 +1,4 @@
-"""JSON lines and JSON arrays as rows; also the array of samples in the one JSON object that a log is."""
+"""JSON lines and JSON arrays as rows; also the array of samples in a log that is one JSON object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 2**20
 _STEP_BYTES = 2**23
-"""The most that is read on for one value: rows that follow it would be held beside it."""
+"""The most that is read ahead for one value: rows behind it are then in memory too."""
 
 _HEAD_BYTES = 2**12
 
@@ -31,7 +31,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class NotJSON(Exception):
-    """Why a text is no JSON, and on which of its lines, from 1."""
+    """A text is not JSON: the reason, and the line, from 1."""
 
     def __init__(self, reason: str, line: int = 1) -> None:
         super().__init__(reason)
@@ -39,14 +39,14 @@ class NotJSON(Exception):
 
 
 def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
-    """One JSON object a line; blank lines are passed over. Raises InputError as ``numbered_lines`` does."""
+    """Return one row per line that is not blank, each a JSON object. Raises InputError as ``numbered_lines`` does."""
     return Table(None, "line", _line_rows(stream, source))
 
 
 def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
-    """One JSON array of objects, an element at a time; or JSON lines, which Summarize From Feedback's .json files hold.
+    """Return the objects of one JSON array, or JSON lines (as in Summarize From Feedback's .json files), or a log's samples.
 
-    Also the samples of a log that is one object. Raises InputError for anything else.
+    Raises InputError for anything else.
     """
     first = _first_line(stream, source)
     if not first:
@@ -76,13 +76,13 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # 
 
 
 def _samples(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]] | None:
-    """The samples of a log, each with the member that says what holds for all; None for any other object, and for none."""
+    """Return the samples of a log, each with the member that holds for all; None if the file is no such log."""
     stream.seek(0)
     stream.seek(len(lines.BOM) if stream.read(len(lines.BOM)) == lines.BOM else 0)
     text, logs = _Text(stream, source), arrays(source)
     try:
         head = text.into_samples(logs)
-    except InputError:  # what is wrong with it is found again, by what reads any object
+    except InputError:  # the reader of any object finds this error again
         return None
     if head is None:
         return None
@@ -90,7 +90,7 @@ def _samples(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]
 
 
 def _first_line(stream: BinaryIO, source: str) -> bytes:
-    """The first line that is not blank, from its first mark on, and the stream behind it; of an array only its bracket."""
+    """Return the first line that is not blank, without leading space; of an array only its bracket. The stream is behind it."""
     head = stream.read(16)
     lines.refuse_foreign(head, source)
     at = len(lines.BOM) if head.startswith(lines.BOM) else 0
@@ -110,7 +110,7 @@ def _is_followed(stream: BinaryIO) -> bool:
 
 
 class _Text:
-    """A JSON array or object, read a chunk at a time: whole, a gigabyte of it takes tens of gigabytes."""
+    """A JSON array or object, decoded a chunk at a time: a gigabyte decoded at once takes tens of gigabytes."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         here = stream.tell()
@@ -122,9 +122,9 @@ class _Text:
         self._text, self._at, self._total = "", 0, here
 
     def into_samples(self, logs: Mapping[str, Log]) -> Row | None:
-        """Go into the array of samples of a log; the member that holds for all of them, or None where the object is no log.
+        """Enter the array of samples of a log; return the member that holds for all samples, or None if this is no log.
 
-        InputError for what is no JSON, or too long.
+        Raises InputError for a text that is not JSON, or too long.
         """
         heads: dict[str, object] = {}
         self._mark()
@@ -148,7 +148,7 @@ class _Text:
         return None
 
     def elements(self, *, alone: bool = True) -> Iterator[tuple[int, Row | BadRow]]:
-        """The elements of the array, numbered from 1. InputError where it breaks off, is none, or not ``alone`` in the file."""
+        """Yield the elements of the array, from 1. InputError if it is damaged, or not ``alone`` in the file."""
         number = 0
         mark = self._mark()
         while mark != "]":
@@ -164,7 +164,6 @@ class _Text:
             raise self._wrong("Extra data", self._at)
 
     def _value(self, called: str) -> object:
-        """The next value."""
         self._mark()
         while True:
             if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one value, then, and a step at most
@@ -172,7 +171,7 @@ class _Text:
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                # What is wrong well before the end stays wrong, whatever comes; but for a string that is not closed yet.
+                # An error well before the end is real; near the end, or in an open string, more text may mend it.
                 cut = error.pos > len(self._text) - 100 or error.msg.startswith("Unterminated")
                 if not (cut and self._more()):
                     raise self._wrong(error.msg, error.pos) from None
@@ -195,7 +194,7 @@ class _Text:
             raise InputError(f"{self._source}:{called}: {_CROWDED} Correct the row.")
 
     def _mark(self) -> str:
-        """The next character that is no white space, and :attr:`_at` on it; "" at the end."""
+        """Move to the next character that is not white space, and return it; "" at the end."""
         while True:
             self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches nothing, too
             if self._at < len(self._text):
@@ -204,7 +203,7 @@ class _Text:
                 return ""
 
     def _more(self) -> bool:
-        """Read on; False at the end of the file. An element that grows is read in larger steps."""
+        """Read the next chunk, a larger one for a long element; return False at the end of the file."""
         chunk = self._stream.read(min(max(_CHUNK_BYTES, len(self._text) - self._at), _STEP_BYTES))
         text = self._decoded(chunk)
         if not text:
@@ -241,7 +240,7 @@ def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRo
             lines.check_idle(blank, number - blank, source)
         else:
             held = [_line_row(line)]
-            del line  # neither of them has a name while the row is worked on: either may take a hundred megabytes
+            del line  # a name would keep line or row in memory while the row is worked on: each may take 100 MB
             yield number, held.pop()
 
 
@@ -264,10 +263,10 @@ def _object(value: object) -> Row | BadRow:
 
 
 def parse(data: bytes | bytearray) -> object:
-    """The value of a JSON text, or NotJSON.
+    """Return the value of a JSON text. NotJSON if it is none.
 
-    orjson first, for its speed. What it refuses goes to the standard library, which also takes the NaN that pandas and
-    json.dumps write for a missing rating, and half surrogates, so that only the row that holds one is bad.
+    orjson goes first, for speed. The standard library then also takes the NaN that pandas and json.dumps write for a missing
+    rating, and half surrogate pairs, so that only the row with one is bad.
     """
     if len(data) > _CHUNK_BYTES and _is_crowded(data):
         raise NotJSON(_CROWDED)
@@ -295,7 +294,7 @@ def _is_crowded(data: bytes | bytearray) -> bool:
 
 
 def _first(data: bytes) -> bytes:
-    """The first byte that is no white space; empty if there is none."""
+    """Return the first byte that is not white space; b"" if there is none."""
     found = re.search(rb"\S", data)
     return found.group() if found else b""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Leaf(NamedTuple):
-    """A column, or a field of a struct, which is named with dots; ``depth`` counts the names."""
+    """A column, or a field of a struct, named with dots; ``depth`` counts the parts of the name."""
 
     name: str
     type: pa.DataType
@@ -28,7 +28,7 @@ class _Leaf(NamedTuple):
 
 
 def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-    """Rows with the wanted columns; a field of a struct is named with dots.
+    """Return the rows with the wanted columns; a field of a struct is named with dots.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
     """
@@ -39,7 +39,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     columns = [
         name for name in names if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
     ]
-    if {"prompt", "response"} <= set(columns):  # conversations matter only where one of these is not there
+    if {"prompt", "response"} <= set(columns):  # conversations matter only if one of these is missing
         columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
@@ -54,7 +54,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         more = list(islice(found, MOST_COLUMNS))
         for name in found:
             further.leave_out(name, TOO_MANY)
-            break  # it is said once
+            break  # one is enough for the report
     found_batches = batches(file, stream, source, columns, further, more)
     kept = _Kept(columns, further, set(more)) if further and more else None
     parts = _parts(found_batches, source, kept)
@@ -74,7 +74,7 @@ def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -
 
 
 def _is_plain(leaf: _Leaf) -> bool:
-    """Whether a column holds texts, numbers, times, or true and false."""
+    """Return whether a column holds texts, numbers, times or booleans."""
     import pyarrow as pa
 
     kind = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
@@ -94,14 +94,14 @@ def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> 
 
 
 def _parts_of(batch: pa.RecordBatch, needed: pa.RecordBatch, first: int) -> Iterator[Part]:
-    """The rows of a batch, those too large bad; by the columns that are ``needed``, for the others have bounds of their own."""
+    """Yield the rows of a batch. A row whose ``needed`` columns are too large is bad; other columns have their own bounds."""
     import pyarrow as pa
 
     numbers = range(first, first + len(batch))
     if needed.nbytes <= lines.MAX_LINE_BYTES:
         try:
             columns = dict(zip(batch.schema.names, map(_values, batch.columns), strict=True))
-        except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not say in which row
+        except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not name the row: look at each
             pass
         else:
             yield Part(numbers, columns=columns)
@@ -111,7 +111,7 @@ def _parts_of(batch: pa.RecordBatch, needed: pa.RecordBatch, first: int) -> Iter
 
 
 def _values(column: pa.Array) -> list[object]:
-    """The values of a column as Python has them; of texts five times as fast as pyarrow's own way."""
+    """Return the values of a column as Python objects; texts five times as fast as ``to_pylist``."""
     import pyarrow as pa
 
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -133,14 +133,14 @@ def _python_row(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Row | BadRow:
 
 
 class _Kept(NamedTuple):
-    """Which columns of a batch are needed, and which further ones are kept."""
+    """The columns of a batch that are needed, and the further ones that are kept."""
 
     needed: Sequence[str]
     further: FurtherColumns
     names: set[str]
 
     def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The batch with its further columns as they are kept, and the part of it that is needed."""
+        """Return the batch with its further columns as they are kept, and the part of it that is needed."""
         import pyarrow as pa
 
         needed = part_of(batch, self.needed)
@@ -166,7 +166,7 @@ def _leaf_arrays(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _longest(values: pa.Array) -> int:
-    """The characters of the longest text."""
+    """Return the number of characters of the longest text; 0 for other types."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -176,7 +176,7 @@ def _longest(values: pa.Array) -> int:
 
 
 def _with_texts_of_times(values: pa.Array) -> pa.Array:
-    """Times as ISO texts, those with a zone as UTC; what is none, as it is. pyarrow's own are no text, or an error."""
+    """Return times as ISO texts, those with a zone in UTC, and other values unchanged."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Sheets of workbooks as rows: Excel's and LibreOffice's. The first row that is not empty names the columns."""
+"""Sheets of Excel and LibreOffice workbooks as rows. The first row that is not empty names the columns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_BYTES = 3 * 2**28
-"""The memory that a workbook may take to be read, where the system can hold a process to it."""
+"""The most memory for reading a workbook, in bytes, if the system can limit a process."""
 
 CUT = " … (cut: an Excel cell holds no more)"
-"""How texts end of which robin could not write all into a cell."""
+"""The end of a text that robin cut to fit into a cell."""
 
 _Line = tuple[int, "list[Any] | BadRow"]
 """A row's number in its sheet, and its cells."""
@@ -30,18 +30,18 @@ _ENDS = (".xlsx", ".xlsm", ".ods")
 
 
 def file_of(name: str) -> str:
-    """The file in which a source of this name lies: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
+    """Return the file of a source: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
     found = re.match(rf"(.*?(?:{'|'.join(map(re.escape, _ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL)
     return found[1] if found else name
 
 
 def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-    """Rows of cells, of the sheet that ``source`` names, else the first; an empty cell is None, a row of empty cells no row.
+    """Return the rows of the sheet that ``source`` names, or the first one. An empty cell is None; empty rows are skipped.
 
-    Whole numbers have no point, times are texts, and of a formula there is the value. In columns that are ``wanted``, and not
-    as numbers, all are texts: an answer 42 is one.
+    Whole numbers are ints, times are texts, a formula is its value. ``wanted`` columns that are not numbers become texts: an
+    answer may be 42.
 
-    Raises InputError for a damaged file, for one that takes too much memory, and where there is no such sheet.
+    Raises InputError for a damaged file, for one that takes too much memory, and if there is no such sheet.
     """
     rows = lines.filled(_lines(stream, source, source[len(file_of(source)) + 1 :]), source)
     number, header = next(rows, (1, None))
@@ -69,12 +69,12 @@ def _rows(rows: Iterator[_Line], names: list[str], wanted: Wanted) -> Iterator[t
             elif isinstance(value, (int, float)):
                 row[name] = str(value)
             elif isinstance(value, str) and value.endswith(CUT):
-                cut = f'column "{shown(name)}" holds a text that was cut, for no cell holds more. Read it from another format.'
+                cut = f'column "{shown(name)}" holds a text that was cut to fit its cell. Read it from another format.'
         yield number, BadRow(cut, "a text that was cut") if cut else row
 
 
 def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:
-    """What :mod:`robin_cli.datasets.cells` has of the sheet."""
+    """Yield the sheet's rows, read by :mod:`robin_cli.datasets.cells` in a process of its own."""
     command = [sys.executable, "-I", "-S", cells.__file__, sheet, str(lines.at_most(MOST_BYTES)), *sys.path]
     packed = stream.seek(0, 2)
     with subprocess.Popen(command, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:  # noqa: S603
@@ -98,7 +98,7 @@ def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:
 
 
 def _check(about: dict[str, Any], source: str, sheet: str, packed: int) -> None:
-    """InputError where what is said of a workbook is that its sheet cannot be read."""
+    """Raise InputError if the report on a workbook is that its sheet cannot be read."""
     lines.check_unpacked(about.get("unpacked", 0), packed, source)
     names = about.get("sheets")
     if names is not None and sheet and sheet not in names:

@@ -47,29 +47,27 @@ class Lucb(Deciding):
         """
         found = self.responses(arms)
         mean, most = np.where(found.there, found.mean, -np.inf), found.most
-        starts = np.arange(0, mean.size, mean.shape[-1]).reshape(
-            mean.shape[:-1]
-        )  # take and put count through all responses
+        # take and put count through all responses
+        starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
         lead = starts + mean.argmax(axis=-1)
         best, error, gain = (each.take(lead)[..., None] for each in (mean, found.error, most))
         ahead = best - found.mean + self.task.margin[arms.arm[..., :1, 0]]
         urgency = found.there * (error + found.error) / (ahead * ahead)
         urgency.put(lead, 0.0)
-        share = urgency / np.maximum(np.maximum(gain, most), _TINY)
+        largest = np.maximum(np.maximum(gain, most), _TINY)
+        share = urgency / largest
         share.put(lead, share.max(axis=-1))
         priority = np.asarray(share[..., None] * found.gain)
         if look is None:
             return Course(priority)
         rival = starts + urgency.argmax(axis=-1)
         has_rival = rival != lead
-        made, then = (
-            each.take(lead) + has_rival * each.take(rival) for each in map(over_judges, (arms.n + arms.pending, look.n))
-        )
+        both = np.array((lead, rival))
+        calls, of_look = (over_judges(each).take(both) for each in (arms.n + arms.pending, look.n))
+        made, then = (each[0] + has_rival * each[1] for each in (calls, of_look))
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
         pace = 0.5 * (by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS))
         part, of_responses = np.zeros(found.gain.shape), found.gain.reshape(-1, found.gain.shape[-1])
-        largest = np.maximum(np.maximum(most.take(lead), most.take(rival)), _TINY)
-        for each in (lead, rival):
-            part.reshape(of_responses.shape)[each] = of_responses[each] / largest[..., None]
+        part.reshape(of_responses.shape)[both] = of_responses[both] / largest.take(rival)[..., None]
         return Course(priority, log, pace, made - then, part)

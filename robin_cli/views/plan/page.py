@@ -15,6 +15,9 @@ from robin_cli.render.text import plain
 from robin_cli.results.tables import Column, Table, declared
 from robin_cli.results.words import dollars, duration, significant
 
+_STAY = 3
+"""Columns that stay on the narrowest terminal; the others go from the last on."""
+
 Part = Table | str
 """A table, or a line."""
 
@@ -35,7 +38,14 @@ def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> 
     for place, (name, label) in enumerate(zip(texts, columns, strict=True)):
         is_words = not label or (not place and not texts[name][0][:1].isdigit())
         shown.append(
-            Column(name, "", "text" if is_words else "word", label.strip() or " ", hide="empty", for_people=True)
+            Column(
+                name,
+                form="text" if is_words else "word",
+                label=label.strip() or " ",
+                rank=place if place >= _STAY else 0,
+                hide="empty",
+                for_people=True,
+            )
         )
     table = declared("sheet", "", "row", ()) if files is None else files
     own = [Column(name, form="number") for name in names if name not in table.columns]

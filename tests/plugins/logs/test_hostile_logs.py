@@ -168,7 +168,11 @@ def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
         ([("samples/1_epoch_1.json", b"{")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not valid JSON"),
         ([("samples/1_epoch_1.json", b"\xff")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: byte 0xFF at offset 0"),
         ([("samples/1_epoch_1.json", b"[" * 9999)], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not "),
-        ([ONE, ("samples/2_epoch_1.json", {"id": 2})], HEAD, "x.eval:row 2: is no sample, as the rows before it are."),
+        (
+            [ONE, ("samples/2_epoch_1.json", {"id": 2})],
+            HEAD,
+            "x.eval:row 2: is not a sample, as the rows before it are.",
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_log(tmp_path: Path, members: Members, head: object, said: str) -> None:

@@ -125,7 +125,7 @@ def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() ->
 def test_refuses_a_log_that_is_named_twice(tmp_path: Path) -> None:
     path = min(INSPECT.glob("*.eval"))
     again = shutil.copy(path, tmp_path / "again.eval")
-    said = r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is that of"
+    said = r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is also that of"
     refuses(InputError, said, load_pairs, [path, again])
 
 

@@ -309,7 +309,7 @@ def test_says_where_a_trace_cannot_be_judged(tmp_path: Path) -> None:
         (traces({**good, "attributes": {"a": 1}}), f"t.jsonl:1: the attributes of span {SPAN}: holds an object"),
         (traces(span({**CHAT, "gen_ai.input.messages": INPUT})), f"t.jsonl:1: the answer of span {SPAN} is not in the trace."),
         (traces(span({**CHAT, "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "uri", "uri": "x"}]}]})),
-         f"t.jsonl:1: part 1 of message 1 of the prompt of span {SPAN} is no text (uri)"),
+         f"t.jsonl:1: part 1 of message 1 of the prompt of span {SPAN} is not text (uri)"),
         ({**OBSERVATION, "output": ""}, "t.jsonl:1: the output of generation gen-1 is not there."),
         ({**OBSERVATION, "input": ""}, "t.jsonl:1: the input of generation gen-1 is null"),
     ]):  # fmt: skip
