@@ -148,6 +148,7 @@ class BatchServer:
     requests: list[tuple[str, str]] = field(default_factory=list)
     calls: list[Json] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
+    at_work: int = 0
     _released: threading.Event = field(default_factory=threading.Event)
     _running: threading.Event = field(default_factory=threading.Event)
     _made: int = 0
@@ -228,6 +229,15 @@ class BatchServer:
         ) -> web.StreamResponse:
             path = request.path.removeprefix("/v1")
             self.requests.append((request.method, path))
+            self.at_work += 1
+            try:
+                return await answered(request, path, handler)
+            finally:
+                self.at_work -= 1
+
+        async def answered(
+            request: web.Request, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        ) -> web.StreamResponse:
             if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
                 return _error(
                     401, f"Incorrect API key provided: {request.headers.get('Authorization')}", "invalid_api_key"

@@ -81,8 +81,12 @@ def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path)
         run.status()
 
 
-def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(tmp_path: Path) -> None:
+def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     run = made(tmp_path, decide="best")
+    wanted = run.labels_wanted(8)
+    assert len({PAIRS[int(name.split()[1])].prompt for name in wanted["pair_id"]}) == 2, "whole groups, for these count"
     names = list(QUALITY)
     groups = run.scores()["group"].to_list()
     every = labels(tmp_path / "every.csv", names)
@@ -93,9 +97,23 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(t
     by_rating, by_name = (run.scores(agree=0.6, labels=str(each)) for each in (every, best))
     assert by_rating["agreed"].sum() >= by_name["agreed"].sum() > 0, "a tie for the best agrees with either"
     assert set(by_rating.groupby("group")["agreed"].nunique()) == {1}
+    some = labels(tmp_path / "some.csv", names[:120])
+    with pytest.raises(InputError, match=r"0 decisions .* a group counts once all its responses have a label"):
+        run.scores(agree=0.6, labels=str(labels(tmp_path / "one-each.csv", names[::4])))
+    assert not run.scores(agree=0.9, labels=str(some))["agreed"].any()
+    assert "might, more than there are decisions: ask for less" in capfd.readouterr().err
     best.write_text(f"group,best\n{groups[0]},{names[5]}\n")
     with pytest.raises(InputError, match=r'best.csv:2: "answer 5" is no response of the group'):
         run.scores(agree=0.6, labels=str(best))
+
+
+def test_draws_groups_of_a_column_whole(tmp_path: Path) -> None:
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        rows = [[f"p{k}", f"question {k}", f"answer {k}", f"topic {k // 3}"] for k in range(30)]
+        csv.writer(file).writerows([["id", "prompt", "response", "topic"], *rows])
+    about: Any = {"attribute": "helpfulness", "decide": "best", "group": "topic", "budget": 40, "quiet": True}
+    run = robin.judge(str(tmp_path / "pairs.csv"), judge=judge(), run=tmp_path / "run", **about)
+    assert len({int(name[1:]) // 3 for name in run.labels_wanted(3)["pair_id"]}) == 1
 
 
 def test_refuses_what_labels_cannot_carry_before_any_call_is_paid(tmp_path: Path) -> None:
@@ -114,8 +132,11 @@ def test_says_what_is_missing_for_the_quality_of_a_judge(tmp_path: Path) -> None
     with pytest.raises(InputError, match="there is no label by people"):
         run.judge_quality()
     good = [name for name, value in QUALITY.items() if value > 2.6]
+    file = str(labels(tmp_path / "good.csv", good))
     with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so nothing tells"):
-        run.judge_quality(labels=str(labels(tmp_path / "good.csv", good)))
+        run.judge_quality(labels=file)
+    with pytest.raises(InputError, match=r"people keep all \d+ labelled pairs, and .* does not. .* drawn at random"):
+        run.scores(agree=0.9, labels=file)
 
 
 def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_attribute(tmp_path: Path) -> None:

@@ -33,18 +33,18 @@ def settings(url: str, run: Path, **more: Any) -> dict[str, Any]:
 def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 12)
 
-    run = judge(data, budget=400, seed=3, concurrency=1, **settings(replay_url, tmp_path / "mine"))
+    run = judge(data, budget=120, seed=3, concurrency=1, **settings(replay_url, tmp_path / "mine"))
     command: list[str | Path] = [
-        *("judge", data, "--budget", "400", "-a", "helpfulness", "--base-url", replay_url),
+        *("judge", data, "--budget", "120", "-a", "helpfulness", "--base-url", replay_url),
         *("--model", REPLAY_MODEL),
     ]
     robin(*command, "--seed", "3", "--concurrency", "1", "--run", "theirs", cwd=tmp_path, exits=0)
     theirs = open_run(tmp_path / "theirs")
 
     pd.testing.assert_frame_equal(run.scores(), theirs.scores())
-    assert run.scores()["n"].sum() == 400
+    assert run.scores()["n"].sum() == 120
     assert list(run.scores(with_text=True).columns[-2:]) == ["prompt", "response"]
-    assert len(run.judgments()) == 400
+    assert len(run.judgments()) == 120
     assert run.status()["state"] == "finished"
     assert run.status() == json.loads(robin("status", str(run.path), "--json", cwd=tmp_path).stdout)
 
@@ -71,7 +71,11 @@ def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, 
     assert first.path == again.path
     assert len(again.judgments()) == 30
     assert len(again.resume(budget=40, quiet=True).judgments()) == 40
-    assert again.report().read_text(encoding="utf-8").startswith("<!doctype html>")
+    page = again.report(show="prompt").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert '"name":"prompt","kind":"text"' in page
+    with pytest.raises(RobinError, match="topics"):
+        again.report(show=["topics"])
 
 
 def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> None:
@@ -204,7 +208,7 @@ def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
         command = [sys.executable, str(script), str(DEMO / "pairs.jsonl"), url]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
         journal = tmp_path / "r" / "journal.jsonl"
-        wait_until(lambda: journal.exists() and journal.stat().st_size > 20_000, process)
+        wait_until(lambda: journal.exists() and journal.stat().st_size > 8_000, process)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
 
@@ -212,24 +216,28 @@ def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
         assert "open_run('r').resume()" in said
         kept = open_run(tmp_path / "r").status()
         assert kept["state"] == "stopped"
-        assert 20 < kept["spent"] < 5000
+        assert 5 < kept["spent"] < 5000
         assert kept["in_flight_at_stop"] == 0
 
 
 def test_a_run_can_be_watched_while_another_thread_works_on_it(tmp_path: Path) -> None:
-    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        given = settings(url, tmp_path / "r", concurrency=8)
-        worker = threading.Thread(target=judge, args=(str(DEMO / "pairs.jsonl"),), kwargs={"budget": 600, **given})
-        worker.start()
-        seen: list[int] = []
-        while worker.is_alive():
-            if (tmp_path / "r" / "manifest.json").exists() and (tmp_path / "r" / "pairs.parquet").exists():
-                seen.append(len(open_run(tmp_path / "r").judgments()))
-            time.sleep(0.1)
-        worker.join()
+    allowed = threading.Semaphore(0)
 
-    assert seen == sorted(seen)
-    assert len({count for count in seen if 0 < count < 600}) >= 2
+    def rate(_messages: object) -> str:
+        allowed.acquire()
+        return "Rating: 3"
+
+    given = {"attribute": "helpfulness", "budget": 60, "judge": rate, "run": tmp_path / "r", "quiet": True}
+    worker = threading.Thread(daemon=True, target=judge, args=(str(DEMO / "pairs.jsonl"),), kwargs=given)
+    worker.start()
+    for answered in (20, 40, 60):
+        allowed.release(20)
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "r" / "manifest.json").exists() or len(open_run(tmp_path / "r").judgments()) < answered:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert len(open_run(tmp_path / "r").judgments()) == answered
+    worker.join()
 
 
 def test_names_what_is_public_and_loads_it_late() -> None:

@@ -40,9 +40,9 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     write_pairs(tmp_path / "pairs.jsonl", 20)
     first = robin(*judging(replay_url, 100), cwd=tmp_path)
 
-    again = robin(*judging(replay_url, 800), cwd=tmp_path)
-    other = robin(*judging(replay_url, 900, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
-    resumed = robin("resume", "r", "--budget", "1000", cwd=tmp_path)
+    again = robin(*judging(replay_url, 250), cwd=tmp_path)
+    other = robin(*judging(replay_url, 300, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
+    resumed = robin("resume", "r", "--budget", "300", cwd=tmp_path)
     planned = json.loads(robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout)
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
@@ -64,12 +64,12 @@ def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(tmp_path: Path,
 def test_is_two_priors_where_the_budget_is_large_and_keeps_what_an_earlier_version_took(
     tmp_path: Path, replay_url: str
 ) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 10)
-    robin(*judging(replay_url, 300, "--quiet"), cwd=tmp_path, exits=0)
-    earlier = judging(replay_url, 300, "--quiet", "--run", "earlier")
+    write_pairs(tmp_path / "pairs.jsonl", 4)
+    robin(*judging(replay_url, 120, "--quiet"), cwd=tmp_path, exits=0)
+    earlier = judging(replay_url, 120, "--quiet", "--run", "earlier")
     robin(*earlier, "--scheduler", "robin-hood", cwd=tmp_path, exits=0)
 
-    again = robin(*judging(replay_url, 320, "--run", "earlier"), cwd=tmp_path, exits=0)
+    again = robin(*judging(replay_url, 130, "--run", "earlier"), cwd=tmp_path, exits=0)
 
     assert scheduler_of(tmp_path / "r") == "two-priors"
     assert "--scheduler auto: robin-hood, as the run has it" in again.stderr

@@ -153,10 +153,9 @@ def test_picks_the_same_batch_up_after_a_kill(moment: str, named: dict[str, Any]
 
 
 def wait_until_quiet(server: BatchServer) -> None:
-    """What was held has been worked on by now, as far as it will be."""
-    before = -1
-    while before != (before := len(server.batches) + len(server.files)):
-        time.sleep(0.05)
+    """What was held has been worked on by now."""
+    while server.at_work:
+        time.sleep(0.002)
 
 
 def test_is_killed_again_and_again(server: BatchServer, tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
     files = {
         name: str(tmp_path / value) if str(value).startswith("own.") else value for name, value in settings.items()
     }
-    judged(tmp_path, "other", rows_of(["old"]), judge=judging(judge), **files)
+    judged(tmp_path, "other", rows_of(["old"], 6), judge=judging(judge), **files)
     done = robin("compare", work / "new", "other", cwd=tmp_path, exits=2)
     has(done.stderr, "were not judged in the same way", said, "robin export RUN --what agreement")
 

@@ -60,7 +60,7 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
             # no file may grow beyond 59 KB: the journal is the first to hit it
             [
                 *("sh", "-c", 'ulimit -f 118; exec "$@"', "sh", sys.executable, "-m", "robin_cli"),
-                *command(wire.url, "r", 1000),
+                *command(wire.url, "r", 500),
             ],
             cwd=tmp_path,
             env=environment(),
@@ -74,7 +74,7 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
     has(full.stderr, "could not be written", "robin resume r", "rescued.jsonl")
     assert "Traceback" not in full.stderr
     ids = kept(tmp_path / "r")
-    assert len(ids) == len(set(ids)) == 1000
+    assert len(ids) == len(set(ids)) == 500
     assert set(answered_by_then) <= set(ids), "an answer that came before the disk was full is lost"
     assert not (tmp_path / "r" / "rescued.jsonl").exists()
 
@@ -86,7 +86,7 @@ def test_keeps_what_comes_after_its_folder_was_deleted_among_temporary_files(tmp
         words = command(wire.url, "r", 100_000)
         env = environment(TMPDIR=str(tmp_path / "tmp"))
         with Robin(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
-            wait_until(lambda: len(given) >= 200, process)
+            wait_until(lambda: len(given) >= 50, process)
             shutil.rmtree(tmp_path / "r")
             _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said

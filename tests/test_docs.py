@@ -61,6 +61,11 @@ if asks:
     kept += ["--base-url", os.environ["VOTES_URL" if pairwise else "BATCHES_URL" if batches else "JUDGE_URL"]]
     for model in (["replay:votes"] if pairwise else {models!r})[: max(1, models)] * (kept[0] != "resume"):
         kept += ["--model", model]
+    if "--ray" in kept:  # tests/plugins/ray has a cluster
+        at = kept.index("--ray")
+        del kept[at : at + 2]
+    if kept[0] == "plan" and "--decide" in kept:
+        kept += ["--margin", "0.9"]  # what is clear ends soon, and so does its simulation
     if {{"--max-cost", "--budget-usd"}} & set(kept):
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["label"]:  # a person's work, recorded
@@ -262,21 +267,16 @@ def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None
         (folder / name).touch()
 
     lines: list[str] = []
-    for step in action["runs"]["steps"]:
-        assert "${{" not in step["run"]  # what a workflow gives is no part of a command
-        given = {name: known[text.strip("${} ")] for name, text in step.get("env", {}).items()}
-        path = ":".join([*(folder / "GITHUB_PATH").read_text(encoding="utf-8").split(), env["PATH"]])
-        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**env, **of_github, **given, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
-        lines = done.stdout.splitlines()
+    with handing_over(folder.parent / "bin"):
+        for step in action["runs"]["steps"]:
+            assert "${{" not in step["run"]  # what a workflow gives is no part of a command
+            given = {name: known[text.strip("${} ")] for name, text in step.get("env", {}).items()}
+            path = ":".join([*(folder / "GITHUB_PATH").read_text(encoding="utf-8").split(), env["PATH"]])
+            command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+            of_step = {**env, **of_github, **given, "PATH": path}
+            done = subprocess.run(command, cwd=folder, env=of_step, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stderr
+            lines = done.stdout.splitlines()
 
     assert [line.split()[0] for line in lines] == ["PASS", "PASS"]
     assert (folder / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8").startswith("### robin gate: ✅ pass\n")
@@ -303,10 +303,7 @@ def test_every_python_block_runs(
         monkeypatch.setenv(variable, value)
     exec(compile(page, name, "exec"), {"__name__": "__main__"})  # noqa: S102
 
-    out, err = capfd.readouterr()
-    assert "story-flash-good" not in err
-    if name == "docs/labels.md":  # whose judge is the page's own
-        assert out == blocks(ROOT / name, "text")[0]
+    assert "story-flash-good" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -367,7 +364,7 @@ def test_the_notebook_runs_in_a_kernel(desk: tuple[Path, dict[str, str]], monkey
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     stored = [json.dumps(cell.get("outputs", [])) for cell in notebook.cells]
     for cell in notebook.cells:
-        cell.source = re.sub(r"budget=(\d+)", lambda found: f"budget={int(found[1]) // 5}", cell.source)
+        cell.source = re.sub(r"budget=(\d+)", lambda found: f"budget={int(found[1]) // 10}", cell.source)
 
     (folder / "docs").mkdir()
     where = {"metadata": {"path": folder / "docs"}}

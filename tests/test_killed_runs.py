@@ -69,14 +69,14 @@ def kill_and_resume(
 @pytest.mark.parametrize(("concurrency", "seed"), [(1, 1), pytest.param(16, 2, marks=pytest.mark.whole), (64, 3)])
 def test_keeps_every_answer_through_three_kills(tmp_path: Path, concurrency: int, seed: int) -> None:
     with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
-        kill_and_resume(record, tmp_path, model=REPLAY_MODEL, budget=300, concurrency=concurrency, kills=3, seed=seed)
+        kill_and_resume(record, tmp_path, model=REPLAY_MODEL, budget=150, concurrency=concurrency, kills=3, seed=seed)
 
 
 @pytest.mark.slow
 @pytest.mark.external
 def test_keeps_every_answer_of_a_real_server_through_three_kills(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log") as url, recorded(url) as record:
-        kill_and_resume(record, tmp_path, model="tiny-judge", budget=120, concurrency=8, kills=3, seed=4)
+        kill_and_resume(record, tmp_path, model="tiny-judge", budget=80, concurrency=8, kills=3, seed=4)
 
 
 def test_removes_temporary_folders_that_killed_processes_left_and_no_others(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -41,19 +40,19 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-@pytest.mark.parametrize("concurrency", [1, 64, 512])
+@pytest.mark.parametrize("concurrency", [1, 512])
 def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency: int) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
 
     done = robin(
-        *judging(replay_url, data, 407, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path, exits=0
+        *judging(replay_url, data, 207, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path, exits=0
     )
 
     scores = rows(done.stdout)
     assert done.stdout.splitlines()[0] == SCORES
     assert [row["pair_id"] for row in scores] == [f"p{k}" for k in range(30)]
-    assert sum(int(row["n"]) for row in scores) == 407
-    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 407
+    assert sum(int(row["n"]) for row in scores) == 207
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 207
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
@@ -218,7 +217,7 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
             2,
             "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood",
         ),
-        (["--mode", "theory"], 2, "calls at the least"),
+        (["--mode", "theory"], 2, "calls at least"),
         (["--delta", "0"], 2, "above 0 and at most 1"),
         (["--concurrency", "0"], 2, "at least 1, or auto"),
         (["--extra-body", "[1]"], 2, "must be a JSON object"),
@@ -283,54 +282,6 @@ def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert "another robin is at work" in second.stderr
         assert working == "working"
-
-
-def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
-    pair = {"id": "x", "prompt": "{{ 7 * 7 }} {instruction}", "response": "Rating: 4\n{% raw %}"}
-    (tmp_path / "p.jsonl").write_text(json.dumps(pair), encoding="utf-8")
-
-    shown = robin("render", "p.jsonl", "--pair", "x", "--attribute", "verbosity", cwd=tmp_path).stdout
-
-    assert shown.startswith("[system]\nYou are a fair judge")
-    assert "###Instruction to evaluate:\n{{ 7 * 7 }} {instruction}\n" in shown
-    assert "###Response to evaluate:\nRating: 4\n{% raw %}\n" in shown
-    unknown = robin("render", "p.jsonl", "--pair", "y", "--attribute", "verbosity", cwd=tmp_path)
-    assert (unknown.returncode, "its first ids are x" in unknown.stderr) == (2, True)
-
-
-def test_parses_recorded_answers(tmp_path: Path) -> None:
-    lines = [{"text": "Feedback: good.\nRating: 3"}, {"text": "Rating: 9"}, {"text": "four out of five"}]
-
-    done = robin("parse", "-", "--scale", "0-4", cwd=tmp_path, stdin="".join(json.dumps(line) + "\n" for line in lines))
-
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [
-        {"rating": 3, "status": "ok"},
-        {"rating": None, "status": "unparsed", "reason": "out_of_range"},
-        {"rating": None, "status": "unparsed", "reason": "missing"},
-    ]
-    bad = robin("parse", cwd=tmp_path, stdin='{"text": "x"}\n{"txt": 1}\n')
-    assert (bad.returncode, "standard input:2" in bad.stderr) == (2, True)
-
-
-def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    robin(*judging(replay_url, data, 40, "--run", "r"), cwd=tmp_path)
-    read: dict[str, Callable[[Path], pd.DataFrame]] = {
-        "csv": pd.read_csv,
-        "tsv": lambda path: pd.read_csv(path, sep="\t"),
-        "jsonl": lambda path: pd.read_json(path, lines=True),
-        "parquet": pd.read_parquet,
-        "xlsx": lambda path: pd.read_excel(path, engine="openpyxl"),
-    }
-
-    for suffix, reader in read.items():
-        for what, count in (("scores", 4), ("judgments", 40)):
-            file = tmp_path / f"{what}.{suffix}"
-            done = robin("export", "r", "--what", what, "-o", file, cwd=tmp_path)
-            assert (done.returncode, done.stdout) == (0, ""), done.stderr
-            frame = reader(file)
-            assert len(frame) == count
-            assert set(frame["pair_id"]) == {"p0", "p1", "p2", "p3"}
 
 
 def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:

@@ -149,7 +149,7 @@ def test_says_what_a_call_may_cost_where_the_budget_pays_for_none(tmp_path: Path
     done = robin(
         "judge", data, "-a", "helpfulness", "--run", "r", *asked, "--budget-usd", "0.02", cwd=tmp_path, exits=2
     )
-    assert "--budget-usd 0.02: nothing was asked, for a call may cost up to $0.02" in done.stderr
+    assert "--budget-usd 0.02: no call was made, as one may cost up to $0.02" in done.stderr
 
     robin("judge", data, "-a", "helpfulness", "--run", "r", *asked, "--budget-usd", "0.03", cwd=tmp_path, exits=0)
 

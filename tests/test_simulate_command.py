@@ -268,7 +268,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
         ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
         ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
-        ((RATINGS, *SMALL, "--delta", "2"), "at most at 1"),
+        ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
         ((VOTES, "--budget", "100"), "add --pairwise"),
         ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
         ((VOTES, "--pairwise", "--budget", "1"), "does not pay for a comparison for each of 6 systems"),

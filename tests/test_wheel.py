@@ -51,7 +51,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
         f"robin_judge-{__version__}-py3-none-any.whl",
     )
     subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60)
-    examples = sorted(map(str, (ROOT / "examples").iterdir()))
+    examples = [str(ROOT / "examples" / "robin-policy-shrinkage")]  # the tests of plug-ins have the others
     command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"]
     subprocess.run([sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300)
     (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")

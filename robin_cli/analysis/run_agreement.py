@@ -62,6 +62,11 @@ class Subject:
         return self.people[self._pair]
 
     @property
+    def pair_ids(self) -> list[str]:
+        """The id of each row's pair."""
+        return [self.run.pair_ids[pair] for pair in self._pair.tolist()]
+
+    @property
     def prompt(self) -> IntArray:
         """Which prompt each has."""
         return self.run.prompts[self._pair]

@@ -151,7 +151,7 @@ def wanted_labels(
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
     order = labelling_order(run, whole=whole)
     drawn = order[is_open[order].any(axis=1)]
-    drawn = _whole(drawn, run.prompts, np.flatnonzero(can_be.any(axis=1)), n) if whole else drawn[:n]
+    drawn = _whole(drawn, _drawn_as_one(run)[0], np.flatnonzero(can_be.any(axis=1)), n) if whole else drawn[:n]
     pairs, attributes = [], []
     for rows, which in ((order, known), (drawn, is_open)):
         at, attribute = np.nonzero(which[np.ix_(rows, asked)])
@@ -167,9 +167,16 @@ def wanted_labels(
 
 def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
     """The pairs of ``run`` as they are drawn, by their prompts' texts and their ids: of other runs on the same data, too."""
+    of, texts = _drawn_as_one(run)
+    return drawing_order(of, evenly(texts), evenly(run.pair_ids), whole=whole)
+
+
+def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
+    """The number of each pair's prompt, shape (pairs,), and their texts by number; groups where a run decides among these."""
+    if (groups := run.inquiry.groups_by_name) is not None:
+        return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
-    of_prompt = evenly(dict(zip(run.prompts.tolist(), texts, strict=True)).values())
-    return drawing_order(run.prompts, of_prompt, evenly(run.pair_ids), whole=whole)
+    return run.prompts, dict(zip(run.prompts.tolist(), texts, strict=True)).values()
 
 
 def _whole(order: IntArray, prompt: IntArray, pairs: IntArray, n: int) -> IntArray:

@@ -12,6 +12,7 @@ from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.decision import UNDECIDED
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import GivenLabels, NamedBest
 from robin_cli.policies.base import DEFAULT_MARGIN
@@ -28,11 +29,13 @@ class Stances:
         doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
         agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
         prompt: the number of its prompt.
+        one_side: by all labels the decision is this one, and the run decides otherwise of some; "" for both sides.
     """
 
     doubt: FloatArray
     agrees: FloatArray
     prompt: IntArray
+    one_side: str = ""
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -52,10 +55,13 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     """
     labels, first = labels_of(run, given), decided.first
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
+    one_side = ""
     if decided.task.group is None:
-        theirs = leanings(decided.task, values)[first]
+        theirs, ours = leanings(decided.task, values)[first], decided.leaning[first]
         is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)  # else labels would say which pairs are counted
-        agrees = np.where(is_whole, theirs == decided.leaning[first], np.nan)
+        agrees = np.where(is_whole, theirs == ours, np.nan)
+        sides = np.unique(theirs[is_whole])
+        one_side = str(sides[0]) if len(sides) == 1 and {*sides} != {*ours} - {UNDECIDED} else ""
     else:
         rows = rows_of_groups(decided.task)
         of_group = np.where(rows >= 0, values[rows], -np.inf)
@@ -63,7 +69,7 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
         if given is not None and given.best:
             agrees = _by_name(run, decided, rows, given, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
-    return Stances(decided.doubt[first], agrees, run.prompts[pair])
+    return Stances(decided.doubt[first], agrees, run.prompts[pair], one_side)
 
 
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:

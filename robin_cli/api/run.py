@@ -57,14 +57,15 @@ class Run:
 
         Args:
             agree: of a run that decides, also say in ``agreed`` which decisions people agree with, at least this share of them
-                with probability ``confidence`` (0.9); without it what the last session asked for.
+                with probability ``confidence`` (0.9); without it what the last session asked for. How many, or why none, is
+                said on stderr.
             labels: as for :meth:`summary`.
 
         Raises:
             InputError: ``wide`` of a pairwise run; there are too few labels.
         """
         how = {"agree": agree, "confidence": confidence, "labels": labels}
-        return self._table("scores", with_text=with_text, wide=wide, **how)
+        return self._table("scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note)
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
@@ -230,11 +231,20 @@ class Run:
         """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
         return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
-    def report(self, output: str | Path | None = None) -> Path:
-        """Write the HTML report to ``output``, or into the run; where it is."""
+    def report(self, output: str | Path | None = None, *, show: str | Sequence[str] = ()) -> Path:
+        """Write the HTML report to ``output``, or into the run; return where it is.
+
+        Args:
+            show: columns of the data that stand beside the rows, also "prompt" and "response".
+
+        Raises:
+            InputError: the data has no such column.
+        """
         from robin_cli.views.report.writing import write_report
 
-        written = write_report([self.path], None if output is None else str(output))
+        written = write_report(
+            [self.path], None if output is None else str(output), checked_keywords({"show": show or ()}).get("show", ())
+        )
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written

@@ -42,6 +42,7 @@ class Spool:
     def __init__(self) -> None:
         self._opened: dict[int, pa.RecordBatch] = {}
         self._ends = [0]
+        self._row_bytes: list[int] = []  # of each batch, on average
         self._places: list[tuple[int, int]] = []  # offset and length of the batches in the file
         self._file: IO[bytes] | None = None
         self._mapped: mmap.mmap | None = None
@@ -67,7 +68,8 @@ class Spool:
         self._opened[len(self._ends) - 1] = batch
         self._ends.append(len(self) + batch.num_rows)
         self._bytes += batch.nbytes
-        is_long = batch.nbytes >= _LONG_BYTES * batch.num_rows
+        self._row_bytes.append(batch.nbytes // batch.num_rows)
+        is_long = self._row_bytes[-1] >= _LONG_BYTES
         del batch
         if self._bytes > _SMALL_BYTES:
             self._write()
@@ -99,11 +101,10 @@ class Spool:
         if not 0 <= row < len(self):
             raise IndexError(row)
         number = bisect_right(self._ends, row) - 1
-        start, end = self._ends[number : number + 2]
-        self._looked += _AROUND_BYTES + self._batch(number).nbytes // (end - start)
+        self._looked += _AROUND_BYTES + self._row_bytes[number]
         if self._looked >= _LET_GO_BYTES:
             self._let_go()
-        return self._batch(number), row - start
+        return self._batch(number), row - self._ends[number]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield all batches, one in memory at a time."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreed import FEWEST, Agreed
+from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
 from robin_cli.analysis.agreement import off_scale
 from robin_cli.analysis.judge_quality import JudgeQuality
 from robin_cli.analysis.run_labels import Labels, labels_of
@@ -57,38 +57,103 @@ def _known(run: StoredRun, attribute: str, given: GivenLabels | None) -> NDArray
     return ~np.isnan(human) & (not off_scale(human, scale))
 
 
-def check_alike(run: RunData, given: GivenLabels | None) -> None:
-    """InputError for labels that were drawn with different probabilities, by which no promise can be made."""
-    for name, each in labels_of(run, given).items():
+def few_text(run: StoredRun, promise: float, labelled: int) -> str:
+    """Say that fewer decisions have people's labels than a promise takes, and what makes one count."""
+    task, each = run.inquiry.task, ""
+    if task is None:
+        each = "; a prompt counts once all its comparisons have a label"
+    elif task.group is not None:
+        each = "; a group counts once all its responses have a label, or its best is named"
+    return f"--agree {promise:g}: {number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed{each}"
+
+
+def agreed_of(
+    found: Found, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
+) -> Agreed | None:
+    """Return which decisions people agree with; None where nobody asked.
+
+    Args:
+        promise, confidence: see :class:`~robin_cli.goals.found.View`.
+
+    Raises:
+        InputError: the run decides nothing; the labels are too few, of one side alone, or were not drawn alike.
+    """
+    run, last = found.run, found.run.manifest.last_session
+    share = last.get("agree") if promise is None else promise
+    if share is None:
+        return None
+    sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
+    for name, value in (("--agree", share), ("--confidence", sure)):
+        if not 0 < value < 1:
+            raise InputError(f"{name} {value:g}: is a share above 0 and below 1, for example 0.9")
+    stances, labels = found.stances(given), labels_of(run, given)
+    if (labelled := int(stances.labelled.sum())) < FEWEST:
+        why = "".join(f"; {name}: {each.why}" for name, each in labels.items() if each.why)
+        raise InputError(f"{few_text(run, share, labelled)}{why}; {_HOW}")
+    if stances.one_side:
+        raise InputError(
+            f"--agree {share:g}: people {stances.one_side} all {labelled:,} labelled pairs, and {run.name} does not. Labels of "
+            "one side say nothing of the other: label pairs that are drawn at random, as robin label draws them, or more"
+        )
+    for name, each in labels.items():
         if len(np.unique(each.probability[each.known])) > 1:
             raise InputError(
                 f"--agree: the labels of {name} were drawn with different probabilities, and a promise takes labels that were "
                 "drawn alike; give those of robin label or of robin export --what labels-wanted"
             )
+    return agreed(stances, share, sure)
+
+
+def agreed_in(found: Found, view: View) -> NDArray[np.bool_] | None:
+    """Return which decisions people agree with, by the labels that ``view`` names; None where nobody asked."""
+    try:
+        told = agreed_of(found, given_labels(view.labels, found.run), view.agree, view.confidence)
+    except InputError as error:
+        if view.agree is not None:
+            raise
+        view.notify(str(error))  # the run asked for it once, and its scores are there all the same
+        return None
+    if told is None:
+        return None
+    if view.agree is not None:
+        view.notify(agreed_text(told))
+    return told.agreed
+
+
+def agreed_lines(found: Found) -> list[str]:
+    """Return which decisions people agree with in a line; nothing where the run did not ask."""
+    told = found.people_agree
+    return [] if told is None else [told if isinstance(told, str) else agreed_text(told)]
 
 
 def agreed_text(found: Agreed) -> str:
     """Return in a sentence how many decisions people agree with, and what is left to them."""
     of, sure = len(found.agreed), int(found.agreed.sum())
-    promise = f"at least {100 * found.promise:g} % of these"
     if found.why:
         return f"agreed: none of {number_of(of, 'decision')}: {found.why}"
-    by = f"{100 * found.confidence:g} % confidence, by {number_of(found.labelled, 'labelled decision')}"
-    left = f"; {of - sure:,} left to a person, or a dearer judge" if sure < of else ""
-    return f"agreed: {sure:,} of {number_of(of, 'decision')}; people agree with {promise} ({by}){left}"
+    by = f"{100 * found.confidence:g} % confidence, {found.labelled:,} labelled"
+    left = f"; the other {of - sure:,} are for a person, or a dearer judge" if sure < of else ""
+    return (
+        f"agreed: {sure:,} of {number_of(of, 'decision')}. People agree with at least {100 * found.promise:g} % of them ({by})"
+        f"{left}"
+    )
 
 
-def agreed_facts(found: Agreed) -> dict[str, Any]:
-    """Return the same as JSON."""
-    return {
-        "agreed": int(found.agreed.sum()),
-        "of": len(found.agreed),
-        "promise": found.promise,
-        "confidence": found.confidence,
-        "labels": found.labelled,
-        "labels_disagreed": found.disagreed,
-        "why": found.why or None,
+def agreed_facts(found: Found) -> dict[str, Any]:
+    """Return the same as JSON, by name; nothing where the run did not ask."""
+    told = found.people_agree
+    if not isinstance(told, Agreed):
+        return {} if told is None else {"agreed": None}
+    facts = {
+        "agreed": int(told.agreed.sum()),
+        "of": len(told.agreed),
+        "promise": told.promise,
+        "confidence": told.confidence,
+        "labels": told.labelled,
+        "labels_disagreed": told.disagreed,
+        "why": told.why or None,
     }
+    return {"agreed": facts}
 
 
 class _Judged(NamedTuple):

@@ -10,14 +10,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
+from robin_cli.analysis.agreed import Agreed
 from robin_cli.analysis.run_agreement import all_scores
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
-from robin_cli.goals.agreeing import agreed_facts, agreed_text, check_alike
+from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
@@ -182,68 +179,17 @@ class Found(ABC):
     def stances(self, given: GivenLabels | None) -> Stances:
         """Return what people say of its decisions. InputError where it decides nothing."""
 
-    def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
-        """Return which decisions people agree with, as :meth:`agreed`, by the labels that ``view`` names."""
-        if view.agree is None and self.run.manifest.last_session.get("agree") is None:
-            return None
-        try:
-            found = self.agreed(given_labels(view.labels, self.run), view.agree, view.confidence)
-        except InputError as error:
-            if view.agree is not None:
-                raise
-            view.notify(str(error))  # the run asked for it once, and its scores are there all the same
-            return None
-        if found is not None and view.agree is not None:
-            view.notify(agreed_text(found))
-        return None if found is None else found.agreed
+    agreed_in = agreeing.agreed_in
+    agreed_facts = agreeing.agreed_facts
+    agreed_lines = agreeing.agreed_lines
 
     @cached_property
     def people_agree(self) -> Agreed | str | None:
         """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
         try:
-            return self.agreed(self.given)
+            return agreeing.agreed_of(self, self.given)
         except InputError as error:
             return str(error)
-
-    def agreed_facts(self) -> dict[str, Any]:
-        """Return the same as JSON, by name; nothing where the run did not ask."""
-        found = self.people_agree
-        return {} if found is None else {"agreed": agreed_facts(found) if isinstance(found, Agreed) else None}
-
-    def agreed_lines(self) -> list[str]:
-        """Return the same in a line; nothing where the run did not ask."""
-        found = self.people_agree
-        if found is None:
-            return []
-        return [found if isinstance(found, str) else agreed_text(found)]
-
-    def agreed(
-        self, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
-    ) -> Agreed | None:
-        """Return which decisions people agree with; None where nobody asked.
-
-        Args:
-            promise, confidence: see :class:`View`.
-
-        Raises:
-            InputError: as :meth:`stances`; there are too few labels.
-        """
-        last = self.run.manifest.last_session
-        share = last.get("agree") if promise is None else promise
-        if share is None:
-            return None
-        sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
-        for name, value in (("--agree", share), ("--confidence", sure)):
-            if not 0 < value < 1:
-                raise InputError(f"{name} {value:g}: is a share above 0 and below 1, for example 0.9")
-        stances = self.stances(given)
-        if (labelled := int(stances.labelled.sum())) < FEWEST:
-            raise InputError(
-                f"--agree {share:g}: {self.run.name} has {number_of(labelled, 'decision')} with people's labels, and at least "
-                f"{FEWEST} are needed; give them with --labels FILE (robin export --what labels-wanted draws what to label)"
-            )
-        check_alike(self.run, given)
-        return agreed(stances, share, sure)
 
     @property
     @abstractmethod

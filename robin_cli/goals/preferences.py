@@ -153,11 +153,10 @@ class Preferences(Found):
     def answer(self) -> list[str]:
         """The ranking's first, or the best responses, or how many preferences are certified."""
         if self.best is not None and self.bests is not None:
-            return [
-                f"best response {best_text(self.bests, self.error_rate)}",
-                self._winners(self.best),
-                *self.agreed_lines(),
-            ]
+            certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", self.agreed_lines()
+            if agreed:  # which is what was asked
+                return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
+            return [certain, self._winners(self.best)]
         if (ranking := self.ranked.ranking) is not None:
             return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:

@@ -130,11 +130,11 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
 
     widest = Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low")
     if (decided := scores.decided) is not None and decided.task.decision.is_best:
-        leads = decided.leaning == BEST
+        leads, alone = decided.leaning == BEST, decided.task.contest[arm] >= decided.task.decisions
         widest = replace(
             widest,
-            words=f"the best of each group, then the others, {widest.words}",
-            key=lambda: np.minimum(likely_widths(scores, space), _WIDEST) + 2 * _WIDEST * leads,
+            words=f"the best of each group, then the others, {widest.words}{'; groups of one last' * bool(alone.any())}",
+            key=lambda: np.minimum(likely_widths(scores, space), _WIDEST) + 2 * _WIDEST * (leads - 1.0 * alone),
         )
     return {
         "width": widest,
@@ -142,6 +142,21 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
         "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
         "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
     }
+
+
+def best_first(scores: Scores) -> FloatArray | None:
+    """Return a number of each row, the larger the sooner it comes: group by group, the leader first; groups of one last.
+
+    None where no best is looked for.
+    """
+    if scores.decided is None or not scores.decided.task.decision.is_best:
+        return None
+    values = np.nan_to_num(np.asarray(scores.columns["score"], dtype=np.float64), nan=-np.inf)
+    place = np.empty(len(values))
+    place[np.lexsort((-values, scores.decided.leaning != BEST, scores.decided.task.contest[scores.arm]))] = np.arange(
+        float(len(values))
+    )
+    return -place
 
 
 def _decision_notes(scores: Scores) -> list[str]:

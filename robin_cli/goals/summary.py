@@ -210,7 +210,8 @@ def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
 def labels_wanted_table(ran: Found, view: View) -> Table:
     """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
 
-    Of the human ratings in the data, and those given, come all besides. By a column whole prompts are drawn, for differences.
+    Of the human ratings in the data, and those given, come all besides. For differences by a column, and for
+    the best of each group, whole prompts or groups are drawn.
 
     Raises:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
@@ -226,7 +227,8 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    found = wanted_labels(run, values, labels, n, whole=by is not None or several)
+    whole = by is not None or several or run.inquiry.wants_best
+    found = wanted_labels(run, values, labels, n, whole=whole)
     names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
     ids = texts.pop("pair_id")
     columns: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The budget, in calls and in money: reserved before a call, settled after it, so that it holds at any concurrency."""
+"""The budget, in calls and in money: reserved before a call and settled after it, so that it holds at any concurrency."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _UNLIMITED = 2**62
 
 
 class CallBudget:
-    """``total`` units, of which some are spent and some reserved for calls under way; never more than ``total`` together.
+    """A budget of ``total`` units: those spent, and those reserved for calls under way, are never more together.
 
-    One unit is one rating asked for and answered. Without a ``total`` there is no end of them.
+    One unit is one call that is answered. Without a ``total`` it is unlimited.
 
     Attributes:
         available: units neither spent nor reserved.
@@ -40,14 +40,14 @@ class CallBudget:
         return self.spent >= self.total
 
     def reserve(self, units: int) -> None:
-        """Set ``units`` aside for a call about to be made; ValueError if so many are not available."""
+        """Reserve ``units`` for a call about to be made; ValueError if fewer are available."""
         if not 0 < units <= self.available:
             raise ValueError(f"cannot reserve {units} of {self.available} units")
         self.available -= units
         self.reserved += units
 
     def settle(self, reserved: int, spent: int) -> None:
-        """Turn a reservation into ``spent`` units, at most those reserved, and give the others back."""
+        """Turn a reservation into ``spent`` units, at most those reserved, and release the others."""
         if not 0 <= spent <= reserved <= self.reserved:
             raise ValueError(f"cannot settle {spent} of {reserved} units with {self.reserved} reserved")
         self.reserved -= reserved
@@ -56,19 +56,19 @@ class CallBudget:
 
 
 class MoneyBudget:
-    """At most ``limit`` US dollars, of which some are spent and some reserved for calls under way; None: no limit.
+    """A budget of at most ``limit`` US dollars, spent or reserved for calls under way; None: no limit.
 
-    What a call will cost is known only afterwards, so the most that it can cost is reserved before. That goes by a price, and
-    an endpoint may charge another: each judge's first call is made alone, and what a call cost beyond its reservation, all
-    others may.
+    The cost of a call is known only afterwards, so its largest possible cost is reserved before. That cost goes by a price, and
+    an endpoint may charge more. So the first call of each judge is made alone, and whatever a call costs beyond its reservation
+    is expected of all others.
 
     Attributes:
-        is_budget: a run is finished by it, and not cut short.
-        lost: what calls may have cost of which nobody knows whether they were paid for. It is taken from the limit.
-        reached: nothing is under way, and the next call is not covered. Whoever finds so says it here.
+        is_budget: whether it finishes a run, in place of cutting it short.
+        lost: the possible cost of calls whose payment is unknown. It counts against the limit.
+        reached: nothing is under way, and the next call is not covered; set by whoever finds so.
 
     Args:
-        first_alone: see above; False where calls go out many at a time, before any of them can be paid.
+        first_alone: see above; False if many calls go out at a time, before any can be paid.
     """
 
     __slots__ = (
@@ -96,18 +96,18 @@ class MoneyBudget:
         self._first_alone = first_alone
         self.reserved = 0.0
         self._under_way: Counter[int] = Counter()  # calls, by judge
-        self._known: set[int] = set()  # judges that were paid
-        self._factor = 1.0  # the most that was paid, over what was reserved for it
-        self._dearest = 0.0  # the most that was paid for a call beyond its reservation
+        self._known: set[int] = set()  # judges with a paid call
+        self._factor = 1.0  # largest cost over its reservation
+        self._dearest = 0.0  # largest cost of a call beyond its reservation
 
     @property
-    def told(self) -> str:
-        """What is spent and what is lost, in words."""
+    def in_words(self) -> str:
+        """The money spent and lost, in words."""
         lost = f", and up to ${self.lost:.4f} more may be on the bill for calls that were lost with their workers"
         return f"${self.spent:.4f} are spent{lost if self.lost else ''}"
 
     def covers(self, most: float, judge: int = 0) -> bool:
-        """Whether a call of ``judge`` that may cost ``most`` still fits."""
+        """Return whether a call of ``judge`` that may cost ``most`` still fits."""
         if self.limit is None:
             return True
         if self._first_alone and self._under_way[judge] and judge not in self._known:
@@ -115,38 +115,38 @@ class MoneyBudget:
         return self._taken(most, 1) <= self.limit
 
     def reserve(self, most: float, judge: int = 0) -> None:
-        """Set ``most`` aside for a call about to be made; ValueError if it does not fit."""
+        """Reserve ``most`` for a call about to be made; ValueError if it does not fit."""
         if not self.covers(most, judge):
             taken = self._taken(0.0, 0)
             raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
         self.hold(most, judge)
 
     def end(self, most: float) -> None:
-        """Say that the budget is reached, for the next call may cost ``most``.
+        """Mark the budget as reached, as the next call may cost ``most``.
 
         Raises:
             InputError: it paid for none at all.
-            LimitReached: it would do but for what was lost.
+            LimitReached: without the lost money it would cover the call.
         """
         if self.limit is not None and self.lost and self._taken(most, 1) - self.lost <= self.limit:
             raise LimitReached(
-                f"--budget-usd ${self.limit:g}: {self.told}; robin resume goes on, and counts what was answered alone"
+                f"--budget-usd ${self.limit:g}: {self.in_words}; robin resume goes on, and counts only answered calls"
             )
         if not self.spent and not self._known:
             raise InputError(
-                f"--budget-usd {self.limit:g}: nothing was asked, for a call may cost up to ${most:.4f} by its price and "
+                f"--budget-usd {self.limit:g}: no call was made, as one may cost up to ${most:.4f} by its price and "
                 "--max-tokens; give more, or a smaller --max-tokens"
             )
         self.reached = True
 
     def hold(self, most: float, judge: int = 0) -> None:
-        """Set ``most`` aside for a call that is under way already, whether it fits or not."""
+        """Reserve ``most`` for a call that is under way already, whether it fits or not."""
         self.reserved += most
         self._under_way[judge] += 1
 
     def settle(self, reserved: float, spent: float | None, judge: int = 0) -> None:
-        """Turn a reservation into what was ``spent``; None: nobody was asked, or nobody answered."""
-        self.reserved = max(0.0, self.reserved - reserved)  # sums of floats may end a hair below
+        """Turn a reservation into dollars ``spent``; None: no call was made, or none was answered."""
+        self.reserved = max(0.0, self.reserved - reserved)  # a sum of floats may end just below 0
         self._under_way[judge] -= 1
         if spent is None:
             return
@@ -157,12 +157,12 @@ class MoneyBudget:
             self._factor = max(self._factor, spent / reserved) if reserved else self._factor
 
     def lose(self, reserved: float, judge: int = 0) -> None:
-        """Keep a reservation for a call of which nobody knows whether it was paid for; nothing is learnt by it."""
+        """Keep the reservation of a call whose payment is unknown; it teaches nothing about costs."""
         self.reserved = max(0.0, self.reserved - reserved)
         self._under_way[judge] -= 1
         self.lost += reserved
 
     def _taken(self, most: float, calls: int) -> float:
-        """What is taken once so many ``calls`` more that may cost ``most``, and all under way, cost as much as others did."""
+        """Return the dollars taken if ``calls`` more that may cost ``most``, and all under way, cost as much as the dearest."""
         under_way = self._under_way.total() + calls
         return self.spent + self.lost + max(self._factor * (self.reserved + most), self._dearest * under_way)

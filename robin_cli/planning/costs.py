@@ -1,4 +1,4 @@
-"""What calls cost, where a budget is of money: by the length of what is asked, and by what each judge took so far."""
+"""Costs of calls, for a budget in money: by the length of the question, and by the judge's tokens so far."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.space import Coordinates
 
 FREE = 1e-3
-"""Of the mean cost: what a call counts as at least. A judge that costs nothing would else be asked for ever."""
+"""Least cost of a call, over the mean: a judge that costs nothing would otherwise be asked for ever."""
 
 
 class Per(Enum):
-    """What the gain of a call is divided by, which follows from what is to be small.
+    """The cost by which the gain of a call is divided, which follows from the error to be reduced.
 
-    ``ARM``: its cost. The mean of the squared errors is Σ σ²/n, and a call lowers it by σ²/(n (n + 1)): most per dollar where
-    that over the cost is largest, which gives n ∝ σ/√cost.
+    ``ARM``: its own. The mean of the squared errors is Σ σ²/n, and a call lowers it by σ²/(n (n + 1)). The gain per dollar is
+    largest where that over the cost is, which gives n ∝ σ/√cost.
 
-    ``ROOT_OF_JUDGE``: √ of the mean cost of its judge. The largest error wants σ²/n alike in all pairs, whatever a call of one
-    costs, for no call of another pair helps the worst one. But of the judges of a pair the cheap one helps it sooner.
+    ``ROOT_OF_JUDGE``: the root of its judge's mean cost. The largest error needs equal σ²/n in all pairs, whatever their calls
+    cost, as no call of another pair helps the worst one. But of the judges of a pair the cheap one helps it sooner.
 
-    ``JUDGE``: the mean cost of its judge. The same of decisions, which want one certainty of all pairs; their priorities fall
-    with n (n + 1) among the judges of a pair.
+    ``JUDGE``: its judge's mean cost. It is the same for decisions, which need equal certainty of all pairs; among the judges of
+    a pair their priorities fall with n (n + 1).
 
-    ``PAIR``: the mean cost of the arms of its pair. A comparison says something once each judge was asked in each order, and
+    ``PAIR``: the mean cost of its pair's arms. A comparison has a preference only after each judge was asked in each order, and
     its arms are asked equally often, whatever each costs.
     """
 
@@ -36,18 +36,18 @@ class Per(Enum):
 
 
 class Costs:
-    """Dollars of the next call of each arm, learned from what the calls of its judge took.
+    """US dollars of the next call of each arm, learned from the calls of its judge.
 
-    The prompt costs by its length, at the judge's tokens a character, and the answer what the judge's answers took on average,
-    both for each rating that came of it: a judge whose answers often hold none is the dearer.
+    The question costs by its length, at the judge's tokens per character, and the answer the judge's average; both per rating,
+    so a judge whose answers often hold none costs more.
 
     Args:
         characters: of each arm's prompt, shape (K,).
-        judge: which judge each arm is asked of, shape (K,).
-        prices: dollars for a token in and one out of each judge, shape (judges, 2).
-        tokens: a character of a prompt, and of an answer, as long as nothing is known; they count as one call.
-        per: what :attr:`divisors` are.
-        arms_per_pair: which follow one another.
+        judge: number of each arm's judge, shape (K,).
+        prices: dollars per token in and per token out of each judge, shape (judges, 2).
+        tokens: initial values, per character of a prompt and per answer; they count as one call.
+        per: the kind of :attr:`divisors`.
+        arms_per_pair: consecutive arms.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class Costs:
         self.prompt_tokens = np.zeros(judges)
         self.completion_tokens = np.zeros(judges)
         self.dollars = np.zeros(judges)
-        """What each judge took so far, on disk; :meth:`learn` goes by it."""
+        """Tokens and dollars of each judge so far, on disk; :meth:`learn` uses them."""
         self.each: FloatArray
-        """Dollars of a call of each arm, shape (K,)."""
+        """US dollars of a call of each arm, shape (K,)."""
         self.divisors: FloatArray
-        """What the priority of each arm is divided by, shape (K,)."""
+        """Divisor of each arm's priority, shape (K,)."""
         self.learn(np.zeros(len(characters)))
 
     def add(self, judge: int, prompt_tokens: float, completion_tokens: float, dollars: float) -> None:
-        """Count what answers of ``judge`` took that are on disk now."""
+        """Count tokens and dollars of answers of ``judge`` that are on disk now."""
         self.prompt_tokens[judge] += prompt_tokens
         self.completion_tokens[judge] += completion_tokens
         self.dollars[judge] += dollars
 
     def learn(self, rated: FloatArray | IntArray) -> None:
-        """Reckon the costs anew, by what was counted and the ratings of each arm, shape (K,)."""
+        """Compute the costs anew, by the counts and the number of ratings of each arm, shape (K,)."""
         judge, judges = self._judge, len(self._prices)
         ratings = np.bincount(judge, rated, judges)
         length = np.bincount(judge, rated * self._characters, judges)
@@ -93,7 +93,7 @@ class Costs:
         prompt = (self.prompt_tokens + a_character * self._mean_length) / (length + self._mean_length)
         answer = (self.completion_tokens + an_answer) / (ratings + 1.0)
         by_price = self.prompt_tokens * self._prices[:, 0] + self.completion_tokens * self._prices[:, 1]
-        # The endpoint may have read some tokens from its cache, or tell money of its own.
+        # The endpoint may have cached some tokens, or report a cost of its own.
         charged = np.divide(self.dollars, by_price, out=np.ones(judges), where=by_price > 0)
         beside = np.where(by_price > 0, 0.0, self.dollars / np.maximum(ratings, 1.0))
         of_character = charged * prompt * self._prices[:, 0]
@@ -102,10 +102,10 @@ class Costs:
         self.divisors = self._divisors()
 
     def of_a_call(self, *, evenly: bool) -> float:
-        """Dollars of a call on average, where calls go as the divisors have it over arms that vary alike.
+        """Return the mean dollars of a call, if calls are allocated by the divisors over arms of equal variance.
 
         Args:
-            evenly: all arms are asked as often, whatever they cost.
+            evenly: all arms are asked equally often, whatever they cost.
         """
         share = np.ones_like(self.each)
         if not evenly:

@@ -1,4 +1,4 @@
-"""Which arms are asked next: plan() gives leave to call them, tell() takes what came of that."""
+"""The choice of the next arms: plan() reserves calls of them, tell() takes the outcomes."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Found = TypeVar("Found")
 
 
 class Elsewhere(Protocol):
-    """Where long work is done."""
+    """The place of long work."""
 
     def __call__(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
-        """Do ``work``, in another thread if need be, and have ``then`` take what it found, where the planner is asked."""
+        """Do ``work``, perhaps in another thread, and pass its result to ``then`` in the planner's own thread."""
 
 
 def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
@@ -55,14 +55,14 @@ def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
 
 
 _FEW_ARMS = 2**17
-"""Of so many, a block is chosen and a policy fitted within some hundredths of a second."""
+"""Up to this number of arms, a block is chosen and a policy fitted within some hundredths of a second."""
 
 _ARMS_AT_ONCE, _SETS_AT_ONCE = 2**15, 2**12
-"""Of which the urgency is computed together: policies make some ten or twenty columns on the way, which fit into a cache."""
+"""Arms, or sets, whose urgency is computed together: policies make ten or twenty temporary columns, which fit into a cache."""
 
 
 class Ticket(NamedTuple):
-    """Leave to make ``calls`` calls of ``arm``, numbered from ``draw`` on; to be told once, whatever comes of them."""
+    """Permission for ``calls`` calls of ``arm``, numbered from ``draw``; tell() takes it once, whatever the outcome."""
 
     arm: int
     draw: int
@@ -70,41 +70,40 @@ class Ticket(NamedTuple):
 
 
 class Planner:
-    """Chooses calls in blocks: each of the most urgent arms that may be asked gets one, and it counts as under way.
+    """Chooses calls in blocks: each of the most urgent arms that may be asked gets one, which then counts as under way.
 
     A block is a sixty-fourth of the arms. With a block of one, and one call at a time, each choice is the paper's argmax over
-    all arms. What is told later than a block was chosen counts in the next; but an arm that was settled, given up or failed
-    meanwhile is passed over, and a fit or a look at the decisions ends the block.
+    all arms. An outcome after a block was chosen counts in the next block. But an arm that is settled, given up or failed by
+    then is skipped, and a fit or a look at the decisions ends the block.
 
-    The planner is the only writer of the arms. Who may be asked is said in :mod:`~robin_cli.planning.asking`. Besides, an arm
-    past its warm-up is not asked while what is left of the budget is owed to the warm-ups of others, and kept for those whose
-    first answers are slow to come; and one whose calls failed for now is deferred: it is asked again after another was rated,
-    or if no other is left. Where there is something to decide, an arm on which nothing open hangs is not asked.
+    The planner is the only writer of the arms. :mod:`~robin_cli.planning.asking` limits the calls of each arm. Besides, an arm
+    past its warm-up is not asked while the rest of the budget is needed for the warm-ups of others, and for arms whose first
+    answers come slowly. An arm whose calls failed for now is deferred: it is asked again after another was rated, or if no
+    other is left. In a run that decides, an arm without an open decision is not asked.
 
     Args:
-        arms: the numbers to choose by, none of whose calls is under way.
+        arms: the numbers to choose by, without calls under way.
         policy: fitted already, if it is a pooled one and there are ratings.
-        budget: calls there are for all arms together; None: no end of them.
-        judge: which judge each arm is asked of, shape (K,); None where there is one.
-        stop: as long as it says so nothing is asked, and with nothing under way the run is over; looked at in every plan().
-        verdicts: what is decided by the ratings so far; None where nothing is to be decided.
-        closely: have the calls of an arm in its warm-up follow each other closely, where that makes no difference to how many
-            it gets; else the arm with the fewest comes first.
-        round_depth: calls of each arm in the first round, where calls go out in rounds and all of one are chosen before any
-            answer comes; a round begins when nothing is under way. None where answers come meanwhile.
-        costs: what calls cost, as learned when a pooled policy was fitted last; None where each counts as one.
-        together: so many arms, one behind the other, are asked equally often: none gets a further call while another of them
-            has fewer, made or under way, nor once another was given up; and where one was asked, those without a call come
-            next.
-        looked: calls that were spent at the look at the decisions that ``verdicts`` begin with; 0: they begin with none.
-        first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None: as many as arms.
+        budget: calls of all arms together; None for no limit.
+        judge: number of each arm's judge, shape (K,); None for a single judge.
+        stop: while it returns True nothing is asked, and with nothing under way the run is over; called in every plan().
+        verdicts: the decisions by the ratings so far; None if the run decides nothing.
+        closely: let the calls of an arm in its warm-up follow each other closely, if that does not change their number;
+            otherwise the arm with the fewest comes first.
+        round_depth: calls of each arm in the first round, if calls go out in rounds: all of one are chosen before any answer
+            comes, and a round begins when nothing is under way. None if answers come meanwhile.
+        costs: costs of calls, as learned at the last fit of a pooled policy; None if each counts as one.
+        together: number of consecutive arms that are asked equally often. None of them gets a further call while another has
+            fewer, made or under way, or after another was given up; after the first call of one, the others come next.
+        looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
+        first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None for that of arms.
 
     Attributes:
-        arms: the numbers, to be read.
-        budget: the calls there are: reserved by plan(), settled by tell().
-        block: how many arms are chosen at once; 1 where each answer is to be known before the next choice.
-        elsewhere: does what takes long; until a fit is done, calls are chosen by the one before.
-        warming_up: whether the last call that was planned was one of a warm-up.
+        arms: the numbers, read-only.
+        budget: of calls: plan() reserves them, tell() settles them.
+        block: arms chosen at once; 1 if each answer should be known before the next choice.
+        elsewhere: does long work; until a fit is done, the previous one chooses.
+        warming_up: whether the last planned call belongs to a warm-up.
     """
 
     def __init__(
@@ -142,10 +141,10 @@ class Planner:
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
         even = max(1, self.budget.total // max(1, len(arms)))  # calls of an arm in an even spread
-        self._most_samples = even  # one request is not to have more
+        self._most_samples = even  # a single request must not have more
         self._at_first = at_first(self._warm_up, even if self.budget.is_limited else None)
         self._share = self._warm_up
-        self._room = NO_END  # calls that arms past their warm-up may get
+        self._room = NO_END  # calls left for arms past their warm-up
         self._turn = policy.turn
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         self._windows = None
@@ -153,7 +152,7 @@ class Planner:
             self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
         self._urgency, self._fronts = np.full(len(arms), NEVER), (Front(), Front())
-        self._nearness: FloatArray | None = None  # after the first look, of policies that ask for it
+        self._nearness: FloatArray | None = None  # after the first look, for policies that use it
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
         self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
         self._ahead: deque[int] = deque()  # the rest of the block
@@ -163,12 +162,12 @@ class Planner:
         self._learns = policy.refits or costs is not None
         self._first_fit = len(arms) if first_fit is None else first_fit
         self._refit_at = next_refit(self._rated, self._first_fit) if self._learns and not self._in_rounds else np.inf
-        self._rated_before = -1  # ratings there were when the last round was begun
+        self._rated_before = -1  # ratings at the begin of the last round
         self._looks_at = np.inf if verdicts is None else next_look(looked, len(arms))
-        self._has_news = 0 < looked < self.budget.spent  # whether decisions were not looked at with some of the answers
-        self._is_unseen = self.budget.spent >= self._looks_at  # whether nothing was decided by answers from before
+        self._has_news = 0 < looked < self.budget.spent  # whether there are answers after the last look
+        self._is_unseen = self.budget.spent >= self._looks_at  # whether a look is due for answers of earlier sessions
 
-    # ── leave is given ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── calls are planned ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_over(self) -> bool:
@@ -177,7 +176,7 @@ class Planner:
         return self.budget.exhausted or (self._is_idle and not self.budget.reserved and not is_thinking)
 
     def plan(self, tickets: int = 1, samples: int = 1) -> list[Ticket]:
-        """Plan up to so many ``tickets``, of 1 to ``samples`` calls each, the most urgent first; their calls are reserved.
+        """Reserve calls: up to ``tickets`` tickets of 1 to ``samples`` calls each, the most urgent first.
 
         Returns:
             None at all if every arm must wait for calls under way, for a block to be chosen, or if the run :attr:`is_over`.
@@ -190,7 +189,7 @@ class Planner:
             self._begin_round()
         found = self._taken(tickets, samples)
         if not found and self._has_news and not self.budget.reserved and self.budget.available:
-            self._look()  # what was given up since may leave more to be asked of the others
+            self._look()  # arms given up since may leave more calls to the others
             found = self._taken(tickets, samples)
         self._is_idle = not found
         return found
@@ -216,7 +215,7 @@ class Planner:
         return found
 
     def _ticket(self, arm: int, samples: int) -> Ticket | None:
-        """Reserve a request of ``arm``; None where all that is left belongs to warm-ups."""
+        """Reserve a request of ``arm``; None if all calls left belong to warm-ups."""
         arms, calls = self._arms, 1
         n, pending, draw = arms.n[arm], arms.pending[arm], arms.next_draw[arm]
         if samples > 1:
@@ -235,10 +234,10 @@ class Planner:
         self.budget.reserve(calls)
         return Ticket(arm, draw, calls)
 
-    # ── what came of it ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tell(self, ticket: Ticket, outcome: Outcome) -> None:
-        """Take what came of the calls of ``ticket``: the arms, the budget and what is asked next follow from it."""
+        """Take the outcome of a ``ticket``'s calls: it changes the arms, the budget and the next choice."""
         arm, draw, calls = ticket
         arms = self._arms
         rated, pending = arms.n[arm], arms.pending[arm]
@@ -259,17 +258,17 @@ class Planner:
             self._deferred.discard(arm)
         self._rated += arms.n[arm] - rated
         if self._rated >= self._refit_at:
-            self._refit()  # before the look: a run that is resumed looks by the fit that it had then
+            self._refit()  # before the look: a resumed run looks with the same fit
         if self._verdicts is not None and (not failed or arms.retired(arm)):
             self._decide(self._verdicts, arm, outcome)
         if self._deferred and not failed and not arms.streak[arm]:
             self._readmit()
 
     def take_up(self, tickets: Sequence[Ticket], next_draws: IntArray | None = None) -> None:
-        """Count calls as under way that were planned before this planner was made; each is to be told.
+        """Count calls that an earlier planner planned as under way; tell() then takes the outcome of each.
 
         Args:
-            next_draws: number each arm's calls from these on at least, shape (K,): lower ones may be answered yet.
+            next_draws: least number of each arm's next call, shape (K,): lower ones may still be answered.
 
         Raises:
             ValueError: they are more than the budget has.
@@ -286,16 +285,16 @@ class Planner:
             self._changed(arm)
 
     def shorten(self, ticket: Ticket, calls: int) -> Ticket:
-        """Return the first ``calls`` calls of ``ticket``; the others are not made after all."""
+        """Return the first ``calls`` calls of ``ticket`` and withdraw the others."""
         arm, draw, whole = ticket
         if whole > calls:
-            ahead, self._ahead = self._ahead, deque()  # the arm is asked: nobody takes its place
+            ahead, self._ahead = self._ahead, deque()  # the arm keeps its place
             self.tell(Ticket(arm, draw + calls, whole - calls), Unanswered.WITHDRAWN)
             self._ahead = ahead
         return ticket._replace(calls=min(calls, whole))
 
     def _changed(self, arm: int) -> None:
-        # Before the arm is written: a thread that reads it meanwhile then leaves what it made of that.
+        # Before the arm is written: a thread that reads it meanwhile then discards its result.
         if self._stale is not None:
             self._stale.add(self._set_of[arm])
 
@@ -307,7 +306,7 @@ class Planner:
     # ── a block is chosen ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose(self, samples: int) -> None:
-        """Choose the next block, elsewhere where there are many arms."""
+        """Choose the next block, elsewhere if there are many arms."""
         if self._is_choosing or (self._found_none and self._stale is not None and not self._stale):
             return
         stale, self._stale, self._is_choosing = self._stale, set(), True
@@ -323,7 +322,7 @@ class Planner:
 
     def _take_block(self, chosen: deque[int]) -> None:
         self._ahead, self._is_choosing, self._is_idle = chosen, False, False
-        self._found_none = not chosen  # nor will there be, until something changes
+        self._found_none = not chosen  # until something changes
         if not chosen and self._deferred and not self.budget.reserved:  # no other is left
             self._readmit()
             self._choose(1)
@@ -333,7 +332,7 @@ class Planner:
     ) -> deque[int]:
         """Choose up to ``count`` arms, after ``made`` requests.
 
-        Calls may be told meanwhile; nothing is written but what this alone reads.
+        Outcomes may come meanwhile; this writes only its own columns.
         """
         if not self._is_warmed_up and self._share_out():
             stale = None
@@ -351,33 +350,33 @@ class Planner:
             chosen = self._without_overtaking(chosen, self._judge, is_near, under_way=under_way)
         if self._windows is not None and under_way:
             chosen = self._in_their_turn(chosen, self._windows)
-        if self._together > 1 and count > 1:  # what was asked of one says nothing without the others
+        if self._together > 1 and count > 1:  # a rating of one of them is of no use without the others
             sets = np.array(list(dict.fromkeys((chosen // self._together).tolist())), dtype=np.int64)
             chosen = (sets[:, None] * self._together + np.arange(self._together)).ravel()
             chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
 
     def _most_urgent(self, count: int, made: int, seen: Seen | None) -> dict[int, bool]:
-        """Up to ``count`` arms that may be asked, and which of them are for being near to certain, in place of most urgent."""
+        """Return up to ``count`` arms that may be asked, and whether each is there as one of the nearest to certain."""
         urgent = self._fronts[0].of(self._urgency, count)
         urgency = self._urgency[urgent[:1]]
         if len(urgency) and urgency[0] > IN_WARM_UP:
-            # A block is of warm-ups, or of what comes after: the last answers to the first may change the other.
+            # A block is of warm-ups, or of later calls: the last answers to the first may change the others.
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
         if seen is None or self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
         return by_turns(urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item(), count)
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
-        """Which of ``some`` arms there is a reason to ask."""
+        """Return whether there is a reason to ask each of ``some`` arms."""
         found = self._urgency[some] > NEVER
         return found if self._nearness is None else found | (self._nearness[some] > NEVER)
 
     def _share_out(self) -> bool:
-        """Divide the calls that there are among the warm-ups; return whether their share is another one than before.
+        """Divide the available calls among the warm-ups; return whether their share has changed.
 
-        Arms that were given up leave theirs to the others. What the warm-ups still want nobody else may have; nor what an even
-        spread would give to those that wait for their first answers.
+        Arms that were given up leave theirs to the others. Calls that the warm-ups still need are reserved for them, and so is
+        an even share for arms without a first answer.
         """
         n, budget = self._n, self.budget
         made, kept = n + self._under_way, self._streak < RETIRE_AFTER
@@ -408,7 +407,7 @@ class Planner:
             yield some if sets is None else sets[some].ravel() if sets.ndim < 3 else sets[some]
 
     def _look_at(self, policy: Policy, members: IntArray, deferred: Sequence[int]) -> None:
-        """Compute the urgency of ``members``, −1 being none. InputError where the policy gives one no finite priority."""
+        """Compute the urgency of ``members``, −1 for none. InputError if the policy gives one no finite priority."""
         at = members >= 0 if self._has_gaps else ...
         some = members[at].ravel()
         n, pending, streak = self._n[some], self._under_way[some], self._streak[some]
@@ -453,29 +452,28 @@ class Planner:
             self._waiting[some] = np.where(waits, urgency, NEVER)
 
     def _check(self, policy: Policy, some: IntArray, urgency: FloatArray) -> None:
-        """InputError where a policy gives ``some`` no finite priority: to go on would leave arms out, or never end."""
+        """Raise InputError if a priority is not finite: going on would leave arms out, or never end."""
         for arm, found in zip(some.tolist(), urgency.tolist(), strict=True):
-            is_told_meanwhile = (
-                self._stale is None or self._set_of[arm] in self._stale
-            )  # what was read of it may not fit together
-            if not is_told_meanwhile:
+            # An outcome during the computation may leave columns that do not fit together.
+            has_changed = self._stale is None or self._set_of[arm] in self._stale
+            if not has_changed:
                 raise InputError(
-                    f"--scheduler: {policy.said} gives arm {arm} the priority {found}, which is to be a finite number; every "
-                    "answer is kept. Tell those who wrote it"
+                    f"--scheduler: {policy.full_name} gives arm {arm} the priority {found}, which is not a finite number; "
+                    "every answer is kept. Report this to its authors"
                 )
 
     def _order(self, some: IntArray, made: IntArray) -> FloatArray:
-        """The place of each of ``some`` arms among those in their warm-up: the fewest calls come first."""
+        """Return the place of each of ``some`` arms among those in their warm-up: the fewest calls come first."""
         calls = made.astype(np.float64)
         if self._windows is not None:
             return self._windows.place(some, calls, self.arms.unparsed[some])
         return calls if self._turn is None else calls * len(self._turn) + self._turn[some]
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
-        """The urgency and nearness of ``members`` past their warm-up, shape as these; of others, any number."""
+        """Return the urgency and nearness of ``members`` past their warm-up, in their shape; any number for others."""
         n, pending, total, total_sq = (each[members].astype(np.float64, copy=False) for each in self._columns)
         if members.ndim == 1:
-            np.maximum(n, min(self._warm_up, 1), out=n)  # any number of ratings will do in a warm-up, but none
+            np.maximum(n, min(self._warm_up, 1), out=n)  # in a warm-up any number will do except 0
         elif self._has_gaps:
             n, pending, total, total_sq = (each * (members >= 0) for each in (n, pending, total, total_sq))
         seen = None if self._verdicts is None else self._verdicts.seen
@@ -488,7 +486,7 @@ class Planner:
     def _without_overtaking(
         self, chosen: IntArray, judge: Coordinates, is_near: NDArray[np.bool_], *, under_way: bool
     ) -> IntArray:
-        """Those of ``chosen`` before the first that would take calls from arms which wait for another judge."""
+        """Return ``chosen`` up to the first arm that would take calls from arms of another judge."""
         urgency = self._urgency
         made = self._n[chosen] + self._under_way[chosen]
         is_ahead = overtaking(urgency[chosen], made, judge[chosen], self._waiting, judge) & ~is_near
@@ -496,15 +494,15 @@ class Planner:
             return chosen
         if under_way or not is_ahead[0]:
             return chosen[: int(is_ahead.argmax())]
-        # Nothing under way tells more of the arm that failed: an answer to another of its judge says whose fault it was.
+        # No call is under way that could explain the failure: an answer to another arm of its judge shows whose fault it was.
         failed = judge[np.where(judge == judge[chosen[0]], NEVER, self._waiting).argmax()]
         others = np.flatnonzero((judge == failed) & (urgency > NEVER))
         return others[[urgency[others].argmax()]] if len(others) else others
 
     def _in_their_turn(self, chosen: IntArray, windows: Windows) -> IntArray:
-        """Those of ``chosen`` for which no arm that waits for its answers is behind a share that they have.
+        """Return those of ``chosen`` whose share every arm without its answers has reached.
 
-        What cannot be shared out evenly would else go to the arms of early windows, and so would what belongs to the last.
+        Otherwise arms of early windows would get the calls that cannot be divided evenly, and those of the last windows.
         """
         arms = self.arms
         made = self._n + self._under_way + arms.unparsed
@@ -516,7 +514,7 @@ class Planner:
     # ── decisions and fits ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_round(self) -> None:
-        """Decide and fit by all answers so far: what is chosen next then owes nothing to the order in which they came."""
+        """Decide and fit by all answers so far, so that their order has no effect on the next choice."""
         self._ahead.clear()
         if self._learns and self._rated >= max(self._first_fit, self._rated_before + 1):
             self._rated_before = self._rated
@@ -525,26 +523,26 @@ class Planner:
             self._look()
 
     def _is_enough(self) -> bool:
-        """Whether nothing more is to be asked as things stand, which calls under way may yet change."""
+        """Return whether nothing more is to be asked as things stand; calls under way may change that."""
         if self._verdicts is not None and self._verdicts.all_decided:
             return True
         return self._stop is not None and self._stop(self)
 
     def _is_settled(self, arm: int) -> bool:
-        """Whether nothing open hangs on ``arm``; within its warm-up, every arm is asked."""
+        """Return whether no open decision depends on ``arm``; within its warm-up, every arm is asked."""
         if self._verdicts is None or self._arms.n[arm] < self._warm_up or not self._verdicts.settled.item(arm):
             return False
         return self._nearness is None or self._nearness.item(arm) == NEVER
 
     def _decide(self, verdicts: Verdicts, arm: int, outcome: Outcome) -> None:
-        """Tell the decisions of these ratings, and look at them if it is time; once all are decided, at every answer."""
+        """Add ratings to the decisions, and look at them if it is time; once all are decided, after every answer."""
         verdicts.add(arm, () if isinstance(outcome, Unanswered) else outcome)
         self._has_news = True
         if not self._in_rounds and (self.budget.spent >= self._looks_at or verdicts.all_decided):
             self._look()
 
     def _look(self) -> None:
-        """Begin to decide by all ratings so far; arms may be settled by it, or opened again."""
+        """Begin to decide by all ratings so far, which may settle arms or reopen them."""
         verdicts = self._verdicts
         if self._is_looking or verdicts is None:
             return
@@ -555,7 +553,7 @@ class Planner:
         where(lambda: self._changed_by(verdicts), self._take_look)
 
     def _changed_by(self, verdicts: Verdicts) -> set[int] | None:
-        """Look at the decisions; the sets whose urgency may be another now, None where these are many."""
+        """Look at the decisions; return the sets whose urgency may have changed, None for very many."""
         changed, set_of = verdicts.look(self.arms, self._policy), self._set_of
         return None if len(changed) > _FEW_ARMS else {set_of[arm] for arm in changed.tolist()}
 
@@ -581,7 +579,7 @@ class Planner:
             raise exited(policy, error) from error
 
     def _take_fit(self, policy: Policy) -> None:
-        """Choose by another policy from now on."""
+        """Choose by ``policy`` from now on."""
         self._policy, self._stale = policy, None
         self._ahead.clear()
         if not self._in_rounds:

@@ -1,21 +1,21 @@
-"""How a budget goes out in rounds: how far each goes before its answers are looked at.
+"""Division of a budget into rounds, after each of which the answers count.
 
-A first round is even, for nothing is known; it has two parts of the budget, and each round after it one. Nothing else is
-tuned: sizes that grow from round to round, as theory would have them, were no better (docs/evidence/batches.md).
+The first round is even, as nothing is known; it has two parts of the budget, and each round after it one. Nothing else is
+tuned: sizes that grow from round to round, as in theory, were no better (docs/evidence/batches.md).
 """
 
 from __future__ import annotations
 
 
 def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tuple[int, ...]:
-    """Calls that are spent at the end of each round, rising; the last is ``budget``.
+    """Return the calls spent at the end of each round, rising; the last is ``budget``.
 
     Args:
         budget: calls in all, at least 1.
         arms: K, at least 1.
         rounds: at least 1.
-        warm_up: ratings that the policy wants of every arm before it looks at any; they make one round, however many they are.
-            Where it wants none, the first round goes to the arms that the policy would ask first.
+        warm_up: ratings of every arm that the policy needs first; they make one round, however many they are. Without a
+            warm-up, the first round goes to the arms that the policy asks first.
     """
     depth = max(warm_up, round(2 * budget / (rounds + 1) / arms), 1)
     first = min(budget, arms * depth if warm_up else max(1, round(2 * budget / (rounds + 1))))
@@ -25,7 +25,7 @@ def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tupl
 
 
 def first_depth(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> int:
-    """Calls of each arm in the first round, rounded up; at least 1, but none where the policy has no warm-up."""
+    """Return the calls of each arm in the first round, rounded up; at least 1, or 0 if the policy has no warm-up."""
     if not warm_up:
         return 0
     return max(1, -(-round_ends(budget, arms, rounds, warm_up=warm_up)[0] // arms))

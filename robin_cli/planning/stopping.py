@@ -1,4 +1,4 @@
-"""When a run is over before its budget is spent: its goal is reached, or nothing is left to ask; and which arms are settled."""
+"""The end of a run before its budget is spent: its goal is reached, or nothing is left to ask; and the settled arms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOKS_AGAIN_AFTER = 1.01
 
 
 class Standing(Protocol):
-    """What a rule sees of a run: the planner."""
+    """The part of the planner that a stopping rule sees."""
 
     @property
     def arms(self) -> Arms:
@@ -27,17 +27,17 @@ class Standing(Protocol):
 
     @property
     def budget(self) -> CallBudget:
-        """The calls there are."""
+        """The budget of calls."""
 
 
 StoppingRule = Callable[[Standing], bool]
-"""A question to a run, answered with whether it is over."""
+"""Returns whether a run is over."""
 
 
 def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
-    """What a run is for is reached. Looked at whenever the spent calls have grown by 1 %.
+    """Return a rule that ends a run once ``goal`` holds, tested whenever the spent calls have grown by 1 %.
 
-    Where calls are under way then, it is looked at again when all are in: what they bring may undo it.
+    If calls are under way then, it is tested again when all are in, as they may undo it.
     """
     looks_at, holds, is_settled = 0.0, False, True
 
@@ -58,7 +58,7 @@ _LOOKS_FROM = 2
 
 
 Counted = Iterable[tuple[Scale, IntArray, FloatArray]]
-"""Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
+"""Each scale, the arms rated on it, and the number of times each got each level, shape (arms, levels)."""
 
 
 class Verdicts(Protocol):
@@ -66,28 +66,28 @@ class Verdicts(Protocol):
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """Which arms need no more calls, because what hangs on them is decided; shape (K,)."""
+        """Whether each arm needs no more calls, as its decisions are certified; shape (K,)."""
 
     @property
     def all_decided(self) -> bool:
-        """Whether every decision holds."""
+        """Whether every decision is certified."""
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
-        """Take further ratings of ``arm``, None where an answer holds none; none at all where it was asked in vain."""
+        """Add ratings of ``arm``, None for an answer without one; empty if no answer came."""
 
     @property
     def seen(self) -> Seen | None:
-        """What the last look is to the policy, where it asks for what is nearest to certain."""
+        """The state at the last look, for policies that ask about the decisions nearest to certain; else None."""
 
     def begin(self, space: ArmSpace, counted: Counted, arms: Arms, policy: Policy) -> None:
-        """Begin as after a look at ``arms``, of which so many ratings of each level were ``counted``."""
+        """Begin as after a look at ``arms``, whose ratings of each level are ``counted``."""
 
     def look(self, arms: Arms, policy: Policy) -> IntArray:
-        """Decide anew by all ratings so far; the arms whose urgency may be another now."""
+        """Decide by all ratings so far; return the arms whose urgency may have changed."""
 
 
 def last_look(spent: int, arms: int) -> int:
-    """How many calls were spent when decisions were looked at last, after ``spent`` of them; 0 if they never were."""
+    """Return the calls spent at the last look at decisions, after ``spent`` of them; 0 before the first."""
     last, at = 0, next_look(0, arms)
     while at <= spent:
         last, at = at, next_look(at, arms)
@@ -95,10 +95,10 @@ def last_look(spent: int, arms: int) -> int:
 
 
 def next_look(spent: int, arms: int) -> int:
-    """How many calls are spent when decisions are looked at next: two an arm, and whenever they have grown by 1 %.
+    """Return the calls spent at the next look at decisions: two per arm first, then whenever they have grown by 1 %.
 
-    At the latest after 4,000, or a fiftieth of the arms where that is more: a look at all that many calls changed would hold
-    up the answers meanwhile.
+    A look comes after 4,000 more calls at the latest, or a fiftieth of the arms if that is more: a look at more changes would
+    hold up the answers meanwhile.
     """
     grown = min(math.ceil(spent * _GROWTH), spent + max(_MOST, arms // 50))
     return max(_LOOKS_FROM * arms, spent + 1, grown)

@@ -1,4 +1,4 @@
-"""How urgent arms are, as columns of numbers, and which are the most urgent; the same in a run and in a simulation."""
+"""The urgency of arms, as columns of numbers, and the most urgent ones; the same in a run and in a simulation."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
 
 IN_WARM_UP = 0.5 * WARM_UP
-"""The urgency of every arm in its warm-up is above."""
+"""Every arm in its warm-up has a larger urgency."""
 
 FIRST = 0.25 * WARM_UP
-"""The urgency of an arm past its warm-up, or without one, that is to be asked before all others."""
+"""The urgency of an arm past its warm-up, or without one, that comes before all others."""
 
 SPREAD = 1e-300
-"""Times 1/n added to every priority where some are 0: it orders arms that never vary by their calls, so that a budget with
-nothing better to do is spread and does not pile up on the first arm; from others it is lost in rounding."""
+"""Times 1/n added to every priority if some are 0: it orders arms that never vary by their calls, so that spare budget is
+spread and does not go to the first arm alone. In other priorities rounding loses it."""
 
 _PARTS = 64
 
 _PLACES, _MOST_ABOVE = 4, 8
-"""Times what is chosen at once: at which place the bound of a :class:`Front` is, and how many may be above before it moves."""
+"""Times the number chosen at once: the place of the bound of a :class:`Front`, and how many may exceed it before it moves."""
 
 
 def block_of(arms: int) -> int:
-    """Return how many of ``arms`` are chosen at once: a sixty-fourth, as good as one by one (benchmarks/blocks.py)."""
+    """Return the number of arms chosen at once: a sixty-fourth, as good as one by one (benchmarks/blocks.py)."""
     return -(-arms // _PARTS)
 
 
@@ -44,10 +44,10 @@ def urgency_by(
     total_sq: FloatArray,
     arm: IntArray,
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Compute the urgency of arms past their warm-up, and after a look how near they are to certain; all of one shape.
+    """Return the urgency of arms past their warm-up, and after a look their nearness to certain; all of one shape.
 
     Raises:
-        InputError: the policy ends the program, which it would do in the loop of a run without a word.
+        InputError: the policy ends the program: in the loop of a run, SystemExit would end it without a message.
     """
     nearness = None
     try:
@@ -59,18 +59,18 @@ def urgency_by(
     except SystemExit as error:
         raise exited(policy, error) from error
     if np.count_nonzero(found) < found.size:
-        # Without a warm-up, an arm without a call has half a one.
+        # Without a warm-up, an arm without a call counts as having half a call.
         found = found + SPREAD / np.maximum(n + pending, 0.5)
     return found, nearness
 
 
 def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> dict[int, bool]:
-    """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, and which were taken as ``near``.
+    """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, each with whether it is such a one.
 
     Args:
         made: requests made before.
-        part: of all turns that are for what is nearest to certain, in 128ths: turn t is where ⌊part · t⌋ grows.
-        count: how many arms, if there are so many.
+        part: share of the turns for the nearest to certain, in 128ths: turn t is one if ⌊part · t⌋ grows.
+        count: most arms to return.
     """
     queues, left = (iter(urgent.tolist()), iter(near.tolist())), len(urgent) + len(near)
     found: dict[int, bool] = {}
@@ -93,14 +93,14 @@ def shared(
     made: int,
     part: FloatArray,
 ) -> IntArray:
-    """Return ``count`` arms of each row, :func:`by_turns`; where neither finds any more, the lowest indices follow.
+    """Return ``count`` arms of each row, :func:`by_turns`; once neither finds any more, the lowest indices follow.
 
     Args:
-        fronts: of each row, of what is urgent and of what is near.
-        urgency, nearness: shape (rows, arms); NEVER where an arm may not be asked.
+        fronts: of each row, of urgency and of nearness.
+        urgency, nearness: shape (rows, arms); NEVER for an arm that may not be asked.
         count: at least 1, and no more than arms.
         made: requests made before.
-        part: see there, shape (rows, 1).
+        part: as for :func:`by_turns`, shape (rows, 1).
     """
     chosen = []
     for row, (urgent, near) in enumerate(fronts):
@@ -119,7 +119,7 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
     """
     if count == 1:
         return np.asarray(urgency.argmax(axis=1))[:, None]
-    rows = -urgency  # turned round: to part it is slow where many are NEVER
+    rows = -urgency  # np.partition is slow on many equal values at the low end
     last = np.partition(rows, count - 1)[:, count - 1, None]
     row, found = np.nonzero(rows <= last)
     order = np.lexsort((rows[row, found], row))
@@ -128,9 +128,9 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
 
 
 class Front:
-    """The most urgent of many arms, again and again while few change: only those are sorted that are above a bound.
+    """The most urgent of many arms, again and again while few change: only those above a bound are sorted.
 
-    The bound is of a time before, and has no effect on who is found.
+    The bound comes from an earlier time, and does not change the result.
     """
 
     def __init__(self) -> None:
@@ -140,29 +140,31 @@ class Front:
         """Return up to ``count`` arms that may be asked, the most urgent first and ties to the lower index.
 
         Args:
-            urgency: shape (arms,); NEVER where an arm may not be asked.
+            urgency: shape (arms,); NEVER for an arm that may not be asked.
             count: at least 1, and no more than arms.
         """
         above, tied = self._parted(urgency, count)
         too_few = self._bound > NEVER and len(above) + len(tied) < count
         if too_few or len(above) > _MOST_ABOVE * count:
             place = min(_PLACES * count, len(urgency)) - 1
-            self._bound = -np.partition(-urgency, place)[place]  # turned round: else it is slow where many are NEVER
+            self._bound = -np.partition(-urgency, place)[
+                place
+            ]  # np.partition is slow on many equal values at the low end
             above, tied = self._parted(urgency, count)
         order = above[(-urgency[above]).argsort(kind="stable")[:count]]
         return np.concatenate([order, tied[: count - len(order)]]) if len(tied) else order
 
     def _parted(self, urgency: FloatArray, count: int) -> tuple[IntArray, IntArray]:
-        """Those above the bound, and those at it where these are too few."""
+        """Return the arms above the bound, and those at it if the former are too few."""
         above = (urgency > self._bound).nonzero()[0]
         is_enough = len(above) >= count or self._bound == NEVER
         return above, above[:0] if is_enough else (urgency == self._bound).nonzero()[0]
 
 
 def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int], bool]:
-    """Return which of ``arms`` are looked at together, those of a contest or a question, in which set each is, and if −1 is.
+    """Return the sets of arms that are looked at together, each arm's set, and whether a set has gaps (−1).
 
-    None, and each its own, where every arm stands alone.
+    A set is a contest or a question. Without such sets, return None and each arm's own number.
     """
     sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
     if sets is None:

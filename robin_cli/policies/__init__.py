@@ -1,1 +1,1 @@
-"""From the numbers of an arm to the priority of its next call: pure numpy, no I/O, no clock, no await."""
+"""Policies: they compute the priority of an arm's next call from its numbers, in pure numpy, without I/O, clock or await."""

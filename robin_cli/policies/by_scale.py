@@ -1,4 +1,4 @@
-"""One budget over arms that are rated on several scales: errors compare as shares of each scale's width."""
+"""One budget over arms on several scales: errors compare as shares of each scale's width."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from robin_cli.policies.prior import warm_policy
 from robin_cli.policies.registry import make_policy, policy_named
 
 _EVIDENCE = 8.0
-"""As of a warm start's level: some ten arms asked twice outvote the value from before the first fit."""
+"""As for a warm start's level: about ten arms asked twice outweigh the value before the first fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByScale(Policy):
-    """A policy for each scale, of one kind, whose priorities are compared in shares of the scale's width.
+    """A policy of one kind for each scale; their priorities compare in shares of the scale's width.
 
-    A priority is an error variance, in squared points: on a scale of width w it is 1/w² of that in squared shares. Each
-    policy sees the ratings of its own arms as they are, and is fitted to these alone: how much ratings vary on 0 to 100 says
-    nothing of 1 to 3.
+    A priority is an error variance in squared points: on a scale of width w, times 1/w² it is in squared shares. Each policy
+    sees the unchanged ratings of its own arms and is fitted to these alone: the variance of ratings on 0 to 100 says nothing
+    about that on 1 to 3.
 
     Attributes:
-        policies: one a scale.
+        policies: one for each scale.
         weights: 1/w² of each.
-        group: which of the policies each arm has, shape (K,).
-        place: the arm's number among those of its group, shape (K,).
-        warm_up: it does not depend on the scale.
+        group: number of each arm's policy, shape (K,).
+        place: number of each arm in its group, shape (K,).
+        warm_up: the same for all scales.
     """
 
     policies: tuple[Policy, ...]
@@ -40,19 +40,19 @@ class ByScale(Policy):
     warm_up: int
 
     @property
-    def said(self) -> str:
-        """What an error calls the policy of each scale."""
-        return self.policies[0].said
+    def full_name(self) -> str:
+        """The name, in errors, of the policy of each scale."""
+        return self.policies[0].full_name
 
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """The priority by the arm's own policy, over w².
+        """Return the priority by the arm's own policy, over w².
 
-        In simulation ``arm`` counts through worlds of K arms each, of which every one has the groups in the same order.
+        In simulation ``arm`` numbers through worlds of K arms each; all have the groups in the same order.
         """
-        # Each policy computes all entries, and what belongs to others is left: a policy in simulation has a number for each
-        # run, which a part of the entries would no longer stand beside.
+        # Each policy computes all entries, and those of others are dropped: in simulation a policy has a number for each run,
+        # and a selection of entries would lose that axis.
         world, own = np.divmod(arm, len(self.group))
         group, sizes = self.group[own], np.bincount(self.group)
         found = np.zeros(arm.shape)
@@ -64,11 +64,11 @@ class ByScale(Policy):
         return found
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> ByScale:
-        """The same with each policy fitted to the ratings of its own arms."""
+        """Return it with each policy fitted to the ratings of its own arms."""
         fitted = []
         for number, policy in enumerate(self.policies):
             mine = self.group == number
-            # np.compress, since n[..., mine] may be laid out the other way: sums in another order end in other bits.
+            # np.compress, as n[..., mine] may have another memory order, and sums in another order differ in their last bits.
             fitted.append(policy.fitted(*(np.compress(mine, each, axis=-1) for each in (n, total, total_sq))))
         return replace(self, policies=tuple(fitted))
 
@@ -76,12 +76,12 @@ class ByScale(Policy):
 def policy_by_scale(
     name: str, setup: Setup, prior: FloatArray | None, groups: Sequence[tuple[Scale, IntArray]]
 ) -> Policy:
-    """The policy called ``name`` for arms of one scale or several, see :func:`robin_cli.policies.prior.warm_policy`.
+    """Return the policy called ``name`` for arms of one scale or several, see :func:`robin_cli.policies.prior.warm_policy`.
 
     Args:
         setup: its ``scale`` is not read.
         prior: as for :func:`warm_policy`, in squared points of each arm's own scale.
-        groups: each scale and its arms, every one of the K arms once.
+        groups: each scale and its arms; every one of the K arms is in one.
 
     Raises:
         InputError: as :func:`warm_policy`.
@@ -93,7 +93,7 @@ def policy_by_scale(
         known, begun = (None if each is None else _of_arms(each, arms, setup.arms) for each in (setup.variances, prior))
         alone = replace(setup, scale=scale, variances=known, evidence=_EVIDENCE if len(groups) > 1 else 0.0)
         made.append(warm_policy(name, alone, begun))
-    if len(made) == 1 or made[0].evenly:  # which asks evenly, whatever the ratings are
+    if len(made) == 1 or made[0].evenly:  # an even spread does not depend on scales
         return made[0]
     group, place = np.zeros(setup.arms, dtype=np.int64), np.zeros(setup.arms, dtype=np.int64)
     for number, (_, arms) in enumerate(groups):
@@ -103,5 +103,5 @@ def policy_by_scale(
 
 
 def _of_arms(values: FloatArray, arms: IntArray, count: int) -> FloatArray:
-    """The entries of ``arms``, of each of the worlds that ``values``, shape (worlds · count,), is of."""
+    """Return the entries of ``arms`` in each world of ``values``, shape (worlds · count,)."""
     return values.reshape(-1, count)[:, arms].ravel()

@@ -1,4 +1,4 @@
-"""What policies that spend where a decision is open have in common."""
+"""The base of policies that spend calls on open decisions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
 _ENOUGH_FOR_TWO = 3
-"""Calls an arm, below which one comes first: after two there would be little left to choose by them."""
+"""Below this number of calls per arm, the warm-up is one call: after two, few would be left to choose by them."""
 
 PRIOR_CALLS = 4.0
-"""Calls by which the evidence that a decision gains with each is held back: a few lucky ones say little of the next."""
+"""Calls that damp the growth of a decision's evidence: a few lucky ones predict little."""
 
 _LEAST_SHARE = 0.2
 _TIMES = 3
 _NEAREST = 0.05
 _PARTS = 64
-"""f is a whole number of these parts: as long as it stays the same, a look changes nothing for what nobody asked about."""
+"""f is a whole number of these parts: while it stays the same, a look changes nothing for arms that were not asked."""
 
 _AT_ONCE = 2**13
-"""Contests whose course is computed together: what is computed between takes twenty numbers of each."""
+"""Contests whose course is computed together: intermediate results take twenty numbers for each."""
 
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
@@ -49,35 +49,34 @@ _LEAST = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Deciding(Policy):
-    """A policy for what is to be decided, with the variances that it compares distances to.
+    """A policy for decisions, with the variances to which it compares distances.
 
     An arm's variance is V = √(flat · (SS + 4 g) / (n + 3)), the geometric mean of the posterior mean under a flat prior
     (:func:`flat_variance`) and of the variance moderated by g, pooled over the arms of its attribute and judge.
 
-    Two ratings of each arm come first, and g = (Σ SS + v) / (Σ (n − 1) + 1), v being that of a rating drawn evenly from the
-    scale. Below a budget of three an arm that would leave little to choose, so one rating comes first. Then g is a function of
-    the arm's mean: the parabola through what was asked twice or more, by least squares of SS / (n − 1) on x̄ with weights
-    n − 1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a
-    ninth of the scale's width until 50 arms have been asked twice.
+    The warm-up is two ratings of each arm, with g = (Σ SS + v) / (Σ (n − 1) + 1), v being the variance of a rating drawn evenly
+    from the scale. With a budget below three per arm it is one rating, so that calls are left to choose. g is then a function
+    of the arm's mean: a parabola through the arms asked twice or more, by least squares of SS / (n − 1) on x̄ with weights n −
+    1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a ninth of
+    the scale's width until 50 arms have been asked twice.
 
-    A share of the calls goes to what is nearest to certain. Without them nearly all decisions are certified at one time, near
-    the end, if the budget reaches so far. With ℓ, ln of a decision's evidence, growing by r a call, it has max(L − ℓ, .05) / r
-    calls left until it is settled, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
-    can settle, the nearest first: from f = 1 on, three times, f = max(.2, settled and affordable / all). Where it is less than
-    .2, no call is spent on certainty. The part of the calls left that goes there is s = min(3/8 + f/2, 43/32 − f): less where
-    each certain decision takes many, and where nearly all will be certain in any case. All of this is found anew at every look,
-    from the ratings alone.
+    A share of the calls goes to the decisions nearest to certain. Without them nearly all decisions are certified at one time,
+    near the end, if the budget suffices. Let ℓ be ln of a decision's evidence and r its growth per call. It is settled after
+    max(L − ℓ, .05) / r more calls, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
+    can settle, the nearest first: from f = 1, three times, f = max(.2, settled and affordable / all). If the share is less than
+    .2, no call goes there. Their share of the calls left is s = min(3/8 + f/2, 43/32 − f): less if each certain decision takes
+    many, or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
     Where the last judge settles, the first is asked about everything once, and this one about a random sample; all further
     calls are of this one. What competes then is not its mean but the posterior of it, by the line through that sample (see
     :mod:`robin_cli.model.prediction`) and its own ratings, whose variance is moderated by g alone, which is of no mean here.
 
     Attributes:
-        task: what is to be decided; its arms are those of the run, in simulation those of each world.
+        task: the decision; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
-        pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). Where it is a function of the mean,
-            (4, …): the coefficients of 1, u and u², and the least that it is; u is the mean on a scale from −1 to 1.
-        horizon: the budget, in calls, which f and s go by; None where all calls go to what is least clear.
+        pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). If it is a function of the mean,
+            (4, …): the coefficients of 1, u and u², and its lower bound; u is the mean on a scale from −1 to 1.
+        horizon: the budget, in calls, for f and s; None if all calls go to the least clear decisions.
     """
 
     whole: ClassVar[bool] = True
@@ -94,7 +93,7 @@ class Deciding(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the decision of the run; InputError where it has none of this kind."""
+        """Return the policy for the decision of the run; InputError if it has none of this kind."""
         if setup.task is None or not cls.decides(setup.task):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
@@ -107,27 +106,27 @@ class Deciding(Policy):
 
     @classmethod
     def decides(cls, task: Task) -> bool:
-        """Whether it is a policy for ``task``."""
+        """Return whether it is a policy for ``task``."""
         raise NotImplementedError
 
     @classmethod
     def wants(cls) -> str:
-        """What is said where there is nothing for it to decide."""
+        """Return the error for a run without a decision of its kind."""
         raise NotImplementedError
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
-        """Compute the priority of arms, and after a look how the evidence of their contests grows."""
+        """Return the priority of arms, and after a look the growth of their contests' evidence."""
         raise NotImplementedError
 
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """That of :meth:`course`."""
+        """Return the priority of :meth:`course`."""
         own = arm % len(self.low)
         return self._in_order(self.course(Columns(n, pending, total, total_sq, own)).priority, n, pending, own)
 
     def _in_order(self, priority: FloatArray, n: FloatArray, pending: FloatArray, own: IntArray) -> FloatArray:
-        """``priority``; where a judge settles, after what is asked once, and none for what the other judge has rated."""
+        """Return ``priority``; if a judge settles, after what is asked once, and none for what the other judge has rated."""
         if self.line is None:
             return priority
         settling = own % self.task.space.arms_per_row > 0
@@ -137,7 +136,7 @@ class Deciding(Policy):
     def priorities(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
-        """The priority, and 1 / calls left until a decision is settled; −inf where, by its course, it is by now."""
+        """Return the priority, and 1 / calls left until a decision is settled; −inf if by its course it is."""
         own = arm if seen.log.ndim == 1 else arm % len(self.low)
         is_alone = self.contests is None
         contest = self.task.contest[own if is_alone else own[..., 0, 0]]
@@ -157,7 +156,7 @@ class Deciding(Policy):
         spent: FloatArray,
         before: Seen | None = None,
     ) -> Seen | None:
-        """What a look found: ``level`` less ln f, −inf where f is 0, and s."""
+        """Return ``level`` less ln f, −inf if f is 0, and s."""
         if self.horizon is None:
             return None
         courses = self._courses(log, sums, before)
@@ -169,7 +168,7 @@ class Deciding(Policy):
     def _courses(
         self, log: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], before: Seen | None
     ) -> tuple[FloatArray, FloatArray]:
-        """``log`` and ``pace`` of the course of all contests; those that are as they were ``before`` are kept."""
+        """Return ``log`` and ``pace`` of the course of all contests; those unchanged since ``before`` are copied."""
         arms = np.arange(len(self.low)) if self.contests is None else self.contests
         if before is not None and before.by is self:
             is_asked, is_new = (
@@ -190,7 +189,7 @@ class Deciding(Policy):
         return logs, paces
 
     def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
-        """V of these arms, n ≥ 1."""
+        """Return V of these arms, n ≥ 1."""
         low, high, (pooled, *by_mean) = self._known(n, arm)
         if by_mean:
             slope, bend, least = by_mean
@@ -200,21 +199,21 @@ class Deciding(Policy):
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
     def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, list[FloatArray]]:
-        """The ends of the scale and what g is of for these arms: numbers where all of a run have the same, far cheaper."""
+        """Return the ends of the scale, and the parameters of g, for these arms: as numbers if all share them (faster)."""
         if self.pooled.shape[-1] == 1:
             return self.low.item(0), self.high.item(0), [per_arm(each[..., 0], n) for each in self.pooled]
         own = arm % len(self.low)
         return self.low[own], self.high[own], [of_arms(each, self.task.space.kind[own]) for each in self.pooled]
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """The same with g from these ratings."""
+        """Return it with g from these ratings."""
         before = _before(self.task, self.warm_up)
         place = (2.0 * total / np.maximum(n, 1.0) - (self.low + self.high)) / (self.high - self.low)
         columns = (np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq), place)
         found = []
         for kind, first in enumerate(before):
             mine = self.task.space.kind == kind
-            # np.compress, since x[..., mine] may be laid out the other way: sums in another order end in other bits.
+            # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
             freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
             if self.warm_up != 1:
                 found.append(np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None])
@@ -257,7 +256,7 @@ class Deciding(Policy):
         return Responses(there, mean, 1.0 / precision, np.stack([np.zeros(gain.shape), gain], axis=-1), gain)
 
     def responses(self, arms: Columns) -> Responses:
-        """What competes: the mean of each response over its judges, and what a call of each of its ``arms`` would do."""
+        """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""
         if self.line is not None:
             return self._settled_by(arms, self.line)
         n, pending, total, total_sq, arm = arms
@@ -285,8 +284,8 @@ class Deciding(Policy):
 class Columns(NamedTuple):
     """Arms, by the arguments of :meth:`~robin_cli.policies.base.Policy.priority`; ``arm`` counts within one world.
 
-    Those of contests have the shape (…, responses, judges), with any arm where there is none; ``n`` is 0 there, as where there
-    is no rating yet.
+    Those of contests have the shape (…, responses, judges), with any number in place of a missing arm; ``n`` is 0 there, as
+    without a rating.
     """
 
     n: FloatArray
@@ -297,11 +296,11 @@ class Columns(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the last look at the decisions found.
+    """The state of contests at the last look.
 
     Attributes:
-        log: ln of the evidence of each contest asked about, see :attr:`Seen.log`.
-        n: ratings of the arms at that time; 0 where there is none.
+        log: ln of the evidence of each contest, see :attr:`Seen.log`.
+        n: ratings of the arms at that time; 0 for a missing arm.
     """
 
     log: FloatArray
@@ -309,14 +308,14 @@ class Look(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How arms and the contests that they are in stand.
+    """The state of arms and their contests.
 
     Attributes:
         priority: of each arm.
         log: ln of the evidence of each contest at the last look.
-        pace: by how much it grows with a call.
-        since: calls since that look, those under way counted as made.
-        part: which part of a call's worth belongs to each arm of a contest, 0 where none does; where arms are in contests.
+        pace: its growth per call.
+        since: calls since that look, those under way included.
+        part: share of a call's value for each arm of a contest, 0 for a missing one; empty without contests.
     """
 
     priority: FloatArray
@@ -330,11 +329,11 @@ class Responses(NamedTuple):
     """The responses of contests.
 
     Attributes:
-        there: which have a rating, shape (…, responses).
+        there: whether each has a rating, shape (…, responses).
         mean: the mean over the judges of the mean rating, shape (…, responses).
-        error: the variance of that mean, calls under way counted as made, shape (…, responses).
-        gain: by how much one more call of each arm would lower it, shape (…, responses, judges).
-        most: the largest of that, shape (…, responses).
+        error: the variance of that mean, calls under way included, shape (…, responses).
+        gain: its reduction by one more call of each arm, shape (…, responses, judges).
+        most: the largest gain, shape (…, responses).
     """
 
     there: NDArray[np.bool_]
@@ -345,12 +344,12 @@ class Responses(NamedTuple):
 
 
 def over_judges(column: FloatArray) -> FloatArray:
-    """The sum of ``column``, shape (…, judges), over the judges."""
+    """Return the sum of ``column``, shape (…, judges), over the judges."""
     return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
 
 
 def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: FloatArray) -> FloatArray:
-    """f, shape (…, 1); ``calls``: what is left, of the same shape."""
+    """Return f, shape (…, 1); ``calls``: those left, of the same shape."""
     share = reached = np.ones(level.shape)
     for _ in range(_TIMES):
         missing = level - np.log(share) - log
@@ -365,19 +364,19 @@ def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: Flo
 
 
 def _part(share: FloatArray) -> FloatArray:
-    """s, see :class:`Deciding`."""
+    """Return s, see :class:`Deciding`."""
     return np.minimum(0.375 + share / 2.0, 1.34375 - share)
 
 
 def _before(task: Task, warm_up: int) -> FloatArray:
-    """g before anything is known, by ``task.space.kind``; see :class:`Deciding`."""
+    """Return g before the first fit, by ``task.space.kind``; see :class:`Deciding`."""
     scales = task.space.scales
     each = [scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2 for scale in scales]
     return np.repeat(each, task.space.arms_per_row)
 
 
 def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float) -> FloatArray:
-    """g as a parabola of the mean, where enough arms were asked twice; shape (4, …) of (…, K)."""
+    """Return g as a parabola of the mean, if enough arms were asked twice; shape (4, …) from (…, K)."""
     moments = [(freedom * place**power).sum(axis=-1) for power in range(5)]
     right = np.stack([(squares * place**power).sum(axis=-1) for power in range(3)], axis=-1)
     left = np.stack([np.stack(moments[row : row + 3], axis=-1) for row in range(3)], axis=-2)

@@ -1,10 +1,10 @@
-"""Warm starts: a scheduler that begins with what an earlier run says of each arm's variance.
+"""Warm starts: a scheduler begins with the variances that an earlier run estimated for each arm.
 
-The earlier ratings may be few, of another judge, or misleading. So three guards stand between them and the choice:
+The earlier ratings may be few, of another judge, or misleading. So there are three guards:
 
-- they count as a few ratings of each arm and no more, and are outvoted as the run's own ratings come in;
-- only their proportions are taken: how much the ratings vary on the whole is learned from the run itself;
-- how far the proportions are to be trusted is learned, too: see :meth:`Warm.fitted`.
+- they count as a few ratings of each arm, and the run's own ratings outweigh them in time;
+- only their proportions count: the overall level of variances comes from the run itself;
+- the trust in the proportions is learned, too: see :meth:`Warm.fitted`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SMALLEST_RELATIVE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Warm(Policy):
-    """A policy that is asked as if each arm had ``weight`` ratings more, of its mean so far and its prior variance.
+    """A policy that sees each arm as if it had ``weight`` more ratings, of its mean so far and its prior variance.
 
-    With n ratings of mean m, the inner policy estimates the variance from n' = n + a, Σx + a m and Σx² + a (m² + v), a the
-    weight, so that its 1/n variance is (n σ̂² + a v) / (n + a); the estimate is then divided by the calls really made, for
-    only those make the mean better. The prior variance is v = L (1 + b (r − 1)), r the arm's share of the earlier run, L the
+    With n ratings of mean m, the inner policy estimates the variance from n' = n + a, Σx + a m and Σx² + a (m² + v), a being
+    the weight, so that its 1/n variance is (n σ̂² + a v) / (n + a). The estimate is divided by the calls really made, as only
+    those improve the mean. The prior variance is v = L (1 + b (r − 1)), r being the arm's proportion in the earlier run, L the
     level and b the trust. With a = 0 it is the inner policy, bit for bit.
 
-    No arm starves: v > 0, so every estimate is positive, and each call of the others brings theirs nearer to 0.
+    No arm starves: v > 0, so every estimate is positive, and each call of another arm lowers that arm's priority.
 
     Attributes:
-        inner: what estimates a variance from ratings.
+        inner: the policy that estimates a variance from ratings.
         relative: prior variance of each arm over their mean, positive; shape (K,), in simulation (worlds · K,).
         weight: a, at least 0.
         warm_up: ratings that every arm gets first.
@@ -57,27 +57,27 @@ class Warm(Policy):
     trust: float | FloatArray = _FIRST_TRUST
 
     @property
-    def said(self) -> str:
-        """What an error calls the inner policy."""
-        return self.inner.said
+    def full_name(self) -> str:
+        """The inner policy's name in errors."""
+        return self.inner.full_name
 
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """The inner estimate from n + a ratings, over n + pending."""
+        """Return the urgency of the inner estimate from n + a ratings, after n + pending calls."""
         prior = per_arm(self.level, n) * (1.0 + per_arm(self.trust, n) * (self.relative[arm] - 1.0))
         mean, a = total / n, self.weight
         estimate = self.inner.estimate(n + a, total + a * mean, total_sq + a * (mean * mean + prior))
         return urgency(estimate, n + pending, self.inner.objective)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Warm:
-        """The same with the inner policy, L and b fitted to these ratings.
+        """Return it with the inner policy, L and b fitted to these ratings.
 
         With SS_i the sums of squares about the arms' means and w_i = n_i − 1, the pooled variance g = ΣSS/Σw estimates
         L (1 + b (r̄ − 1)), r̄ = Σwr/Σw; and the least-squares slope of s_i²/g = SS_i/(w_i g) on r_i, weighted by w_i,
-        estimates m = b / (1 + b (r̄ − 1)), from which b = m / (1 − m (r̄ − 1)), kept between 0 and 1. Shares that say
-        nothing about this run get b near 0, and every arm the level. Few ratings are not believed: b = ½ counts as
-        a slope seen with Σw(r − r̄)² = 8, the prior level as 8 degrees of freedom.
+        estimates m = b / (1 + b (r̄ − 1)), from which b = m / (1 − m (r̄ − 1)), kept between 0 and 1. Proportions that are
+        uninformative here get b near 0, and every arm the level. Few ratings have little effect: b = ½ counts as a slope
+        from Σw(r − r̄)² = 8, the prior level as 8 degrees of freedom.
         """
         inner = cast("Estimating", self.inner.fitted(n, total, total_sq))
         freedom = np.maximum(n - 1.0, 0.0)
@@ -102,23 +102,23 @@ class Warm(Policy):
 
 
 def warm_policy(name: str, setup: Setup, prior: FloatArray | None, *, weight: float | None = None) -> Policy:
-    """The policy called ``name``, begun with the ``prior`` variances of an earlier run where it can use them.
+    """Return the policy called ``name``, started with the ``prior`` variances of an earlier run if it can use them.
 
-    A policy that takes no prior (trait ``takes_prior``) is as without.
+    Without the trait ``takes_prior`` a policy ignores the prior.
 
     Args:
-        prior: of each arm, shape (K,) (in simulation: (worlds · K,)), at least 0; see :func:`prior_variances`. None: none.
-        weight: ratings that it counts as; that of the policy if not given.
+        prior: of each arm, shape (K,) (in simulation: (worlds · K,)), at least 0; see :func:`prior_variances`. None for none.
+        weight: ratings that it counts as; None for the policy's own number.
 
     Raises:
-        InputError: as :func:`make_policy`; a prior for a policy with a guarantee, which has no place for one.
+        InputError: as :func:`make_policy`; a prior for a policy with a guarantee that does not allow one.
     """
     inner = make_policy(name, setup)
     if prior is None or not isinstance(inner, Estimating):
         return inner
     if inner.theorem(setup.mode) is not None:
         raise InputError(
-            "--variances: the guarantee of --mode theory holds for a run that learns everything itself; "
+            "--variances: the guarantee of --mode theory holds only for a run without a prior; "
             "use --mode practice, or leave --variances out"
         )
     weight = inner.prior_weight() if weight is None else weight
@@ -129,10 +129,10 @@ def warm_policy(name: str, setup: Setup, prior: FloatArray | None, *, weight: fl
 
 
 def prior_variances(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    """What an earlier run's ratings say of each arm's variance: (SS + 4 g) / (n + 3), shape (…, K), n ≥ 1.
+    """Return the variance of each arm by an earlier run's ratings: (SS + 4 g) / (n + 3), shape (…, K), n ≥ 1.
 
-    The posterior mean, about, under a scaled inverse-χ² prior of weight 4 around g = ΣSS / Σ(n − 1), the variance within
-    arms pooled over all: a few equal ratings are no proof that an arm never varies. nan if no arm has two ratings.
+    It is about the posterior mean under a scaled inverse-χ² prior of weight 4 around g = ΣSS / Σ(n − 1), the pooled variance
+    within arms: a few equal ratings are no proof that an arm never varies. nan if no arm has two ratings.
     """
     squares = np.maximum(total_sq - total * total / n, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,4 +1,4 @@
-"""The policies there are, by name: robin's own, a file each in own/, and those of packages (entry points)."""
+"""Finds policies by name: robin's own, a file each in own/, and those of other packages (entry points)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 GROUP = "robin.policies"
 
 BASELINE = "uniform"
-"""The policy that others are compared with: an even spread."""
+"""The policy with which others are compared: an even spread."""
 
 DEFAULT = "auto"
-"""The policy of a run that is not told one."""
+"""The policy of a run without --scheduler."""
 
 _OWN = {each.name.replace("_", "-"): f"{own.__name__}.{each.name}" for each in iter_modules(own.__path__)}
 POLICIES = tuple(_OWN)
-"""Robin's own."""
+"""robin's own."""
 
 
 def known_policies() -> tuple[str, ...]:
-    """All names, robin's own first; nothing is imported."""
+    """Return all names, robin's own first; nothing is imported."""
     return tuple(dict.fromkeys((*POLICIES, *plugins(GROUP))))
 
 
 def policy_named(name: str) -> type[Policy]:
-    """The policy called ``name``, whose traits say what it is; robin's own cannot be replaced.
+    """Return the policy called ``name``; another package cannot replace robin's own.
 
     Raises:
         InputError: an unknown name, or a package whose policy cannot be loaded.
@@ -58,7 +58,7 @@ def policy_named(name: str) -> type[Policy]:
 
 
 def traits_of(name: str) -> type[Policy]:
-    """The traits of the policy that a run was made by; those of a plain one where its package is not there (any more)."""
+    """Return the class of the policy that made a run; a plain :class:`Policy` if its package is not installed."""
     from robin_cli.policies.base import Policy
 
     try:
@@ -68,7 +68,7 @@ def traits_of(name: str) -> type[Policy]:
 
 
 def chosen(name: str, setup: Setup) -> Choice | None:
-    """The policy that a run gets where ``name`` only chooses among others; None where it is one itself.
+    """Return the policy that ``name`` chooses for the run; None if it is one itself.
 
     Raises:
         InputError: as :func:`policy_named`, or settings that it refuses.
@@ -77,7 +77,7 @@ def chosen(name: str, setup: Setup) -> Choice | None:
 
 
 def make_policy(name: str, setup: Setup) -> Policy:
-    """The policy called ``name``, or the one that it chooses, set up for a run.
+    """Return the policy called ``name``, or the one that it chooses, set up for a run.
 
     Raises:
         InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
@@ -92,7 +92,7 @@ def make_policy(name: str, setup: Setup) -> Policy:
     if setup.objective == COMPARE and not kind.compares:
         raise InputError(f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out")
     if kind.pairwise and setup.matches is None:
-        raise InputError(f"--scheduler {name}: asks which of two responses is better; take it with --pairwise")
+        raise InputError(f"--scheduler {name}: compares two responses; take it with --pairwise")
     if setup.matches is not None and not (kind.pairwise or name == BASELINE):
         raise InputError(f"--pairwise: has schedulers of its own; leave --scheduler {name} out")
     if setup.task is not None and setup.task.space.settles and not kind.retires:
@@ -101,7 +101,5 @@ def make_policy(name: str, setup: Setup) -> Policy:
         policy = kind.of(setup)
     least = 0 if kind.pairwise or kind.retires else 1
     if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < least:
-        raise InputError(
-            f'--scheduler "{name}": its warm_up is to be a whole number from 1 up; tell those who wrote it'
-        )
+        raise InputError(f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors')
     return policy

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 from robin_cli.datasets.pair_table import PairTable
-from robin_cli.datasets.texts import numbers_of
+from robin_cli.datasets.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import Decision, decision_of
+from robin_cli.model.decision import BEST, Decision, decision_of
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import COMPARE, GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task
@@ -70,6 +70,17 @@ class Inquiry:
         if self.is_pairwise or self.decision is None:
             return None
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None, self.seed)
+
+    @property
+    def wants_best(self) -> bool:
+        """Whether the run looks for the best response to each prompt, or of each group."""
+        return bool(self.own["decide"] == BEST)
+
+    @property
+    def groups_by_name(self) -> tuple[IntArray, Texts] | None:
+        """Groups that the data names and whose best is looked for: that of each pair, shape (pairs,), and their names."""
+        is_named = self.wants_best and not self.is_pairwise and self.table.grouped_by == GROUP_COLUMN
+        return (self.groups, self.table.group_names) if is_named else None
 
     @cached_property
     def systems(self) -> Systems:

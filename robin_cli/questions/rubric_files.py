@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
         return f"Example:\n{instruction}Response: {self.response}\nFeedback: {self.feedback}\nRating: {self.rating}"
 
 
-class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
+class Rubric(Struct, frozen=True, forbid_unknown_fields=True, dict=True):  # with a place for the text, once it is made
     """The meaning of one attribute's ratings; a run's manifest has the same fields.
 
     Attributes:
@@ -62,7 +63,7 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
     human: str = ""
     examples: tuple[Example, ...] = ()
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The rubric as the judge reads it, in the paper's form: a title line, a line for each level, then the examples."""
         levels = "\n".join((f"{self.title}:", *(f"Score {label}: {text}" for label, text in _with_gaps(self.levels))))

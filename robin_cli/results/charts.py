@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import shown
 from robin_cli.model.records import Scale
 
 SIZE = (5.2, 3.6)
@@ -120,10 +121,14 @@ def histogram(
     return Panel([Series("steps", edges, counts)], Axis(label), Axis(things))
 
 
-def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, *, jitter: float = 0.0) -> Panel:
+def against(
+    x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, ids: Sequence[str], *, jitter: float = 0.0
+) -> Panel:
     """Return one score against another, with the line of equal scores. Values off the scale are drawn, too.
 
-    ``jitter``, a share of the scale, spreads points that would hide one another.
+    Args:
+        ids: what each point is called where a reader points at it.
+        jitter: share of the scale that spreads points which would hide one another.
     """
     both = ~(np.isnan(x) | np.isnan(y))
     width = scale.high - scale.low
@@ -132,11 +137,20 @@ def against(x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, 
     low = min(scale.low, x[both].min(initial=scale.low)) - margin
     high = max(scale.high, x[both].max(initial=scale.high)) + margin
     return Panel(
-        [Series("points", x[both] + spread, y[both])],
+        [Series("points", x[both] + spread, y[both], texts=named(ids, both, {names[0]: x, names[1]: y}))],
         Axis(names[0], (low, high)),
         Axis(names[1], (scale.low - margin, scale.high + margin)),
         diagonal=(scale.low, scale.high),
     )
+
+
+def named(ids: Sequence[str], which: NDArray[np.bool_], values: Mapping[str, Numbers]) -> list[str]:
+    """Return what a reader sees of each point that is drawn: its id, and its values by name; nothing for a density."""
+    places = np.flatnonzero(which).tolist()
+    return [
+        f"{shown(ids[at])}: {', '.join(f'{name} {each[at]:.3g}' for name, each in values.items())}"
+        for at in places * (len(places) <= MANY)
+    ]
 
 
 def is_dense(panel: Panel) -> bool:

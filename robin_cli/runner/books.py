@@ -166,6 +166,9 @@ class Books:
         Args:
             judges: by number, as the desk has them.
             keeps_question: the call is made soon.
+
+        Raises:
+            InputError: no question can be made of what was chosen; that ends the session, so nobody misses the call.
         """
         planned = self.planner.plan(1, samples)
         if not planned:
@@ -173,16 +176,12 @@ class Books:
         (ticket,) = planned
         number = self.desk.judge_of(ticket.arm)
         has_limit, most, question = self.money.limit is not None, 0.0, None
-        try:
-            ticket = self.planner.shorten(ticket, judges[number].most_samples)
-            if keeps_question or has_limit:
-                question = self.ask(ticket)
-            if question is not None and has_limit:
-                most = judges[number].most_cost(question)
-                question = replace(question, most_usd=most)
-        except Exception:
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
-            raise
+        ticket = self.planner.shorten(ticket, judges[number].most_samples)
+        if keeps_question or has_limit:
+            question = self.ask(ticket)
+        if question is not None and has_limit:
+            most = judges[number].most_cost(question)
+            question = replace(question, most_usd=most)
         if not self.money.covers(most, number):
             # The next call is this one: a cheaper arm asked in its place would bend what the planner decides.
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
@@ -200,7 +199,7 @@ class Books:
             self.money.end(next_call.most)
             return Idle.EXHAUSTED
         why = why or f"the next call may cost up to ${next_call.most:.4f}"
-        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.told}, and {why}")
+        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}")
 
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
         """Count calls as under way that were handed over before, and set their money aside, whether there is so much or not."""

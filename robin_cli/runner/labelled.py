@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from robin_cli.analysis.agreed import FEWEST
-from robin_cli.goals.agreeing import labelled_decisions
+from robin_cli.goals.agreeing import few_text, labelled_decisions
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.model.records import GivenLabels
 from robin_cli.settings.table import Settings
 from robin_cli.storage.labels import add_labels, kept_labels
 from robin_cli.storage.store import RunStore
@@ -30,8 +30,8 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
     given = own or named
     if settings.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
         raise InputError(
-            f"--agree {settings.agree:g}: {number_of(count, 'decision')} with people's labels, at least {FEWEST} are needed; "
-            "give more with --labels FILE, or leave it out and label the run later"
+            f"{few_text(store, settings.agree, count)}; give more with --labels FILE, or leave --agree out and label the run "
+            "later"
         )
     return given
 

@@ -69,7 +69,7 @@ def spend(
     groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
         if (policy := policy_at(budget)) is not None:
-            key = (policy.said, policy.warm_up, budget if policy.by_budget else None)
+            key = (policy.full_name, policy.warm_up, budget if policy.by_budget else None)
             groups.setdefault(key, (policy, []))[1].append(budget)
     for policy, group in groups.values():
         parts = {budget: round(budget * share) for budget in group}

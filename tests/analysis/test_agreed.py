@@ -44,7 +44,7 @@ def test_more_labels_certify_more_and_too_few_say_how_many_it_would_take() -> No
     assert share(400) > share(100) > 0
     none = agreed(stances(rng, 30, 0.02)[0], 0.96)
     assert not none.agreed.any()
-    assert none.why.startswith("30 labels cannot carry it; about ")
+    assert none.why.startswith("30 labels cannot carry the promise; about ")
     assert agreed(stances(rng, 20, 0.1)[0], 0.9).why == "20 decisions with a label, 25 are needed"
     hopeless = Stances(np.zeros(_N), np.zeros(_N), np.arange(_N))
     assert agreed(hopeless, 0.9).why.startswith("people disagree too often even with the surest")

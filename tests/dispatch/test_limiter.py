@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import Any
 
 import pytest
 
-from robin_cli.dispatch.limiter import MAX_HOLD_S, Caps, Limiter
+from robin_cli.dispatch.limiter import Caps, Limiter
 from tests.judges.virtual import Server, load, run
 
 CEILING = 128
@@ -49,7 +48,13 @@ def late_share_refused(server: Server) -> float:
     return refused / (refused + answered)
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
+IN_EVERY_RUN = {"no limit", "16 slots", "600 a minute, and a full bucket", "4 workers that let wait"}
+IN_EVERY_RUN |= {"batches of 64 that slow threefold", "16 workers behind a gateway that refuses one in five"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.whole] * (name not in IN_EVERY_RUN)) for name in ENDPOINTS]
+)
 def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each_slot(name: str) -> None:
     limits, best = ENDPOINTS[name]
     seconds = 15.0 if name == "no limit" else 45.0 if limits.get("workers", 0) > 4 else 90.0  # by the calls it answers
@@ -59,18 +64,6 @@ def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each
     late = found.met[len(found.met) // 2 :]
     assert sum(late) / len(late) <= 3 * limits.get("workers", CEILING)
     assert late_share_refused(found) <= limits.get("at_random", 0.0) + 0.02
-
-
-def test_comes_back_after_a_window_that_says_nothing_of_when_it_ends() -> None:
-    server = answers(None, {"window": (600, 60.0)}, 240.0)
-    assert len(server.answered) >= 0.85 * 2400
-    assert late_share_refused(server) <= 0.02
-
-
-def test_is_not_misled_for_long_by_a_server_that_is_cold_at_first() -> None:
-    server = answers(None, {"workers": 4, "cold_s": 5.0}, 150.0)
-    assert sum(at > 50 for at in server.answered) >= 0.85 * 100 * 4 / 0.2
-    assert max(server.met[-1000:]) <= 3 * 4
 
 
 def test_climbs_to_its_ceiling_in_fifteen_latencies_where_nothing_waits() -> None:
@@ -174,17 +167,6 @@ def test_holds_everybody_for_the_longest_wait_that_anyone_was_told() -> None:
         return starts
 
     assert run(scene()) == pytest.approx([40.0] * 3)
-
-
-def test_holds_calls_no_longer_than_its_own_limit() -> None:
-    async def scene() -> float:
-        limiter = Limiter(None, ceiling=4, clock=asyncio.get_running_loop().time)
-        limiter.refused(await limiter.acquire(), retry_after_s=math.inf)
-        wait_s = limiter.take()
-        assert isinstance(wait_s, float)
-        return wait_s
-
-    assert run(scene()) == MAX_HOLD_S
 
 
 def test_lets_requests_start_in_their_order_and_loses_none_that_is_cancelled() -> None:

@@ -61,7 +61,7 @@ def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(setup: Setup, name: 
             "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood",
         ),
         ("robin", SCORES, "--variances RUN"),
-        ("robin-hood", replace(SCORES, delta=1.5), "at most at 1"),
+        ("robin-hood", replace(SCORES, delta=1.5), "at most 1"),
         ("robin-hood", replace(SCORES, mode="practise"), "practice, theory"),
         ("uniform", replace(SCORES, objective="mean"), "worst-case, mean-error, compare"),
         ("auto", replace(SCORES, mode="theory"), "theory mode needs"),

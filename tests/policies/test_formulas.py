@@ -80,7 +80,7 @@ def test_finds_the_smallest_budget_for_the_theory(arms: int) -> None:
     smallest = next(budget for budget in itertools.count(arms) if arms * theory_warm_up(arms, budget, 0.05) <= budget)
     assert smallest_theory_budget(arms, 0.05) == smallest
     assert RobinHood.of(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up * arms <= smallest
-    with pytest.raises(InputError, match=f"{smallest} calls at the least; raise the budget"):
+    with pytest.raises(InputError, match=f"{smallest} calls at least; raise the budget"):
         RobinHood.of(Setup(arms, smallest - 1, SCALES[0], delta=0.05, mode="theory"))
 
 

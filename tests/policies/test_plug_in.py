@@ -19,7 +19,7 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
-from tests.conftest import DEMO, ROOT, judging, robin, robin_afresh, write_pairs
+from tests.conftest import DEMO, ROOT, judging, robin, write_pairs
 from tests.packages import put_example, put_package
 from tests.simulation.test_runs import check_asks_the_same_arms
 
@@ -44,10 +44,13 @@ def importable(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plugins.cache_clear()
 
 
-def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_path: Path, replay_url: str) -> None:
+def test_simulates_and_judges_by_a_policy_that_a_package_brings(
+    site: Path, tmp_path: Path, replay_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(site)
+    plugins.cache_clear()
     names = ("--schedulers", "uniform,shrinkage", "--limit", "30", "--runs", "2", "--budget", "300")
-    simulated = robin_afresh("simulate", POOL, *names, cwd=tmp_path, PYTHONPATH=str(site))
-    assert simulated.returncode == 0, simulated.stderr
+    simulated = robin("simulate", POOL, *names, cwd=tmp_path, exits=0)
     table = pd.read_csv(io.StringIO(simulated.stdout))
     assert set(table["scheduler"]) == {"uniform", "shrinkage"}
     assert (table["wce_mean"] > 0).all()
@@ -55,14 +58,14 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(site: Path, tmp_
     # one after another: how far it gets ahead with many under way is a matter of how quickly they are answered
     one = ("--concurrency", "1", "--run", "r")
     command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--limit", "12", "--scheduler", "shrinkage", *one)
-    judged = robin_afresh(*command, cwd=tmp_path, PYTHONPATH=str(site))
-    assert judged.returncode == 0, judged.stderr
+    judged = robin(*command, cwd=tmp_path, exits=0)
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
     assert n.sum() == 300
     assert n.max() > 2 * n.min()  # it adapts
-    assert robin("status", "r", cwd=tmp_path).returncode == 0  # what is there can be read without the package
-    missing = robin("resume", "r", "--budget", "1600", cwd=tmp_path)
-    assert missing.returncode == 2
+    monkeypatch.undo()
+    plugins.cache_clear()
+    robin("status", "r", cwd=tmp_path, exits=0)  # what is there can be read without the package
+    missing = robin("resume", "r", "--budget", "1600", cwd=tmp_path, exits=2)
     assert '"shrinkage": known schedulers are apt, auto, dirichlet' in missing.stderr
 
 
@@ -155,16 +158,17 @@ class Mine(Policy):
 """
 
 
-def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(tmp_path: Path, replay_url: str) -> None:
-    site = tmp_path / "site"
-    install(site, NO_PRIORITY, "Mine")
+def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(
+    tmp_path: Path, replay_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_broken(NO_PRIORITY, "Mine", tmp_path, monkeypatch)
     more = ("--scheduler", "broken", "--run", "r", "--limit", "8", "--concurrency", "2")
-    done = robin_afresh(*judging(replay_url, DEMO / "pairs.jsonl", 80, *more), cwd=tmp_path, PYTHONPATH=str(site))
-    assert done.returncode == 2, done.stderr
+    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 80, *more), cwd=tmp_path, exits=2)
     assert "--scheduler: broken_policy.Mine gives arm" in done.stderr
     assert "Traceback" not in done.stderr
     status = robin("status", "r", "--json", cwd=tmp_path)
     assert 0 < json.loads(status.stdout)["spent"] <= 80
+    plugins.cache_clear()
 
 
 @pytest.mark.parametrize(

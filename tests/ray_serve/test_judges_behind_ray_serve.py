@@ -106,7 +106,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def deployed(folder: Path, *, has_second: bool) -> Iterator[Served]:
-    """A cluster, with what the docs deploy there."""
+    """A cluster, with what the docs deploy there; without a second judge, one node with one server."""
     llama_server = Path(os.environ.get("ROBIN_TEST_SERVERS", ROOT / ".test-servers")) / "llama-server"
     if not llama_server.is_file():
         missing("llama-server")
@@ -115,7 +115,7 @@ def deployed(folder: Path, *, has_second: bool) -> Iterator[Served]:
         adapt_files(folder, llama_server.resolve(), cluster, has_second=has_second)
         (Path(place) / "ray").mkdir()
         log = folder / "cluster.log"
-        command = [sys.executable, str(ROOT / "tests" / "ray_serve" / "two_nodes.py")]
+        command = [sys.executable, str(ROOT / "tests" / "ray_serve" / "nodes.py"), str(1 + has_second)]
         with (
             log.open("wb") as out,
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=cluster.env) as nodes,
@@ -154,6 +154,7 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
     ]
     judge["args"]["command"] = [*map(str, command)]
     judge["deployments"][0]["ray_actor_options"]["num_cpus"] = 0.6  # one on each node, and room for the second
+    judge["deployments"][0]["num_replicas"] = 1 + has_second
     if has_second:
         second = json.loads(json.dumps(judge)) | {"name": "second", "route_prefix": "/second"}
         second["deployments"][0] |= {
@@ -192,9 +193,9 @@ def kept(run: Path) -> pd.DataFrame:
 
 def spend_by_the_docs(cluster: Served, name: str) -> None:
     """Run the docs' command that makes the run ``name``, with a small budget, which is spent exactly."""
-    write_pairs(cluster.folder / "pairs.jsonl", 10)
-    cluster.run(block(f"--run runs/{name}\n").replace("--budget 3000", "--budget 40"))
-    assert len(kept(cluster.folder / "runs" / name)) == 40
+    write_pairs(cluster.folder / "pairs.jsonl", 8)
+    cluster.run(block(f"--run runs/{name}\n").replace("--budget 3000", "--budget 24"))
+    assert len(kept(cluster.folder / "runs" / name)) == 24
 
 
 def test_spends_a_budget_exactly_by_the_commands_of_the_docs(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32 - 1),
     budget=st.integers(PAIRS, 60),

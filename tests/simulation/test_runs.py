@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,12 +72,21 @@ def simulated_calls(ratings: Ratings, policy: Policy, budget: int) -> Iterator[l
         yield [(int(arm), float(round(sums[call, arm]))) for call, arm in enumerate(asked)]
 
 
+def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
+    """Each case by each policy; in every run, each policy has two of the cases, and each case half of the policies."""
+    names = [name for name in POLICIES if not policy_named(name).whole]
+    return [
+        pytest.param(name, *case, marks=[pytest.mark.whole] * ((at + number + number // 2) % 2))
+        for at, name in enumerate(names)
+        for number, case in enumerate(cases)
+    ]
+
+
 # Each pair of two of the three occurs.
 @pytest.mark.parametrize(
-    ("begun", "several_scales", "objective"),
-    [(False, False, WORST), (False, True, MEAN), (True, False, MEAN), (True, True, WORST)],
+    ("name", "begun", "several_scales", "objective"),
+    by_every_policy((False, False, WORST), (False, True, MEAN), (True, False, MEAN), (True, True, WORST)),
 )
-@pytest.mark.parametrize("name", [name for name in POLICIES if not policy_named(name).whole])
 def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
     name: str, *, begun: bool, several_scales: bool, objective: str
 ) -> None:
@@ -233,10 +243,9 @@ def check_asks_the_same_in_rounds(
 
 
 @pytest.mark.parametrize(
-    ("several_scales", "objective", "rounds"),
-    [(False, WORST, 1), (True, MEAN, 3), (False, MEAN, 6), (True, WORST, 6)],
+    ("name", "several_scales", "objective", "rounds"),
+    by_every_policy((False, WORST, 1), (True, MEAN, 3), (False, MEAN, 6), (True, WORST, 6)),
 )
-@pytest.mark.parametrize("name", [name for name in POLICIES if not policy_named(name).whole])
 def test_asks_the_same_arms_in_the_rounds_of_a_simulation_as_in_those_of_a_run(
     name: str, *, several_scales: bool, objective: str, rounds: int
 ) -> None:

@@ -30,6 +30,7 @@ from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
 from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.views.tables import page_of
 
 COLUMNS = ["prompt", "chosen", "rejected", "margin", "certified"]
 BEST, GOOD, BAD, FLAWED = [4] * 30, [3, 4] * 15, [0, 1] * 15, [3, 3, 2, 3]
@@ -66,7 +67,7 @@ def moderated(ratings: Sequence[Sequence[int]]) -> list[float]:
 def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path) -> None:
     names, ratings = ["bad", "best", "good", "flawed", "alone"], [BAD, BEST, GOOD, FLAWED, BAD]
     pairs = [pair(name, "q" if name == "alone" else "p") for name in names]
-    run = rated(tmp_path, pairs, ratings)
+    run = rated(tmp_path, pairs, ratings, decide="best")
     frame = robin_cli.open_run(run.path).preferences()
 
     means, variances = [float(np.mean(each)) for each in ratings], moderated(ratings)
@@ -84,6 +85,7 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     np.testing.assert_allclose(frame["margin"], [margin for _, margin in expected])
     found = preferences(goal_of_run(run).found(run))
     assert (found.alike, found.alone, found.groups, found.unrated) == (0, 1, 2, 0)
+    assert page_of(run).listing.rows().tolist() == [1, 2, 3, 0, 4]  # the best, its rivals, and last what has none
 
 
 @pytest.mark.parametrize(
@@ -188,14 +190,6 @@ def judged(tmp_path: Path, pairs: Sequence[Pair], **more: Any) -> robin_cli.Run:
         "scheduler": "uniform",
     }
     return robin_cli.judge(pairs, judge=judge, **{**settings, **more})
-
-
-def test_has_rows_of_each_attribute(tmp_path: Path) -> None:
-    run = judged(tmp_path, [pair("best"), pair("bad")], attribute="helpfulness,verbosity")
-    frame = run.preferences()
-    assert list(frame.columns) == [*COLUMNS, "attribute"]
-    assert list(frame["attribute"]) == ["helpfulness", "verbosity"]
-    assert frame["certified"].all()
 
 
 def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None:

@@ -91,12 +91,13 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
 
 def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_a_mark_is() -> None:
     values = np.linspace(0.0, 4.0, 9)
+    many = np.tile(values, 200)
     ends = (values[:2] - 1, values[:2] + 1)
     panels = {
         "histogram": charts.histogram(values, "score", (0.0, 4.0)),
         "course": charts.course(np.arange(1, 10), values, values[::-1], "error"),
-        "against": charts.against(values, values, ("one", "other"), Scale(0, 4)),
-        "dense": charts.against(np.tile(values, 200), np.tile(values, 200), ("one", "other"), Scale(0, 4)),
+        "against": charts.against(values, values, ("one", "other"), Scale(0, 4), [f"<pair> {at}" for at in range(9)]),
+        "dense": charts.against(many, many, ("one", "other"), Scale(0, 4), ["dense"] * 1800),
         "intervals": charts.under_one_another(["a", "<b>"], values[:2], ends, "strength"),
         "shares": charts.shares(["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")),
     }
@@ -105,6 +106,8 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
     for each in ("3.8 to 4: 1", "this run: 4 after 9", "0.50, 95 % interval -0.50 to 1.50"):
         assert each in said
     assert "&lt;b&gt; is preferred to a in 30 %" in said
+    assert "&lt;pair&gt; 8: one 4, other 4" in said
+    assert "dense" not in "".join(said)
     assert not re.search(r"style|#[0-9a-f]{6}\b|<b>|<it>|<image|xmlns:|<metadata", drawn)
     assert {"--ink", "--line", "--mark-0", "--mark-1"} <= set(re.findall(r"var\((--[\w-]+)\)", drawn))
     assert set(re.findall(r"url\(#([^)]+)\)", drawn)) <= set(re.findall(r' id="(c3-[^"]+)"', drawn))
@@ -388,7 +391,10 @@ def test_says_what_it_drew_of_scores_against_human_ratings(tmp_path: Path, usual
 
 def test_says_of_each_panel_what_its_marks_are() -> None:
     zeros, names = np.zeros(1501), ("score", "rating")
-    many, few = (charts.against(zeros, each, names, Scale(0, 4)) for each in (zeros, np.append(np.zeros(1500), np.nan)))
+    many, few = (
+        charts.against(zeros, each, names, Scale(0, 4), ["a"] * 1501)
+        for each in (zeros, np.append(np.zeros(1500), np.nan))
+    )
     assert charts.marks_of({"a": few, "b": few}) == "Each mark is a pair."
     assert charts.marks_of({"a": many, "b": many}) == "The stronger the colour, the more pairs."
     mixed = "The stronger the colour, the more pairs; of b, c each mark is a pair."

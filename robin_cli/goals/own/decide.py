@@ -36,14 +36,19 @@ class Decisions(Rated):
 
     @property
     def answer(self) -> list[str]:
-        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong."""
+        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong.
+
+        Where the run asked whether people agree, that comes first.
+        """
         kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
         if self.run.space.settles:
             rated = int((self.scores.numbers("n") > 0).sum())
             kept += f"; {self.run.space.judges[-1]} asked about {rated:,} of {number_of(len(self.scores), 'score')}"
+        if agreed:
+            kept = f"by the judge's own mean: {kept}"
         if self.decided.task.decision.is_best:
-            return [kept, self._winners(), *(agreed or [sure])]
-        return [kept, sure, *agreed]
+            return [*agreed, self._winners(), kept] if agreed else [kept, self._winners(), sure]
+        return [*agreed, kept, sure]
 
     def _winners(self) -> str:
         """Return the first responses that lead, by their systems where these have names."""

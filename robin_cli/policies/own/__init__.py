@@ -1,1 +1,1 @@
-"""Robin's own policies, a file each, which nothing else names: the file's name, with dashes, is the scheduler's."""
+"""robin's own policies, a file each. The file's name, with dashes, is the scheduler's; no other module names one."""

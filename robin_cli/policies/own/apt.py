@@ -1,4 +1,4 @@
-"""APT: calls go to the pairs of which it is least clear on which side of a threshold they lie."""
+"""APT: calls go to the pairs whose side of a threshold is least clear."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ _AT_FIRST = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Apt(Deciding):
-    """The arm with the smallest √n (|x̄ − τ| + ε) / √V, τ its threshold and ε the margin; the variance-normalised APT.
+    """The arm with the smallest √n (|x̄ − τ| + ε) / √V comes next, τ being its threshold and ε the margin: APT over variances.
 
-    Of several judges x̄ is the mean of theirs and V/n its variance, and the judge is asked whose call lowers that most.
+    With several judges x̄ is the mean of their means and V/n its variance; the next call is of the judge that lowers it most.
 
-    Source: Locatelli, Gutzeit and Carpentier, "An optimal algorithm for the thresholding bandit problem", ICML 2016, whose
-    index is √n (|x̄ − τ| + ε) for sub-Gaussian arms of one scale; dividing by √V makes arms of different noise compare.
+    Source: Locatelli, Gutzeit and Carpentier, "An optimal algorithm for the thresholding bandit problem", ICML 2016, with the
+    index √n (|x̄ − τ| + ε) for sub-Gaussian arms of one scale; division by √V makes arms of different noise comparable.
     """
 
     @classmethod
     def decides(cls, task: Task) -> bool:
-        """Thresholds."""
+        """Return whether the decision is by thresholds."""
         return not task.decision.is_best
 
     @classmethod
     def wants(cls) -> str:
-        """It needs a threshold."""
-        return "--scheduler apt: needs thresholds to decide by, as --decide 'score>=3'"
+        """Return that it needs a threshold."""
+        return "--scheduler apt: needs thresholds to decide by, such as --decide 'score>=3'"
 
     @property
     def contests(self) -> IntArray | None:
-        """The arms of each pair, where several judges rate it."""
+        """The arms of each pair, if several judges rate it."""
         return self.task.contests if self.task.space.arms_per_row > 1 else None
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
-        """V / ((n + pending) (|x̄ − τ| + ε)²), the index squared and turned round, and r = (ℓ + 1.2 + 4 o) / (n + 4).
+        """Return V / ((n + pending) (|x̄ − τ| + ε)²), the inverse squared index, and r = (ℓ + 1.2 + 4 o) / (n + 4).
 
-        o = D² / (V + D²), D being |x̄ − τ| + ε: about the evidence that a call brings, which r goes by as long as n is small.
-        Of several judges it is that of their mean, and of each judge in the share of what its call would do.
+        o = D² / (V + D²), D being |x̄ − τ| + ε: about the evidence that a call brings, which dominates r while n is small.
+        With several judges the index is that of their mean, shared among the judges by the gain of a call.
         """
         threshold, margin = self.task.threshold[arms.arm], self.task.margin[arms.arm]
         made = arms.n + arms.pending
@@ -69,6 +69,6 @@ class Apt(Deciding):
 def _growth(
     look: Look, then: FloatArray, calls: FloatArray, variance: FloatArray, square: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ℓ, r, and the calls since the look at which ``then`` had been made."""
+    """Return ℓ, r, and the calls since the look, at which ``then`` had been made."""
     odds = square / (variance + square)
     return look.log, (np.maximum(look.log, 0.0) + _AT_FIRST + PRIOR_CALLS * odds) / (then + PRIOR_CALLS), calls - then

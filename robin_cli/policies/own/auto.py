@@ -1,4 +1,4 @@
-"""Auto: the policy that is for what the run is to find."""
+"""Auto: chooses the policy that fits the goal of the run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from robin_cli.policies.own.robin_hood import RobinHood
 
 
 class Auto(Policy):
-    """The default. It chooses among policies by what is wanted, once: a run keeps what it became.
+    """The default. It chooses among policies once, by the goal: a run keeps its policy.
 
-    That is two-priors for scores, at every budget: no policy did better if variances are unknown (docs/evidence/schedulers.md).
-    Only ROBIN-HOOD has a theory mode. Runs that became robin-hood in an earlier version keep it.
+    For scores it is two-priors at every budget: no policy did better with unknown variances (docs/evidence/schedulers.md). Only
+    ROBIN-HOOD has a theory mode. Runs that became robin-hood in an earlier version keep it.
     """
 
     __slots__ = ()
@@ -20,24 +20,24 @@ class Auto(Policy):
 
     @classmethod
     def stands_for(cls, setup: Setup) -> Choice:
-        """Return the policy and why it is that one. InputError in theory mode, which has nothing to do with decisions."""
+        """Return the policy and the reason. InputError in theory mode, which has no decisions."""
         of_theory, usual = cls.among
         is_theory = cls.theorem(setup.mode) is not None
         if (task := setup.task) is not None:
             if is_theory:
                 raise InputError(
-                    f"--decide: not with --mode {setup.mode}, whose guarantee is that of scores; leave one of the two out"
+                    f"--decide: not with --mode {setup.mode}, whose guarantee is for scores; leave one of the two out"
                 )
             if task.decision.is_best:
-                return Choice("lucb", "for --decide best, it asks where the best response is not clear")
-            return Choice("apt", "for --decide with thresholds, it asks where a side is not clear")
+                return Choice("lucb", "for --decide best, it asks where the best response is least clear")
+            return Choice("apt", "for --decide with thresholds, it asks where a side is least clear")
         if (matches := setup.matches) is not None:
             if matches.wants_best:
-                return Choice("duels", "for --decide best, it asks where the best response to a prompt is not clear")
+                return Choice("duels", "for --decide best, it asks where the best response to a prompt is least clear")
             if matches.ranks_systems:
                 systems = len(matches.names)
-                return Choice("tournament", f"with {systems} systems it asks what tells most of their order")
-            return Choice("preferences", "it asks each comparison the more often the less certain its preference is")
+                return Choice("tournament", f"with {systems} systems it asks what settles most of their order")
+            return Choice("preferences", "it asks a comparison more often, the less certain its preference is")
         if setup.systems is not None:
             return Choice("paired", "for --objective compare, it asks prompts not asked yet before it repeats any")
         if is_theory:
@@ -46,5 +46,5 @@ class Auto(Policy):
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:
-        """That of ROBIN-HOOD."""
+        """Return ROBIN-HOOD's theorem."""
         return RobinHood.theorem(mode)

@@ -1,4 +1,4 @@
-"""The posterior mean of the variance, under a flat prior on the ratings."""
+"""Dirichlet: the posterior mean of the variance under a flat prior on the ratings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Dirichlet(Estimating):
 
     With the posterior mean p̄ = (counts + A/L) / (n + A) of the rating probabilities, the posterior mean of the variance is
     (Σp̄x² − (Σp̄x)²) · (n + A)/(n + A + 1), for which the sums of the ratings are enough. The flat prior is optimistic about
-    arms seen a few times only, so that nothing starves; it needs one rating an arm to begin with, and no δ.
+    arms with few ratings, so that none starves; the warm-up is one rating of each arm, and there is no δ.
     """
 
     low: int
@@ -25,9 +25,8 @@ class Dirichlet(Estimating):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the ratings of the run's scale."""
         return cls(setup.scale.low, setup.scale.high, setup.objective)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        """E[σ²], see :func:`flat_variance`."""
+        """Return E[σ²], see :func:`flat_variance`."""
         return flat_variance(n, total, total_sq, self.low, self.high)

@@ -1,4 +1,4 @@
-"""Duels: to each prompt the best response, by its comparisons with the others."""
+"""Duels: the best response to each prompt, from its comparisons with the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LOGISTIC = 1.702
 """Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""
 
 _NEAREST = 1e-3
-"""In shares of the scale; no leader is taken to be less ahead than that."""
+"""A leader's least lead, in shares of the scale."""
 
 
 class _Seen(NamedTuple):
-    """What the verdicts so far say of comparisons, shape (…, comparisons) each.
+    """The preferences of comparisons by the verdicts so far, shape (…, comparisons) each.
 
-    ``mean``: the preference of A over ½; ``error``: its variance; ``whole``: whether each order and judge has a verdict.
+    ``mean``: the preference for A less ½; ``error``: its variance; ``whole``: whether each order and judge has a verdict.
     """
 
     mean: FloatArray
@@ -34,18 +34,18 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Duels(Comparing):
-    """Of each prompt, the response likeliest the best against that other of which this is least certain.
+    """For each prompt, the likeliest best response meets that other one against which this is least certain.
 
-    A comparison has the preference m − ½ of A over B and the variance V/n of it, calls under way counted as made. One that was
-    not asked has 0 and the variance of a single verdict. The leader is the response with the largest product of the chances
-    Φ(z) that it is the better of each comparison; the rival the one with the largest error / (m − ½ + ε)², over all prompts.
-    A comparison that was begun is asked in all orders and by all judges first.
+    A comparison has the preference m − ½ for A over B and its variance V/n, calls under way included. One that was not asked
+    has 0 and the variance of a single verdict. The leader is the response with the largest product of the chances Φ(z) that it
+    is the better one of each comparison; the rival has the largest error / (m − ½ + ε)², over all prompts. A comparison that
+    was begun is asked in all orders and by all judges first.
 
-    So a prompt's responses meet one after another, each the best so far, until one has met all others: r − 1 comparisons of
-    r (r − 1)/2. Then calls go where it is least clear.
+    So the best response so far meets the others of its prompt one after another, until one has met all: r − 1 comparisons of
+    r (r − 1)/2. Then calls go where the best is least clear.
 
-    Source: leader and challenger as lucb has them (Kalyanakrishnan and others, ICML 2012), for duels as Zoghi, Whiteson, Munos
-    and de Rijke, "Relative upper confidence bound for the k-armed dueling bandit problem", ICML 2014, have them.
+    Source: leader and challenger as in lucb (Kalyanakrishnan and others, ICML 2012), for duels as in Zoghi, Whiteson, Munos
+    and de Rijke, "Relative upper confidence bound for the k-armed dueling bandit problem", ICML 2014.
 
     Attributes:
         rivals: the comparisons of each prompt.
@@ -60,7 +60,7 @@ class Duels(Comparing):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the prompts of the run; InputError where no best response is looked for."""
+        """Return the policy for the prompts of the run; InputError if it looks for no best response."""
         matches = setup.matches
         if matches is None or not matches.wants_best:
             raise InputError("--scheduler duels: finds the best response to each prompt; take it with --decide best")
@@ -74,7 +74,7 @@ class Duels(Comparing):
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """error / ahead² of the leader's comparisons, in the share by which a call of each arm lowers the error."""
+        """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = n + pending
         prompt = self.rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
         side = self.rivals.side[prompt]
@@ -82,9 +82,9 @@ class Duels(Comparing):
         seen = self._seen(n, made, total, total_sq)
         lead = self._leader(prompt, side, seen)[..., None]
         ahead = np.where(side[..., 0] == lead, seen.mean, -seen.mean) + self.margin
-        doubt = seen.error / np.maximum(ahead, _NEAREST) ** 2
-        doubt = np.where(there & (side == lead[..., None]).any(axis=-1), doubt, 0.0)
-        of_call = doubt[..., None] / (1.0 + made)
+        uncertainty = seen.error / np.maximum(ahead, _NEAREST) ** 2
+        uncertainty = np.where(there & (side == lead[..., None]).any(axis=-1), uncertainty, 0.0)
+        of_call = uncertainty[..., None] / (1.0 + made)
         is_begun = there & ~seen.whole & (made > 0).any(axis=-1)
         most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
@@ -100,7 +100,7 @@ class Duels(Comparing):
         return _Seen(mean, np.where((made > 0).any(axis=-1), error, variance), whole)
 
     def _leader(self, prompt: IntArray, side: IntArray, seen: _Seen) -> IntArray:
-        """The response of each prompt that is likeliest the best, the first of those that are alike."""
+        """Return the likeliest best response of each prompt, the first among equals."""
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
         there = side[..., 0] >= 0
         chances = (np.where(there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))

@@ -1,4 +1,4 @@
-"""LUCB-z: calls go to the groups of which it is least clear which response is best, to the leader or its nearest rival."""
+"""LUCB-z: calls go to the leader or its nearest rival in the groups whose best response is least clear."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, slots=True)
 class Lucb(Deciding):
-    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b) over its rivals b of the leader.
+    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b), over all rivals b, is next.
 
-    Of the leader and that rival the one whose error variance a call lowers most, by V/(n (n + 1)), is asked.
+    Of the leader and that rival, the next call is of the one whose error variance it lowers most, by V/(n (n + 1)).
 
     Source: leader and challenger of LUCB, Kalyanakrishnan, Tewari, Auer and Stone, "PAC subset selection in stochastic
     multi-armed bandits", ICML 2012, with z in place of confidence bounds, over many groups that share one budget.
@@ -26,13 +26,13 @@ class Lucb(Deciding):
 
     @classmethod
     def decides(cls, task: Task) -> bool:
-        """The best of each group."""
+        """Return whether the decision is the best of each group."""
         return task.decision.is_best
 
     @classmethod
     def wants(cls) -> str:
-        """It needs groups."""
-        return "--scheduler lucb: needs groups to choose from, as --decide best"
+        """Return that it needs groups."""
+        return "--scheduler lucb: needs groups to choose from; take it with --decide best"
 
     @property
     def contests(self) -> IntArray | None:
@@ -40,10 +40,10 @@ class Lucb(Deciding):
         return self.task.contests
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
-        """1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
+        """Return 1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
 
-        Where no evidence was looked for, .35 z² − 2.5 stands for ℓ. 1/z² counts for each arm in the share of what its call
-        would do beside the other's; the leader has the largest of those with its rivals.
+        Without evidence, .35 z² − 2.5 stands for ℓ. 1/z² is shared among the two responses and their judges by the gain of a
+        call; the leader has the largest of its values with the rivals.
         """
         found = self.responses(arms)
         mean, most = np.where(found.there, found.mean, -np.inf), found.most

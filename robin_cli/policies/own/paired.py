@@ -1,4 +1,4 @@
-"""Paired: whole prompts before repeats, and then the calls that make the differences between systems surest."""
+"""Paired: whole prompts before repeats, then the calls that make the differences between systems most certain."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from robin_cli.policies.base import Policy, Setup, of_arms, squares_within
 
 _PRIOR_FREEDOM = 8.0
 _ASIDE = 0.25
-"""What calls of other systems count beside those of the two whose difference is least certain."""
+"""The weight of other systems beside the two whose difference is least certain."""
 
 _TIE = 1e-9
 _MOST_CELLS = 2 * 10**7
-"""Prompts × systems up to which the least certain difference is looked for."""
+"""Prompts × systems up to which the least certain difference is computed."""
 
 _TINY = 1e-12
 
@@ -30,15 +30,15 @@ class Paired(Policy):
     """Every arm once, prompt by prompt in random order; then the arm whose call lowers w² V/n the most, by w² V/(n (n + 1)).
 
     w is the weight of the arm's mean in its system's mean at the prompt. V is one variance for all arms of a system, attribute
-    and judge: V = (SS + 8 g) / (Σ (n − 1) + 8), g = (SS + v) / (Σ (n − 1) + 1) that of all systems, v being that of a rating
-    drawn evenly from the scale.
+    and judge: V = (SS + 8 g) / (Σ (n − 1) + 8), with g = (SS + v) / (Σ (n − 1) + 1) over all systems, v being the variance of a
+    rating drawn evenly from the scale.
 
-    Who is asked again does not depend on the arm's own ratings. If it did, an arm whose first ratings agree by chance would be
-    left with them, while others are put right: where one system's ratings flip rarely and another's do not, that bent their
-    difference by up to 0.6 standard errors, and an interval of 95 % covered in 89 % (benchmarks/comparisons.py).
+    The choice does not depend on the arm's own ratings. Otherwise an arm whose first ratings agree by chance would keep them,
+    while others are corrected. With one system whose ratings flip rarely and another whose do not, that biased their
+    difference by up to 0.6 standard errors, and a 95 % interval covered in 89 % (benchmarks/comparisons.py).
 
-    With more than two systems, those two count in full whose difference is the least in standard errors, of each attribute,
-    and the others a quarter: they are asked half as often, and never left behind.
+    With more than two systems, the two with the least difference in standard errors, for each attribute, count in full, and the
+    others a quarter: these are asked half as often, and never left behind.
 
     Attributes:
         gain: w² V of each arm, in shares, shape (K,), in simulation (runs, K).
@@ -54,7 +54,7 @@ class Paired(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the systems of the run; InputError where there are none to compare."""
+        """Return the policy for the systems of the run; InputError if there are none to compare."""
         if setup.systems is None:
             raise InputError(f"--scheduler paired: compares systems; take it with --objective {COMPARE}")
         return cls(setup.systems, _gains(setup.systems, _even(setup.systems)))
@@ -67,12 +67,12 @@ class Paired(Policy):
     def priority(
         self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """w² V / ((n + pending) (n + pending + 1)), whatever the arm's own ratings are."""
+        """Return w² V / ((n + pending) (n + pending + 1)), whatever the arm's own ratings."""
         made = n + pending
         return of_arms(self.gain, arm % self.gain.shape[-1]) / (made * (made + 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Paired:
-        """The same with V, and the systems that count in full, by these ratings."""
+        """Return it with V, and the systems that count in full, by these ratings."""
         if n.ndim > 1:
             every = zip(n, total, total_sq, strict=True)
             return replace(self, gain=np.stack([self._fitted_gains(*each) for each in every]))
@@ -84,7 +84,7 @@ class Paired(Policy):
 
 
 def _gains(systems: Systems, variance: FloatArray) -> FloatArray:
-    """w² V, those of equal ones the more that are earlier in turn, by no more than breaks ties."""
+    """Return w² V; among equal ones those earlier in turn are larger, by just enough to break ties."""
     return np.asarray(systems.weight**2 * variance * (1.0 - _TIE * systems.turn / len(systems.turn)))
 
 
@@ -94,7 +94,7 @@ def _even(systems: Systems) -> FloatArray:
 
 
 def _variances(systems: Systems, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    """V of each arm, shape (K,)."""
+    """Return V of each arm, shape (K,)."""
     space, count = systems.space, len(systems.names)
     judged = space.attribute.astype(np.int64) * len(space.judges) + space.judge
     kind = judged * count + systems.system[space.pair]
@@ -110,7 +110,7 @@ def _variances(systems: Systems, n: FloatArray, total: FloatArray, total_sq: Flo
 
 
 def _preference(systems: Systems, n: FloatArray, total: FloatArray) -> FloatArray:
-    """1 for the arms, at prompts that both answered, of the two systems that are least surely apart; else a quarter."""
+    """Return 1 for arms of the two systems with the least certain difference, at prompts that both answered; else a quarter."""
     space, count = systems.space, len(systems.names)
     found = np.ones(len(space))
     if count == 2 or len(systems.rank) * count > _MOST_CELLS:
@@ -134,11 +134,11 @@ def _preference(systems: Systems, n: FloatArray, total: FloatArray) -> FloatArra
 
 
 def _least_certain(means: FloatArray, there: NDArray[np.bool_]) -> list[int] | None:
-    """The two systems with the smallest |mean difference| in standard errors over prompts; None where too few share any.
+    """Return the two systems with the smallest |mean difference| in standard errors over prompts; None if too few are shared.
 
     Args:
-        means: of each prompt and system, 0 where there is none.
-        there: where there is one.
+        means: of each prompt and system, 0 without one.
+        there: whether there is one.
     """
     is_there = there.astype(np.float64)
     shared = is_there.T @ is_there

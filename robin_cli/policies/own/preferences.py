@@ -1,4 +1,4 @@
-"""Preferences: each comparison for itself, the more often the more its verdicts vary."""
+"""Preferences: each comparison by itself, more often the more its verdicts vary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from robin_cli.policies.comparing import Comparing
 
 @dataclass(frozen=True, slots=True)
 class Preferences(Comparing):
-    """Every comparison once in both orders, drawn at random; then that one whose preference is least certain.
+    """Every comparison once in both orders, in random order; then the one whose preference is least certain.
 
-    All arms of a comparison have its V, over their own calls: so they stay within one call of each other.
+    The arms of a comparison share its V, each over its own calls, so they stay within one call of each other.
     """
 
     prior_weight: ClassVar[float] = 8.0
@@ -27,9 +27,9 @@ class Preferences(Comparing):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the comparisons of the run."""
+        """Return the policy for the comparisons of the run."""
         if setup.matches is None:
-            raise InputError("--scheduler preferences: asks which of two responses is better; take it with --pairwise")
+            raise InputError("--scheduler preferences: compares two responses; take it with --pairwise")
         return cls(setup.matches, setup.matches.space.scales[0].even_variance, setup.objective)
 
     @property
@@ -45,6 +45,6 @@ class Preferences(Comparing):
     def priority(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, *_: object
     ) -> FloatArray:
-        """V of the comparison, over the calls of each of its arms."""
+        """Return the urgency of V of the comparison after the calls of each of its arms."""
         variance = self.variance(n, total, total_sq)
         return np.asarray(urgency(variance[..., None], np.maximum(n + pending, 0.5), self.objective))

@@ -12,7 +12,7 @@ from robin_cli.policies.base import Policy, Setup, urgency
 
 @dataclass(frozen=True, slots=True)
 class Robin(Policy):
-    """Priority σ_i² / n_i with variances known beforehand; one call an arm first.
+    """Priority σ_i² / n_i with known variances, after one call of each arm.
 
     ``variances``, shape (K,), come from a pool of recorded ratings or from an earlier run.
     """
@@ -27,7 +27,7 @@ class Robin(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """ROBIN, set up for a run; InputError if no variances are known."""
+        """Return the policy for a run; InputError without known variances."""
         if setup.variances is None:
             raise InputError(
                 "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
@@ -36,11 +36,11 @@ class Robin(Policy):
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:  # noqa: ARG003
-        """Theorem 1, in every mode."""
+        """Return 1, in every mode."""
         return 1
 
     def priority(
         self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """σ² / (n + pending), whatever the ratings were."""
+        """Return σ² / (n + pending), whatever the ratings."""
         return urgency(self.variances[arm], n + pending, self.objective)

@@ -15,9 +15,8 @@ from robin_cli.policies.base import MODES, Estimating, Setup, empirical_variance
 class RobinHood(Estimating):
     """Priority V̄_i / n_i with V̄_i = σ̂_i² / (1 − √(c / n_i)), eq. (ucb_var).
 
-    The paper gives two readings of c and of the warm-up t0; ``practice`` is the one of its experiments, ``theory`` the one
-    of its Theorem 2. Calls under way enlarge only the n_i that V̄_i is divided by: a call whose
-    answer is not known yet makes the mean better, not the variance estimate.
+    The paper has two definitions of c and of the warm-up t0: ``practice`` that of its experiments, ``theory`` that of its
+    Theorem 2. A call under way counts only in the n_i by which V̄_i is divided: it improves the mean, not the variance estimate.
     """
 
     starves: ClassVar[bool] = True
@@ -28,7 +27,7 @@ class RobinHood(Estimating):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """ROBIN-HOOD, set up for a run.
+        """Return the policy for a run.
 
         ``practice``: c = 4 ln(1/δ), and whole rounds until every arm has more than c ratings, t0 = ⌊c⌋ + 1 (20 at δ = 0.007).
         ``theory``: c = 4 ln(4KB/δ) and t0 = ⌈16 ln(4KB/δ)⌉.
@@ -38,9 +37,7 @@ class RobinHood(Estimating):
         """
         arms, budget, delta = setup.arms, setup.budget, setup.delta
         if not 0.0 < delta <= 1.0:
-            raise InputError(
-                f"--delta {delta:g}: a failure probability lies above 0 and at most at 1, for example 0.007"
-            )
+            raise InputError(f"--delta {delta:g}: a failure probability is above 0 and at most 1, for example 0.007")
         if setup.mode == "practice":
             c = practice_constant(delta)
             return cls(c=c, warm_up=math.floor(c) + 1, objective=setup.objective)
@@ -50,36 +47,36 @@ class RobinHood(Estimating):
         if arms * warm_up > budget:
             raise InputError(
                 f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} scores before it "
-                f"adapts, {smallest_theory_budget(arms, delta)} calls at the least; raise the budget, or use --mode practice"
+                f"adapts, {smallest_theory_budget(arms, delta)} calls at least; raise the budget, or use --mode practice"
             )
         return cls(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up, objective=setup.objective)
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:
-        """Theorem 2, which has the constants of theory mode."""
+        """Return 2 in theory mode, whose constants Theorem 2 assumes."""
         return 2 if mode == "theory" else None
 
     def prior_weight(self) -> float:
-        """Its warm-up but for one rating, which is what a prior is there to save."""
+        """Return its warm-up less one rating, as a prior is there to save the warm-up."""
         return self.warm_up - 1.0
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        """V̄, for n > c."""
+        """Return V̄, for n > c."""
         return empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))
 
 
 def practice_constant(delta: float) -> float:
-    """c = 4 ln(1/δ), the constant of the paper's experiments ("t0 is defined to be 4 ln(1/δ)")."""
+    """Return c = 4 ln(1/δ), the constant of the paper's experiments ("t0 is defined to be 4 ln(1/δ)")."""
     return 4.0 * math.log(1.0 / delta)
 
 
 def theory_warm_up(arms: int, budget: int, delta: float) -> int:
-    """t0 = ⌈16 ln(4KB/δ)⌉ calls an arm, the exploration of the paper's Theorem 2."""
+    """Return t0 = ⌈16 ln(4KB/δ)⌉ calls for each arm, the exploration of the paper's Theorem 2."""
     return math.ceil(16.0 * math.log(4.0 * arms * budget / delta))
 
 
 def smallest_theory_budget(arms: int, delta: float) -> int:
-    """The smallest B with B ≥ K · t0(B); it exists, since t0 grows as ln B only."""
+    """Return the smallest B with B ≥ K · t0(B); it exists, as t0 grows only like ln B."""
     budget = arms
     while (needed := arms * theory_warm_up(arms, budget, delta)) > budget:
         budget = needed

@@ -1,4 +1,4 @@
-"""Tournament: of many systems, the comparisons that tell most about which of two is the stronger."""
+"""Tournament: of many systems, the comparisons that settle most about which of two is stronger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
 
 _DISPERSION = 0.6
-"""φ of a verdict in each order, that are a little alike."""
+"""φ of a verdict in each order; the two verdicts are correlated a little."""
 
 _PRIOR_COMPARISONS = 16.0
 _TIE = 1e-9
@@ -24,29 +24,30 @@ _FEW_SYSTEMS = 200
 
 @dataclass(frozen=True, slots=True)
 class Tournament(Policy):
-    """The comparison, of a prompt not asked yet of these two systems, after which the order of all systems is surest.
+    """The comparison, on a prompt not yet used for its two systems, after which the order of all systems is most certain.
 
-    Strengths are those of Bradley and Terry, with half a tie of every two systems beside the votes, so that no first verdicts
-    keep two systems apart for ever. With p the chance of one system against another, I = Σ n p (1 − p) (e_k − e_l)(e_k − e_l)ᵀ,
-    and φ what the preferences scatter more (or less, for each is of several verdicts) than one vote would, a difference Δ has
-    the variance s² = φ (e_i − e_j)ᵀ I⁻¹ (e_i − e_j). A comparison of k and l takes φ p (1 − p) ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))²
-    from it. The gain is the sum of that over every two systems i and j, each counted h = 1 / (s² (1 + |Δ|/s)³).
+    Strengths are those of Bradley and Terry, with half a tie of every two systems beside the votes, so that the first verdicts
+    never separate two systems for good. With p the chance of one system against another, I = Σ n p (1 − p) (e_k − e_l)(e_k −
+    e_l)ᵀ, and φ the scatter of preferences over that of one vote (it may be less than 1, as each is of several verdicts), a
+    difference Δ has the variance s² = φ (e_i − e_j)ᵀ I⁻¹ (e_i − e_j). A comparison of k and l lowers it by
+    φ p (1 − p) ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))². The gain is the sum of that over every two systems i and j, with weights
+    h = 1 / (s² (1 + |Δ|/s)³).
 
-    That h falls with |Δ|/s as a power, where the chance that the two are in the wrong order falls as the normal distribution's
-    tail: what looks decided is not left alone for ever. The higher the power, the more often who is unlucky at first is left
-    behind. It is largest where Δ is 0, while the slope of that chance in s² is 0 there: looking one call ahead, equal systems
-    would never be asked again. benchmarks/tournaments.py has what was tried.
+    This h falls as a power of |Δ|/s, while the chance of a wrong order of the two falls like a normal tail. So systems that
+    look decided are still asked about. With a higher power, a system that is unlucky at first is left behind more often. h is
+    largest at Δ = 0, where the slope of that chance in s² is 0: looking one call ahead, equal systems would never be asked
+    again. benchmarks/tournaments.py compares other choices.
 
-    Where no strengths explain who beats whom (:mod:`robin_cli.model.circles`), they depend on which couples were asked most.
-    Then the couple with the fewest comparisons is asked next, as long as that is so.
+    If no strengths explain the preferences (:mod:`robin_cli.model.circles`), they depend on which couples were asked most.
+    While that lasts, the couple with the fewest comparisons is next.
 
-    Between two fits the t-th further comparison of k and l counts 1 / (1 + t p (1 − p) s²/φ)², which is what the t before it
-    leave of the gain; so these are filled up evenly, in a random order of the prompts. Repeats come where the prompts are used
-    up: of the variance φ p (1 − p) of a preference, they lower only the V/2 that is by chance within each order.
+    Between two fits the t-th further comparison of k and l has the share 1 / (1 + t p (1 − p) s²/φ)² of the gain, the rest
+    after the t before it. So couples are filled up evenly, in a random order of the prompts. Repeats come when the prompts are
+    used up: of the variance φ p (1 − p) of a preference, they lower only the chance part within each order, V/2.
 
     Source of the scheme: Chen, Bennett, Collins-Thompson and Horvitz, "Pairwise ranking aggregation in a crowdsourced
-    setting", WSDM 2013, who take the expected gain of each comparison; the information matrix in its place as in the optimal
-    design of paired comparisons.
+    setting", WSDM 2013, with the expected gain of each comparison; here the information matrix is in its place, as in the
+    optimal design of paired comparisons.
 
     Attributes:
         fresh: the priority of an arm without a call, shape (K,), in simulation (runs, K).
@@ -64,12 +65,12 @@ class Tournament(Policy):
 
     @property
     def fits_long(self) -> bool:
-        """Whether there are so many systems that a fit takes more than some hundredths of a second."""
+        """Whether a fit takes more than some hundredths of a second, as there are many systems."""
         return len(self.matches.names) > _FEW_SYSTEMS
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """For the systems of the run; InputError where there are not three of them, or something else is wanted."""
+        """Return the policy for the systems of the run; InputError unless it ranks at least three of them."""
         matches = setup.matches
         if matches is None or not matches.ranks_systems:
             raise InputError(
@@ -82,13 +83,13 @@ class Tournament(Policy):
     def priority(
         self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
-        """What was found at the last fit, falling with the calls of the arm."""
+        """Return the priority of the last fit, falling with the calls of the arm."""
         made = n + pending
         fresh, again = (of_arms(each, arm % each.shape[-1]) for each in (self.fresh, self.again))
         return np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
-        """The same with what these ratings say of every two systems."""
+        """Return it with the gains by these ratings."""
         if n.ndim > 1:
             of_runs = [_gains(self.matches, *each) for each in zip(n, total, total_sq, strict=True)]
             fresh, again = (np.stack(each) for each in zip(*of_runs, strict=True))
@@ -98,7 +99,7 @@ class Tournament(Policy):
 
 
 def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``fresh`` and ``again`` of all arms, shape (K,) each."""
+    """Return ``fresh`` and ``again`` of all arms, shape (K,) each."""
     space, (couples, couple) = matches.space, matches.opponents
     scale = space.scales[0]
     width, each = float(scale.high - scale.low), space.arms_per_pair
@@ -111,7 +112,7 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
-    # Before each comparison of two systems there are so many of theirs that are not asked yet, and so many that are.
+    # Before each comparison of a couple come this many of its comparisons without, and with, a preference.
     order, starts = matches.by_opponents
     left, done = np.empty(len(matches)), np.empty(len(matches))
     for into, there in ((left, ~is_whole), (done, is_whole)):
@@ -120,9 +121,7 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
     fresh = gain / (1.0 + falls * left) ** 2
     again = gain * noise / (1.0 + falls * (all_left + noise * done)) ** 2
-    fresh = np.where(
-        is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh
-    )  # else what was asked of it says nothing
+    fresh = np.where(is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh)  # half a comparison has no preference
     in_turn = 1.0 - _TIE * matches.turn / len(space)
     return np.repeat(fresh, each) * in_turn, np.repeat(again, each) * in_turn
 
@@ -130,7 +129,7 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
 def _of_couples(
     matches: Matches, preference: FloatArray, system: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """The gain of a further comparison of every two systems, how fast it falls, the chance of one against the other, and φ."""
+    """Return the gain of a further comparison of every two systems, its fall, the chance of one against the other, and φ."""
     m = len(matches.names)
     wins = wins_of(preference, system, m) + 0.5 * PRIOR
     np.fill_diagonal(wins, 0.0)
@@ -141,13 +140,13 @@ def _of_couples(
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
     if circle(preference, system, m) is not None:
-        return 1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion  # with one more it is that of the next
+        return 1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion  # one more has the gain of the next
     inverse: FloatArray = np.asarray(np.linalg.inv(information(votes, chance) + 1.0 / m) - 1.0 / m, np.float64)
     variance = dispersion * of_differences(inverse) + np.eye(m)
     z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
     counted = 1.0 / (variance * (1.0 + z) ** 3)
     np.fill_diagonal(counted, 0.0)
-    # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form: that of h's Laplacian.
+    # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form in h's Laplacian.
     spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
     weight = chance * chance.T
     return dispersion * weight * of_differences(spread), weight * variance / dispersion, chance, dispersion

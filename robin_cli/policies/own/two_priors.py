@@ -1,4 +1,4 @@
-"""Between two priors: each arm by its own ratings, and all arms by theirs together."""
+"""Two priors: each arm by its own ratings, and all arms by theirs together."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _SMALLEST_POOLED = 1e-3
 class TwoPriors(Estimating):
     """The geometric mean of two optimistic variance estimates, over n; robin's own.
 
-    The first has a Dirichlet prior of mass 2, as :class:`Dirichlet`, which finds arms that flip rarely. Its mean and mean
+    The first has a Dirichlet prior of mass 2, like :class:`Dirichlet`, and finds arms that flip rarely. Its mean and mean
     square are not those of an even draw but of the ratings of all arms: m₁ = mean_i(Σx/n_i) and m₂ = mean_i(Σx²/n_i). The
-    second takes the pooled within-arm variance g of all arms for a scaled inverse-χ² prior of weight a = 8 and the upper
-    tenth of the posterior: (SS + a g) / χ²_{0.1}(n − 1 + a), SS the arm's sum of squares about its mean. It knows what is
-    usual on this data, but not what is rare. Where they disagree, their geometric mean is between.
+    second takes the pooled within-arm variance g of all arms for a scaled inverse-χ² prior of weight a = 8, and the upper tenth
+    of the posterior: (SS + a g) / χ²_{0.1}(n − 1 + a), SS being the arm's sum of squares about its mean. It reflects usual arms
+    of this data, but not rare ones. The geometric mean is between the two.
 
-    Where the arms' variances are alike, the differences seen are mostly noise. So the mean is pulled toward g, by
-    h = max(0, 1 − CV²), CV the coefficient of variation of the true variances over the arms; it is estimated from how much
-    more the s_i² scatter than equal variances would let them: CV² = max(0, T − 2) / (mean(n_i − 1) + 2), T the mean of
+    If the arms' variances are alike, their observed differences are mostly noise. So the mean is pulled toward g, by
+    h = max(0, 1 − CV²), CV being the coefficient of variation of the true variances over the arms. It is estimated from the
+    scatter of the s_i² beyond that for equal variances: CV² = max(0, T − 2) / (mean(n_i − 1) + 2), T being the mean of
     (n_i − 1)(s_i²/g − 1)², whose expectation for Gaussian ratings is 2 (1 + CV²) + mean(n_i − 1) CV².
 
-    One rating an arm to begin with, no δ, any integer scale; no arm starves, since no estimate is 0 and every call lowers
-    the arm's priority. docs/evidence/schedulers.md compares it and others. The χ² quantile is Wilson and Hilferty's,
-    ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
+    The warm-up is one rating of each arm; there is no δ, and any integer scale will do. No arm starves, as no estimate is 0 and
+    every call lowers the arm's priority. docs/evidence/schedulers.md compares it with others. The χ² quantile is Wilson and
+    Hilferty's, ν (1 − 2/(9ν) + z √(2/(9ν)))³, exact to 1 % for ν ≥ 8.
 
-    ``pooled``, ``alike``, ``first`` and ``second`` are g, h, m₁ and m₂: numbers in a run, shape (runs,) in simulation; before
-    the first fit, h is 0, and the others are those of a rating drawn evenly from the scale. ``evidence``: degrees of
-    freedom, or arms, that these first values count as in a fit, e: where other arms compete that are fitted by themselves,
-    a few equal ratings must not starve all of these.
+    ``pooled``, ``alike``, ``first`` and ``second`` are g, h, m₁ and m₂: numbers in a run, shape (runs,) in simulation. Before
+    the first fit, h is 0, and the others are those of a rating drawn evenly from the scale. ``evidence`` is e, the degrees of
+    freedom, or arms, that these first values count as in a fit: if arms of other scales compete, a few equal ratings must not
+    starve all arms of this one.
     """
 
     scale: Scale
@@ -57,7 +57,7 @@ class TwoPriors(Estimating):
         return cls(setup.scale, setup.objective, even, 0.0, first, second, evidence=setup.evidence)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        """(1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
+        """Return (1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
         fit = (self.pooled, self.alike, self.first, self.second)
         pooled, alike, first, second = (per_arm(each, n) for each in fit)
         freedom = n - 1.0 + _PRIOR_WEIGHT
@@ -69,9 +69,9 @@ class TwoPriors(Estimating):
         return (1.0 - alike) * both + alike * pooled
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> TwoPriors:
-        """The same with g, h, m₁ and m₂ from these ratings; what an even draw has counts as e arms in m₁ and m₂.
+        """Return it with g, h, m₁ and m₂ from these ratings; an even draw counts as e arms in m₁ and m₂.
 
-        g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 that of an even draw.
+        g = (Σ_i SS_i + e g_0) / (Σ_i (n_i − 1) + e), g_0 being that of an even draw.
         """
         freedom = np.maximum(n - 1.0, 0.0)
         squares = total_sq - total * total / np.maximum(n, 1.0)
@@ -79,7 +79,7 @@ class TwoPriors(Estimating):
         even = self.scale.even_variance
         seen, e = freedom.sum(axis=-1), self.evidence
         pooled = np.where(known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even)
-        pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # constant so far is not constant for ever
+        pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # ratings without variance so far may vary later
         ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
         varied = np.maximum((freedom > 0).sum(axis=-1), 1)
         scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied

@@ -1,4 +1,4 @@
-"""Round robin, the paper's baseline."""
+"""Uniform: round robin, the paper's baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robin_cli.policies.base import Policy, Setup
 
 @dataclass(frozen=True, slots=True)
 class Uniform(Policy):
-    """Round robin: the arm with the fewest calls comes next. The paper's baseline; a warm-up that never ends."""
+    """The arm with the fewest calls comes next: the paper's baseline, a warm-up without an end."""
 
     evenly: ClassVar[bool] = True
     adapts: ClassVar[bool] = False
@@ -22,14 +22,14 @@ class Uniform(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """The same for every run, but that comparisons have an order of their own."""
+        """Return the policy; comparisons have an order of their own."""
         return cls(matches=setup.matches)
 
     @property
     def turn(self) -> IntArray | None:
-        """Of a pairwise run that of :attr:`Matches.turn`: a budget that ends within a round leaves no order unasked."""
+        """In a pairwise run that of :attr:`Matches.turn`: a budget that ends within a round skips no order."""
         return None if self.matches is None else self.matches.turn
 
     def priority(self, n: FloatArray, pending: FloatArray, *_: object) -> FloatArray:
-        """1 / (n + pending), whatever the ratings were."""
+        """Return 1 / (n + pending), whatever the ratings."""
         return 1.0 / (n + pending)

@@ -69,7 +69,7 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),
         ],
-        charts=[*charts_of(found), *_charts(rows, scales, of_pairs=of_pairs)],
+        charts=[*charts_of(found), *_charts(rows, scales, a.pair_ids if of_pairs else None)],
         facts={
             "About the comparison": {"systems": " ".join(notes_on(found))},
             **{f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
@@ -128,10 +128,11 @@ def _by_attribute(rows: pa.Table, scales: Mapping[str, Scale]) -> Iterator[tuple
         yield scales[name], about, {column: mine[column].to_numpy() for column in mine.column_names}
 
 
-def _charts(rows: pa.Table, scales: Mapping[str, Scale], *, of_pairs: bool) -> Iterator[Chart]:
+def _charts(rows: pa.Table, scales: Mapping[str, Scale], pair_ids: Sequence[str] | None) -> Iterator[Chart]:
     for scale, about, mine in _by_attribute(rows, scales):
-        if of_pairs:
-            panel = against(mine["a"], mine["b"], ("score in A", "score in B"), scale)
+        if pair_ids is not None:
+            ids = [pair_ids[each] for each in mine["what"].tolist()]
+            panel = against(mine["a"], mine["b"], ("score in A", "score in B"), scale, ids)
             says = f"{marks_of({'': panel})} On the dashed line both runs score them alike."
             yield chart(f"Do A and B score alike?{about}", says, panel)
             continue

@@ -45,7 +45,8 @@ class View:
 class Order:
     """A choice of what comes first: the largest in a column, of a range the widest, of two columns those furthest apart.
 
-    Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order of the data.
+    Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order in which
+    :meth:`Listing.rows` has them, that of the data where there is no key.
     ``unknown_last``: rows without a range, which are as wide as can be, are not what is looked for.
     """
 
@@ -129,9 +130,11 @@ class Listing:
     own: Beside = lambda _rows: {}
 
     def rows(self) -> IntArray:
-        """Return the rows that a page has room for."""
+        """Return the rows that a page has room for, in the order that has no columns."""
         keys = [key for key in self.orders.values() if key is not None]
-        return first_rows(len(self.table), *keys)
+        rows = first_rows(len(self.table), *keys)
+        own = next((key for order, key in self.orders.items() if not order.columns), None)
+        return rows if own is None else rows[np.argsort(-own[rows], kind="stable")]
 
     def columns(self, rows: IntArray) -> list[PageColumn]:
         """Return what a page shows of ``rows``."""

@@ -11,6 +11,7 @@ from robin_cli.goals.comparisons import comparisons_of
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.preferences import Preferences
 from robin_cli.goals.rows import own_of
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
@@ -119,14 +120,18 @@ def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     names = {name: [cut(each, NAME) for each in of[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names} | names
+    orders: dict[Order, FloatArray | None] = {
+        # Those that were not asked, most of a large tournament, have the least to show.
+        Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"] - of["likely_low"],
+        Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
+    }
+    if found.best is None:
+        orders[Order("order of the data")] = None
+    else:
+        orders = {Order("those with the best response first"): table.sorts["width"].key(), **orders}
     return Listing(
         table.of({**values, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}),
-        # Those that were not asked, most of a large tournament, have the least to show.
-        {
-            Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"] - of["likely_low"],
-            Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
-            Order("order of the data"): None,
-        },
+        orders,
         Bar(
             "A bar goes from B to A: the thick line is the likely interval, the thin one the guaranteed, the stroke the "
             "preference, the mean over both orders.",

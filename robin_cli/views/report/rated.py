@@ -54,10 +54,11 @@ def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
     def panel(mine: Subject) -> Panel:
-        variances, widest = mine.column("variance"), _widest(by_label, mine.scale)
+        variances, n, widest = mine.column("variance"), mine.column("n"), _widest(by_label, mine.scale)
         there = ~np.isnan(variances)
+        texts = charts.named(mine.pair_ids, there, {"variance": variances, "ratings": n})
         return Panel(
-            [Series("points", variances[there], mine.column("n")[there])],
+            [Series("points", variances[there], n[there], texts=texts)],
             Axis("variance of a pair's ratings", (-0.03 * widest, 1.03 * widest)),
             Axis("ratings", (0.0, 1.05 * most), rule=evenly),
         )
@@ -82,7 +83,9 @@ def human_charts(found: Found) -> Iterator[Chart]:
     shown = {name: each for name, each in split.items() if name in people.agreement}
     if shown:
         panels = {
-            name: charts.against(each.human, each.scores, ("human rating", "score"), each.scale, jitter=0.03)
+            name: charts.against(
+                each.human, each.scores, ("human rating", "score"), each.scale, each.pair_ids, jitter=0.03
+            )
             for name, each in shown.items()
         }
         lines = [

@@ -14,7 +14,7 @@ from robin_cli.goals.decided import OPEN
 from robin_cli.goals.own.compare import Comparison
 from robin_cli.goals.rating import Rated
 from robin_cli.goals.rows import own_of
-from robin_cli.goals.scores import score_table
+from robin_cli.goals.scores import best_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
@@ -126,4 +126,6 @@ def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray | None]:
     apart = np.abs(scores.numbers("score") - scores.numbers("human")) / unit
     if not np.isnan(apart).all():
         orders[Order("furthest from human", ("score", "human"), 1)] = apart
+    if (own := best_first(scores)) is not None:
+        return {Order("group by group, the best first"): own, **orders}
     return orders | {Order("order of the data"): None}

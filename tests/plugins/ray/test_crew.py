@@ -221,16 +221,6 @@ def test_asks_nobody_where_a_cluster_is_unfit(plan: Plan, tmp_path: Path, change
     assert not asked.arrivals
 
 
-def test_leaves_out_a_node_that_joins_unfit(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan.lacks["three"] = "has robin 0.0.1"
-    with judge() as asked:
-        asked.takes_s = 0.05
-        asked.answer = once(5, lambda: plan.nodes.append("three"))
-        judged(asked.url, tmp_path / "run", quiet=False)
-    assert {node for node, _ in plan.hands} == {"one", "two"}
-    assert "--ray: node three is left out: has robin 0.0.1" in capsys.readouterr().err
-
-
 def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> None:
     with judge() as asked:
         asked.answer = once(30, lambda: plan.kill("one"))
@@ -253,16 +243,6 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) > before
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert 0.15 < spent <= 0.2
-
-
-def test_asks_a_panel_at_several_addresses_for_several_answers_at_once(plan: Plan, tmp_path: Path) -> None:
-    more: dict[str, Any] = {"model": ["mild", "harsh"], "samples_per_request": 3, "tpm": 10_000_000, "max_retries": 0}
-    with judge() as asked:
-        run = judged([asked.url, "http://127.0.0.1:9/v1"], tmp_path / "run", 240, **more)
-    kept = run.judgments()
-    assert len(kept[kept["status"] != "failed"]) == 240
-    assert Counter(kept["judge"]) == {"mild": 120, "harsh": 120}
-    assert {body.get("n") for body in asked.bodies} == {3, None}  # until it is known that it gives one
 
 
 def test_holds_all_workers_together_to_the_users_own_caps(plan: Plan, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ray's own cluster of two nodes on one machine, a program: it says where its dashboard is, and ends when its input does."""
+"""Ray's own cluster of some nodes on one machine, a program: it says where its dashboard is, and ends when its input does."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ray.cluster_utils import Cluster
 SMALL: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
-def main() -> None:
+def main(nodes: int) -> None:
     """Hold the cluster up until standard input ends."""
     cluster = Cluster(initialize_head=True, head_node_args=SMALL | {"include_dashboard": True, "dashboard_port": 0})
     try:
-        cluster.add_node(**SMALL)
+        for _ in range(1, nodes):
+            cluster.add_node(**SMALL)
         print(f"dashboard: {cluster.webui_url}", flush=True)
         sys.stdin.read()
     finally:
@@ -22,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

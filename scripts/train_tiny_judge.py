@@ -1,11 +1,11 @@
 """Trains the tiny Llama-architecture judge `tiny-judge.gguf` that the tests serve with llama.cpp.
 
     pip install gguf numpy tokenizers torch transformers
-    python train_tiny_judge.py OUT --minutes 3       # 700 steps or so; writes OUT/hf and OUT/model.gguf
+    python scripts/train_tiny_judge.py OUT --minutes 3       # 700 steps or so; writes OUT/hf and OUT/model.gguf
     llama-quantize OUT/model.gguf tiny-judge.gguf Q8_0
 
 With `--minutes 0` the weights stay random. Training stops by the clock, so no two machines make the same weights. robin
-itself needs none of this: the trained file lies beside this script.
+itself needs none of this: the trained file is in tests/servers.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped"
@@ -183,7 +183,7 @@ def add_metadata(writer: gguf.GGUFWriter, tokenizer: Tokenizer, config: LlamaCon
     writer.add_bos_token_id(BOS)
     writer.add_eos_token_id(END)
     writer.add_pad_token_id(PAD)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(False)  # noqa: FBT003
     writer.add_chat_template(CHAT_TEMPLATE)
 
 
