@@ -89,7 +89,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
         "in flight",
         "tokens",
         "$",
-        "worst error, likely  about ",
+        "largest error  about ",
         "asked most",
     ):
         assert part in late, part
@@ -220,7 +220,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budget": 340}, r"adaptive · worst error, likely: about \d"),
+        ({"budget": 340}, r"adaptive · largest error: about \d"),
         ({"budget": 240, "decide": "score>=3"}, r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+"),
     ],
 )
