@@ -247,7 +247,7 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
         ("pair_id,label\nours/0,\n", "labels.csv: holds no label yet, so no mean is corrected\n"),
         (
             "pair_id,label\n" + "".join(f"ours/{k},4\n" for k in range(40)),
-            "not corrected by labels: helpfulness: all labels are 4, so nothing says how far their mean is off\n",
+            "not corrected by labels: helpfulness: all labels are 4, so the error of their mean is unknown\n",
         ),
     ],
 )

@@ -1,10 +1,10 @@
-"""Which decisions people would agree with, as many as some labels can promise.
+"""Decisions that people would agree with, as many as some labels can promise.
 
-The decisions are put in order, the surest first. The labelled ones among the m surest show how often people disagree with
-these. Whether they disagree with more than 1 − P is tested by the exact binomial tail, for few decisions first, then for more.
-The first test that fails ends it. So what passed before holds with confidence C, and many tests need no correction
-(fixed-sequence testing, as in Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order,
-and on which decisions are labelled; on what the labels say only as far as those of one prompt are alike.
+The decisions are ordered, the surest first. The labelled ones among the m surest show how often people disagree with these. The
+exact binomial tail tests whether they disagree with more than 1 − P, for few decisions first, then for more. The first test
+that fails ends it. So the ones before hold with confidence C, and many tests need no correction (fixed-sequence testing, as in
+Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order, and on which decisions are
+labelled; on the labels' values only as far as those of one prompt are alike.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 
 CONFIDENCE = 0.9
-"""With which the promise is kept, unless another is asked for."""
+"""The default confidence of the promise."""
 
 FEWEST = 25
-"""Labelled decisions without which nothing is promised."""
+"""Labelled decisions that a promise needs."""
 
 _STEPS = 50
-"""Tests at most: each takes a fiftieth of the decisions more."""
+"""The most tests: each takes a fiftieth of the decisions more."""
 
 _MOST_LABELS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """How far people agree.
+    """The decisions that people agree with.
 
     Attributes:
-        promise: P, the share of the agreed decisions that people agree with at least.
+        promise: P, the least share of the agreed decisions that people agree with.
         confidence: C, with which that holds.
-        agreed: those decisions, shape (decisions,).
+        agreed: whether each decision is one of them, shape (decisions,).
         labelled: decisions with a label.
-        disagreed: labelled ones, agreed by the promise, that people decide otherwise.
-        why: nothing is promised; "" where something is.
+        disagreed: labelled decisions among them that people decide otherwise.
+        why: the reason that nothing is promised; "" with a promise.
     """
 
     promise: float

@@ -1,8 +1,8 @@
-"""How far scores agree with human ratings, and with themselves: coefficients, each with an interval over prompts.
+"""Agreement of scores with human ratings, and with themselves: coefficients, each with an interval over prompts.
 
-Responses to one prompt are alike, so a bootstrap over pairs takes them for more than they are, and its intervals are too
-short. Prompts are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and
-their application", 1997, section 3.8). benchmarks/agreement.py measures what that brings.
+Responses to one prompt are alike. So a bootstrap over pairs overstates their number, and its intervals are too short. Prompts
+are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and their
+application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ CORRELATIONS = ("pearson", "spearman", "kendall")
 COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
 OF_PREFERENCES = (*COEFFICIENTS, "same")
 FEWEST_PROMPTS = 20
-"""Prompts for a coefficient to be stated. At 20, with four responses each, intervals of 95 % hold the truth in 87 to 97 % of
-cases (simulated, benchmarks/agreement.py): fewer say less of how prompts differ than an interval claims."""
+"""Prompts that a coefficient needs. At 20, with four responses each, 95 % intervals hold the truth in 87 to 97 % of cases
+(simulated, benchmarks/agreement.py); with fewer, coverage is too low."""
 
 _ALIKE = "too many of the resamples are of pairs that are all alike"
 _ONE_LEVEL = "all scores and human ratings round to one level"
 _ROUNDING = 1e-9
-"""A mean of a half may come out a little below it."""
+"""Rounding may put a mean of a half just below it."""
 
 MOST_RESAMPLED = 20_000
-"""Prompts that are resampled at most: with a million a status took a minute and gigabytes."""
+"""The most prompts that are resampled: with a million a status took a minute and gigabytes."""
 
 Statistic = Callable[..., tuple[float, ...]]
 
@@ -44,16 +44,16 @@ class Agreement:
 
     Attributes:
         coefficient: pearson (r), spearman (ρ), kendall (τ_b, which takes ties into account), kappa (Cohen's κ with quadratic
-            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale. Of
-            preferences the levels are B, neither and A, and ``same`` is the share of comparisons in which both are alike.
-        value: in [−1, 1]; nan where it is not stated: fewer than FEWEST_PROMPTS prompts with both, one side constant, or human
-            ratings that are off the scale.
-        ci_low, ci_high: bootstrap over prompts, 95 % (expanded percentiles); nan where the value is, or where most resamples
-            leave it undefined.
+            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale.
+            Preferences have the levels B, neither and A, and ``same`` is the share of comparisons with the same level.
+        value: in [−1, 1]; nan with fewer than FEWEST_PROMPTS prompts with both, a constant side, or human ratings off the
+        scale. ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, or if most resamples
+        leave it
+            undefined.
         n: pairs with a score and a human rating.
-        n_prompts: different prompts that these have.
+        n_prompts: their prompts.
         resamples: of the bootstrap.
-        why: there is no value, or no interval; '' where there are both.
+        why: the reason that there is no value, or no interval; '' with both.
     """
 
     coefficient: str
@@ -67,7 +67,7 @@ class Agreement:
 
 
 def off_scale(human: FloatArray, scale: Scale) -> str:
-    """What human ratings, nan for absent, are off ``scale``, in words; '' where all are on it."""
+    """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
     given = human[~np.isnan(human)]
     off = (given < scale.low) | (given > scale.high)
     if not off.any():
@@ -77,7 +77,7 @@ def off_scale(human: FloatArray, scale: Scale) -> str:
 
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
-    """Why nothing is stated of pairs of these prompts, whose ``sides`` have a name in the singular, in words; '' if it is."""
+    """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
     prompts = distinct(prompt)
     if prompts < FEWEST_PROMPTS:
         there = f"{number_of(len(prompt), 'pair')} of {number_of(prompts, 'prompt')}"
@@ -86,7 +86,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
 
 
 def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
-    """No coefficient of these names is stated, because ``why``; of pairs of these prompts."""
+    """Return coefficients of these names without a value, because of ``why``; of pairs of these prompts."""
     n, prompts = len(prompt), distinct(prompt)
     return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
 
@@ -101,15 +101,15 @@ def agreement(
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
-    """All COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent; or all OF_PREFERENCES.
+    """Return all COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent; or all OF_PREFERENCES.
 
-    The intervals say how a coefficient would vary over other prompts like these, with scores as noisy as these are.
+    The intervals show how a coefficient varies over other prompts like these, with equally noisy scores.
 
     Args:
-        prompt: which prompt each pair has, any numbers, shape (K,).
+        prompt: number of each pair's prompt, shape (K,).
         scale: that of the scores; human ratings off it are refused. κ and α are of both rounded to its levels.
-        of_two: they are preferences for the first of two responses, from 0 to 1.
-        resamples: how many, in place of :func:`resamples_for`.
+        of_two: whether both are preferences for the first of two responses, 0 to 1.
+        resamples: number of resamples; None for :func:`resamples_for`.
     """
     both = ~(np.isnan(scores) | np.isnan(human))
     x, y, prompt = scores[both], human[both], prompt[both]
@@ -118,11 +118,13 @@ def agreement(
         return refused(names, why, prompt)
     statistic = partial(coefficients, of_two=of_two)
     found = estimated(names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples)
-    return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]  # κ and α alone may be
+    return [
+        replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found
+    ]  # only κ and α can be nan here
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
-    """The values of CORRELATIONS, nan for absent in ``x`` and ``y``; nan where :func:`agreement` would be, a pair a prompt."""
+    """Return the values of CORRELATIONS; nan for absent in ``x`` and ``y``, and below FEWEST_PROMPTS pairs with both."""
     both = ~(np.isnan(x) | np.isnan(y))
     if both.sum() < FEWEST_PROMPTS:
         return (np.nan,) * len(CORRELATIONS)
@@ -130,12 +132,12 @@ def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
 
 
 def levels_of(values: FloatArray) -> IntArray:
-    """The levels of a scale that ``values`` are nearest to; halves go up."""
+    """Return the nearest level of a scale to each of ``values``; halves go up."""
     return np.floor(values + 0.5 + _ROUNDING).astype(np.int64)
 
 
 def sides_of(preferences: FloatArray) -> IntArray:
-    """Which response is preferred: 2 for A, 0 for B, 1 for neither; alike whichever is called A, as no rounding would be."""
+    """Return the preferred response: 2 for A, 0 for B, 1 for neither; unlike rounding, it is symmetric in A and B."""
     return np.asarray(np.sign(np.round(preferences - 0.5, 9)), dtype=np.int64) + 1
 
 
@@ -149,19 +151,19 @@ def estimated(
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
-    """What ``statistic`` makes of ``columns``, a value for each of ``names``, with its interval over prompts.
+    """Return a value of ``statistic`` for each of ``names``, computed from ``columns``, with an interval over prompts.
 
-    Of more than MOST_RESAMPLED prompts so many, drawn at random, say how it varies, by √(so many / all) as much: a standard
-    error goes with 1/√P.
+    With more than MOST_RESAMPLED prompts, a random sample of as many is resampled, and the interval is shortened by
+    √(MOST_RESAMPLED / prompts), as a standard error goes with 1/√P.
 
     Args:
-        columns: of K pairs, shape (K, …) each; what ``statistic`` is called with.
-        known_by: how many of the prompts say how the statistic varies, where these are fewer than there are.
+        columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
+        known_by: number of prompts that show how the statistic varies, if it is fewer than all.
         prompt, seed, resamples: as for :func:`agreement`.
     """
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
-    middle, width = (0.0,) * len(names), 0.0  # the ends are those of the resamples themselves
+    middle, width = (0.0,) * len(names), 0.0  # then the ends are quantiles of the resamples themselves
     if prompts > MOST_RESAMPLED:
         some = np.flatnonzero(np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False)))
         columns, prompt = [column[some] for column in columns], prompt[some]
@@ -182,12 +184,12 @@ def estimated(
 
 
 def resamples_for(pairs: int) -> int:
-    """1,000; with more than 5,000 pairs, of which each takes its time, fewer, and 100 from 50,000 on."""
+    """Return 1,000, or fewer with more than 5,000 pairs, as each takes time: 100 from 50,000 on."""
     return max(100, min(1000, 5_000_000 // pairs))
 
 
 def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """The rows of ``count`` resamples: of as many prompts as there are, drawn with replacement, all rows of each."""
+    """Yield the rows of ``count`` resamples: each draws as many prompts as there are, with replacement, and all their rows."""
     sizes = np.unique(prompt, return_counts=True)[1]
     rows, starts = np.argsort(prompt, kind="stable"), np.cumsum(sizes) - sizes
     for _ in range(count):
@@ -197,10 +199,10 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
 
 
 def _tail(prompts: int) -> float:
-    """What an interval leaves out at each end of the resamples: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
+    """Return the share of resamples beyond each end of an interval: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
 
-    The plain percentiles are too narrow where there are few prompts, as z in place of t would be (Hesterberg, "What teachers
-    should know about the bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
+    Plain percentiles are too narrow with few prompts, like z in place of t (Hesterberg, "What teachers should know about the
+    bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
     """
     from scipy.special import ndtr
 
@@ -210,13 +212,13 @@ def _tail(prompts: int) -> float:
 def coefficients(
     x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray, *, of_two: bool = False
 ) -> tuple[float, ...]:
-    """The values of COEFFICIENTS, of scores and human ratings and of their levels; nan where one is not defined."""
+    """Return the values of COEFFICIENTS, of scores and human ratings and of their levels; nan if one is undefined."""
     same = [float((level_x == level_y).mean())] * of_two
     return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y), *same
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
-    if np.ptp(x) == 0 or np.ptp(y) == 0:  # no coefficient is defined, and none is 1
+    if np.ptp(x) == 0 or np.ptp(y) == 0:  # no correlation is defined
         return (np.nan,) * len(CORRELATIONS)
     from scipy import stats
 
@@ -227,7 +229,7 @@ def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
 
 
 def _kappa(a: IntArray, b: IntArray) -> float:
-    """Cohen's κ with quadratic weights ("Weighted kappa", Psychol. Bull. 70, 1968), nan where all are of one level.
+    """Return Cohen's κ with quadratic weights ("Weighted kappa", Psychol. Bull. 70, 1968), nan if all are of one level.
 
     κ = 1 − Σ (a_i − b_i)² / (Σ_i Σ_j (a_i − b_j)² / n), and the double sum is n² (Var a + Var b + (ā − b̄)²).
     """
@@ -235,17 +237,17 @@ def _kappa(a: IntArray, b: IntArray) -> float:
     return float(1.0 - ((a - b) ** 2).mean() / by_chance) if by_chance else np.nan
 
 
-def krippendorff(said: FloatArray) -> float:
-    """Krippendorff's α of the interval metric, of several people with gaps; nan where all say the same.
+def krippendorff(labels: FloatArray) -> float:
+    """Return Krippendorff's α of the interval metric, of several people with gaps; nan if all labels are equal.
 
-    1 − D_o/D_e, D_o being the mean squared difference within a unit, each unit's pairs of values weighed by 1/(m − 1), and D_e
-    that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
+    It is 1 − D_o/D_e. D_o is the mean squared difference within a unit, each unit's pairs of values with the weight 1/(m − 1),
+    and D_e that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
 
     Args:
-        said: a row a person, a column a unit that several labelled, nan where one did not.
+        labels: a row for each person, a column for each unit, nan for none.
     """
-    m = (~np.isnan(said)).sum(axis=0)
-    values = said[:, m >= 2]
+    m = (~np.isnan(labels)).sum(axis=0)
+    values = labels[:, m >= 2]
     m, sums, squares = m[m >= 2], np.nansum(values, axis=0), np.nansum(values**2, axis=0)
     n = int(m.sum())
     within = (2.0 * (m * squares - sums**2) / (m - 1.0)).sum() / n
@@ -254,11 +256,11 @@ def krippendorff(said: FloatArray) -> float:
 
 
 def _alpha(a: IntArray, b: IntArray) -> float:
-    """Krippendorff's α, ordinal, of two coders without gaps ("Computing Krippendorff's alpha-reliability", 2011).
+    """Return Krippendorff's α, ordinal, of two coders without gaps ("Computing Krippendorff's alpha-reliability", 2011).
 
     His distance Σ_{g=c..k} n_g − (n_c + n_k)/2 is the difference between the mid-ranks r of the levels c and k among all
-    N = 2n values. So α = 1 − (N − 1) Σ (r(a_i) − r(b_i))² / (N Σ (r − r̄)²), the last sum over all values; nan where all
-    are of one level.
+    N = 2n values. So α = 1 − (N − 1) Σ (r(a_i) − r(b_i))² / (N Σ (r − r̄)²), the last sum over all values; nan if all are of
+    one level.
     """
     lowest = min(a.min(), b.min())
     counts = np.bincount(np.concatenate([a, b]) - lowest)
@@ -271,8 +273,8 @@ def _alpha(a: IntArray, b: IntArray) -> float:
 
 SELF = ("reliability", "ceiling", "icc")
 FEWEST_FURTHER = 30
-"""Ratings of pairs that were rated before, of each judge, for its noise to be known: with 20 of 400 pairs asked twice,
-intervals of 95 % hold the truth in as little as 78 % of cases, with 30 in 82 to 94 % (simulated)."""
+"""Repeated ratings of pairs that each judge's noise needs: with 20 of 400 pairs asked twice, 95 % intervals hold the truth in
+as little as 78 % of cases, with 30 in 82 to 94 % (simulated)."""
 
 
 def reliability(
@@ -284,25 +286,26 @@ def reliability(
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
-    """The reliability of ``scores``, shape (K,), nan for absent, the highest correlation that it allows, and the judge's ICC.
+    """Return the reliability of ``scores``, shape (K,), nan for absent, the highest correlation it allows, and the judge's ICC.
 
-    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e) what is left to
+    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e) the variance of
     the pairs themselves:
 
-    - reliability: b / s², the correlation to expect between these scores and those of asking as often again (ICC(1, k) where
-      all have k ratings: Shrout and Fleiss, "Intraclass correlations", Psychol. Bull. 86, 1979);
+    - reliability: b / s², the expected correlation between these scores and those of as many new calls (ICC(1, k) if all have
+      k ratings: Shrout and Fleiss, "Intraclass correlations", Psychol. Bull. 86, 1979);
     - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
       measurement of association between two things", Am. J. Psychol. 15, 1904);
-    - icc: b / (b + v), v the mean variance within pairs: the reliability of a single rating (ICC(1)). Not of a panel, where no
-      single rating is like another.
+    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
+    as
+      its single ratings are not alike.
 
-    The noise is taken from these ratings alone, and anew in each resample. The error variance of a judge's mean rating of a
-    pair is V/n, V = (SS + 4 g) / (n + 3), SS the pair's sum of squares and g the mean of the variances of all pairs that the
-    judge was asked about twice or more. Where ratings say where the next ones go, the variance pooled over all ratings counts
-    pairs that vary as often as they were asked, and a pair's own is too small where it was asked little because its first
-    ratings agreed: benchmarks/agreement.py has what these bring. Where all pairs have as many ratings, e is that of the
-    analysis of variance. The intervals are otherwise those of :func:`agreement`, as wide as for the prompts that have a pair
-    which was asked twice. No human rating is needed, and this limits what one can agree with: noise correlates with nothing.
+    The noise comes from these ratings alone, anew in each resample. The error variance of a judge's mean rating of a pair is
+    V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares and g the mean of the variances of all pairs that the
+    judge rated at least twice. If ratings decide where the next calls go, the variance pooled over all ratings gives pairs that
+    vary more weight, and a pair's own variance is too small if it was asked little because its first ratings agreed:
+    benchmarks/agreement.py measures both. If all pairs have as many ratings, e is that of the analysis of variance. The
+    intervals are those of :func:`agreement`, as wide as for the prompts with a pair that was asked twice. No human rating is
+    needed. The ceiling limits any agreement, as noise correlates with nothing.
 
     Args:
         n: ratings of each of J judges, shape (K, J). The scores are the means of the judges' mean ratings.
@@ -319,23 +322,23 @@ def reliability(
     known_by = min(_prompts_asked_twice(n, prompt))
     found = estimated(names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples)
     if not variances.any():
-        why = "no two ratings of a pair differ: how rarely they would is not known"
+        why = "no two ratings of a pair differ, so their noise is unknown"
     elif all(
         each.ci_low == each.ci_high for each in found
-    ):  # b is 0 in nearly all resamples, which tells nothing of its size
-        why = "noise alone makes scores as different as these: what is left to the pairs is not known"
+    ):  # b is 0 in nearly all resamples, which does not show its size
+        why = "noise alone explains how these scores differ, so the variance of the pairs themselves is unknown"
     else:
         return found
     return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
 
 
 def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
-    """Prompts with a pair that was asked about twice or more, of each judge."""
+    """Return the number of prompts with a pair rated at least twice, for each judge."""
     return [distinct(prompt[mine > 1]) for mine in n.T]
 
 
 def _unknown_noise(n: IntArray, prompt: IntArray) -> str:
-    """Why the noise of a judge is not known, in words; '' if that of all is."""
+    """Return the reason that a judge's noise is unknown, in words; '' if all are known."""
     whose = "the judge's noise" if n.shape[1] == 1 else "the noise of each judge"
     few = f"too few pairs were asked twice to know {whose}"
     further, prompts = int((n - 1).sum(axis=0).min()), min(_prompts_asked_twice(n, prompt))
@@ -347,7 +350,7 @@ def _unknown_noise(n: IntArray, prompt: IntArray) -> str:
 
 def _reliability(scores: FloatArray, n: IntArray, variances: FloatArray) -> tuple[float, ...]:
     judges = n.shape[1]
-    with np.errstate(invalid="ignore"):  # a resample may have no pair that was asked twice
+    with np.errstate(invalid="ignore"):  # a resample may have no pair with two ratings
         typical = variances.sum(axis=0) / (n > 1).sum(axis=0)
     within = ((n - 1) * variances + WEIGHT * typical) / (n + WEIGHT - 1.0)
     noise = (within / n).sum(axis=1).mean() / judges**2

@@ -1,13 +1,13 @@
-"""How far off the worst score may be, by the paper's bounds.
+"""The paper's bounds on the worst score's error.
 
-The paper's allocation lemma claims n_i ≥ ⌊λ_i B⌋ for ROBIN (λ_i = σ_i²/Σσ²). Greedy choice by σ_i²/n_i is Adams' method of
+The paper's allocation lemma claims n_i ≥ ⌊λ_i B⌋ for ROBIN (λ_i = σ_i²/Σσ²). A greedy choice by σ_i²/n_i is Adams' method of
 apportionment, for which that fails; what holds is n_i ≥ λ_i (B − K), and for ROBIN-HOOD, while σ² ≤ V̄ ≤ 3σ²,
-n_i ≥ λ_i (B − K t0)/3. So B − K stands here where Theorem 1 has B, and B − K t0 where Theorem 2 has B.
+n_i ≥ λ_i (B − K t0)/3. So B − K stands here for B in Theorem 1, and B − K t0 for B in Theorem 2.
 
-Both theorems take ratings for sub-Gaussian with their variance for the proxy. Ratings on a scale are sub-Gaussian, but with a
-larger proxy: one that is 0 but for a rare 4 has a small variance and a long tail. Simulated at δ = 0.05, ROBIN's bound was
-exceeded in 87 % of 150 runs on a pool of rare flips at 10 calls an arm, and in 13 to 32 % on three other pools. The error bound
-of :mod:`robin_cli.analysis.intervals` assumes nothing of the kind.
+Both theorems assume that ratings are sub-Gaussian with their variance as the proxy. Ratings on a scale are sub-Gaussian, but
+with a larger proxy: one that is 0 but for a rare 4 has a small variance and a long tail. Simulated at δ = 0.05, ROBIN's bound
+was exceeded in 87 % of 150 runs on a pool of rare flips at 10 calls per arm, and in 13 to 32 % on three other pools. The error
+bound of :mod:`robin_cli.analysis.intervals` assumes nothing of the kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROBIN_HOOD_ASSUMES = (
 
 
 def robin_bound(variances: FloatArray, budget: int, delta: float) -> float:
-    """√(2 Σσ² / (B − K) · ln(2K/δ)): with probability at least 1 − δ no score of ROBIN is further off.
+    """Return √(2 Σσ² / (B − K) · ln(2K/δ)): with probability at least 1 − δ no score of ROBIN is further off.
 
     Args:
         variances: the true ones, shape (K,).
@@ -46,7 +46,7 @@ def robin_bound(variances: FloatArray, budget: int, delta: float) -> float:
 
 
 def robin_hood_bound(variances: FloatArray, budget: int, delta: float, warm_up: int) -> float:
-    """√(6 Σσ² / (B − K t0) · ln(4K/δ)): the same for ROBIN-HOOD with a warm-up of t0 calls an arm; inf for B ≤ K t0."""
+    """Return √(6 Σσ² / (B − K t0) · ln(4K/δ)), the same for ROBIN-HOOD with a warm-up of t0 calls per arm; inf for B ≤ K t0."""
     arms = len(variances)
     return _bound(6.0 * float(variances.sum()), budget - arms * warm_up, math.log(4 * arms / delta))
 
@@ -54,7 +54,7 @@ def robin_hood_bound(variances: FloatArray, budget: int, delta: float, warm_up: 
 def theorem_bound(
     theorem: int, variances: FloatArray, budget: int, delta: float, warm_up: int
 ) -> tuple[float | None, str]:
-    """The bound of the paper's Theorem 1 or 2, None where there is none yet, and what it assumes; ``warm_up`` is t0."""
+    """Return the bound of the paper's Theorem 1 or 2, None before there is one, and its assumption; ``warm_up`` is t0."""
     if theorem == 1:
         bound, assumes = robin_bound(variances, budget, delta), ROBIN_ASSUMES
     else:
@@ -63,7 +63,7 @@ def theorem_bound(
 
 
 class PaperBound(NamedTuple):
-    """The bound for a scheduler at the budget spent, in points or shares of the scale, and what it assumes; None for none."""
+    """The bound for a scheduler at the budget spent, in points or shares of the scale, and its assumption; None for none."""
 
     value: float | None
     delta: float
@@ -71,13 +71,13 @@ class PaperBound(NamedTuple):
 
 
 def paper_bound(run: RunData, warm_up: Callable[[], int]) -> PaperBound:
-    """What the paper says of ``run``; the true variances are not known, and estimates (1/n) stand in: it is no guarantee.
+    """Return the paper's bound for ``run``. Estimates (1/n) stand for the true variances, so it is no guarantee.
 
     Theorem 2 covers ROBIN-HOOD in theory mode alone: with the constants of practice mode the bound was exceeded in 45 % of 200
     simulated runs at δ = 0.2 (30 pairs, 6,000 calls).
 
     Args:
-        warm_up: returns that of the run's policy, t0.
+        warm_up: returns t0, that of the run's policy.
     """
     settings, arms = run.manifest.settings, run.fold.arms
     delta, theorem = float(settings["delta"]), traits_of(settings["scheduler"]).theorem(settings["mode"])

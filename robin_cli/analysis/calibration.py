@@ -1,7 +1,7 @@
-"""What human ratings the pairs of each score have: a judge that ranks well may still be a point too kind.
+"""The human ratings of the pairs of each score: a judge that ranks well may still be a point too kind.
 
-Of a scale of many levels each would have a pair or two, and no interval that says anything: they are taken together in bins.
-Preferences go by quarters: 0, 0.25 and so on to 1.
+On a scale of many levels each would have one or two pairs, too few for an interval: levels are grouped in bins. Preferences are
+grouped by quarters: 0, 0.25 and so on to 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 
 MOST_LEVELS = 11
-"""A scale of more is taken in bins, of which there are at most as many."""
+"""A scale with more is grouped in at most this number of bins."""
 
 _QUARTERS: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -29,11 +29,12 @@ class Level:
     """The pairs whose scores are nearest to one level of the scale, or to those of one bin; halves go up.
 
     Attributes:
-        level, to_level: the lowest and the highest of the bin; the same where each level is by itself.
-        n, n_prompts: how many pairs, of how many prompts.
+        level, to_level: the lowest and the highest of the bin; equal for a single level.
+        n, n_prompts: numbers of pairs and of their prompts.
         mean_score, mean_human: of these pairs.
-        ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or where all human ratings are
-            alike, which is no proof that others would be.
+        ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or if all human ratings are
+        equal,
+            which does not prove that others would be.
     """
 
     level: float
@@ -55,19 +56,19 @@ def calibration(
     of_two: bool = False,
     alpha: float = ALPHA,
 ) -> list[Level]:
-    """The mean human rating of each level, or bin of :func:`bins_of`, that pairs have, rising.
+    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising.
 
     Args:
         scores, human: shape (K,), nan for absent.
-        prompt: which prompt each pair has, any numbers, shape (K,).
-        scale: which no interval goes beyond.
-        of_two: they are preferences for the first of two responses, from 0 to 1.
+        prompt: number of each pair's prompt, shape (K,).
+        scale: limits of the intervals.
+        of_two: whether both are preferences for the first of two responses, 0 to 1.
     """
     both = ~(np.isnan(scores) | np.isnan(human))
     scores, human, prompt = scores[both], human[both], prompt[both]
     if of_two:
         starts = stops = _QUARTERS
-        place = np.rint(4 * scores).astype(np.int64)  # halves to even: alike whichever response is called A
+        place = np.rint(4 * scores).astype(np.int64)  # halves to even, which is symmetric in A and B
     else:
         starts = bins_of(scale)
         stops = [*(start - 1 for start in starts[1:]), scale.high]
@@ -85,10 +86,10 @@ def calibration(
 
 
 def bins_of(scale: Scale) -> Sequence[int]:
-    """The lowest level of each bin: all levels, if they are MOST_LEVELS or fewer.
+    """Return the lowest level of each bin: all levels, if they are at most MOST_LEVELS.
 
-    Else bins of 2, 5, 10, 20, … levels that start at multiples of that, as few levels as leave at most MOST_LEVELS bins: 0-9,
-    10-19, … The first one starts with the scale. A highest level that would be alone is of the bin before: 90-100.
+    Else bins of 2, 5, 10, 20, … levels that start at multiples of that, as small as MOST_LEVELS bins allow: 0-9, 10-19, … The
+    first bin starts with the scale. A highest level that would be alone joins the bin before: 90-100.
     """
     if scale.levels <= MOST_LEVELS:
         return list(range(scale.low, scale.high + 1))

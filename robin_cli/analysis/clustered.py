@@ -1,23 +1,22 @@
-"""Bounds for the mean of bounded values in the population that the prompts are from, whatever its distribution.
+"""Bounds for the mean of bounded values in the population of prompts, whatever its distribution.
 
-Responses to one prompt are alike, so prompts are what is drawn. Student's t over prompts is too sure where few prompts
-differ: from 20 prompts that all score 4 it would make a point, although one in 20 that scores 0 was missed in a third of all
-samples.
+Responses to one prompt are alike, so prompts are the sample. Student's t over prompts is too sure if few prompts differ: from
+20 prompts that all score 4 it would make a point, although 20 prompts miss one in 20 that scores 0 in a third of all samples.
 
 Here the prompts get random weights, as in the Bayesian bootstrap (Rubin, Annals of Statistics 9, 1981), and one more prompt
-is among them: for the lower bound one with as many pairs as any, which all have the lowest score there is, for the upper the
-highest. The bound is the α quantile of the weighted mean: with independent exponential weights E_g, totals T_g and sizes n_g
-it is the m at which
+joins them: for the lower bound one with as many pairs as any, all with the lowest possible score; for the upper the highest.
+The bound is the α quantile of the weighted mean: with independent exponential weights E_g, totals T_g and sizes n_g it is the
+m at which
     P(Σ E_g (T_g − n_g m) + E_0 n_max (low − m) ≤ 0) = α.
-With a pair a prompt this is Gaffke's bound, and for values 0 and 1 that of Clopper and Pearson, which is exact. With many
-prompts it is that of the normal distribution. No distribution is known for which it fails (Gaffke, "Three test statistics for
-a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods of Statistics 14, 2005;
+With one pair for each prompt this is Gaffke's bound, and for values 0 and 1 that of Clopper and Pearson, which is exact. With
+many prompts it is that of the normal distribution. No distribution is known for which it fails (Gaffke, "Three test statistics
+for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods of Statistics 14, 2005;
 Learned-Miller and Thomas, "A new confidence interval for the mean of a bounded random variable", arXiv:1905.06208);
 benchmarks/gate.py measures it.
 
 The probability is an integral of the moment generating function along a line through its saddle point (Imhof, "Computing the
 distribution of quadratic forms in normal variables", Biometrika 48, 1961, with the line moved as in Daniels, "Saddlepoint
-approximations in statistics", Ann. Math. Stat. 25, 1954): nothing is drawn at random, and small α keep their digits.
+approximations in statistics", Ann. Math. Stat. 25, 1954). So nothing is random, and small α keep their digits.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from robin_cli.analysis.counting import renumbered
 from robin_cli.model.arms import FloatArray, IntArray
 
 MOST_DIFFERENT = 400
-"""Kinds of prompts up to which bounds of many means are exact."""
+"""Up to this number of kinds of prompts, bounds of many means are exact."""
 
 MOST_TIMES = 1e4
-"""Calls, or prompts, over what there is that are thought of at most."""
+"""The most calls, or prompts, that are considered, over those there are."""
 
 _BISECTIONS = 14
 _ALIKE = 1e-18
-"""A variance over the square of the scale's width that is nothing but rounding."""
+"""A smaller variance over the square of the scale's width is rounding."""
 
 _STEP = 0.1
 _STEPS_AT_A_TIME = 16
@@ -51,12 +50,12 @@ _AT_A_TIME = 2**19
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Values by prompt; prompts that are alike are one row.
+    """Values by prompt; equal prompts share a row.
 
     Attributes:
         totals: sum of the values of a prompt's pairs, shape (rows,).
-        sizes: how many pairs these are, shape (rows,).
-        times: how many prompts the row stands for, shape (rows,); need not be whole.
+        sizes: number of these pairs, shape (rows,).
+        times: number of prompts in the row, shape (rows,); may be fractional.
     """
 
     totals: FloatArray
@@ -70,12 +69,12 @@ class Clusters:
 
     @property
     def prompts(self) -> float:
-        """How many prompts there are."""
+        """Number of prompts."""
         return float(self.times.sum())
 
     @property
     def variance(self) -> float:
-        """That of the mean, residual sums by prompt with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
+        """Variance of the mean, by residual sums of prompts with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
         prompts = self.prompts
         if prompts <= 1:
             return math.inf
@@ -83,15 +82,15 @@ class Clusters:
         return float(prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2)
 
     def are_alike(self, width: float) -> bool:
-        """Return whether all prompts have the same mean but for rounding; ``width``: of the scale."""
+        """Return whether all prompts have the same mean up to rounding; ``width``: of the scale."""
         return self.variance <= _ALIKE * width**2
 
 
 def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
-    """The ``values`` of pairs by their ``prompt``, any numbers; shape (K,) each."""
+    """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each."""
     _, which = renumbered(prompt)
     totals, sizes = np.bincount(which, values), np.bincount(which)
-    # One number says both; some at a time, for most are alike.
+    # One complex number holds both; in parts, as most prompts are equal.
     parts = [
         np.unique(totals[start : start + _AT_A_TIME] + 1j * sizes[start : start + _AT_A_TIME], return_counts=True)
         for start in range(0, len(totals), _AT_A_TIME)
@@ -102,10 +101,10 @@ def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
 
 
 def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
-    """Bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
+    """Return bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
 
     Args:
-        low, high: no value can be below, above.
+        low, high: ends of the scale.
         alpha: in (0, 1).
     """
     return lower_bound(clusters, low, alpha=alpha / 2), low + high - lower_bound(
@@ -114,15 +113,16 @@ def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) ->
 
 
 def quick_mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
-    """The same, but for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and a hundred times faster."""
+    """Return the same, or for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and far faster."""
     bounds = mean_bounds if len(clusters.times) <= MOST_DIFFERENT else student_bounds
     return bounds(clusters, low, high, alpha=alpha)
 
 
 def student_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
-    """Return Student's t interval for the mean over prompts, within ``low`` and ``high``: right where they differ, or are many.
+    """Return Student's t interval for the mean over prompts, within ``low`` and ``high``.
 
-    Where all prompts are alike it would have no width, which is no proof that others are: there it is :func:`mean_bounds`.
+    It is right if prompts differ, or are many. If all are equal, its width would be 0, which does not prove that others are;
+    the interval is then :func:`mean_bounds`.
     """
     if clusters.are_alike(high - low):
         return mean_bounds(clusters, low, high, alpha=alpha)
@@ -131,10 +131,10 @@ def student_bounds(clusters: Clusters, low: float, high: float, *, alpha: float)
 
 
 def wider_bounds(values: FloatArray, low: float, high: float, *, alpha: float) -> tuple[float, float]:
-    """Return the farther of :func:`student_bounds` and :func:`mean_bounds` on each side, of one value a prompt.
+    """Return the farther end of :func:`student_bounds` and :func:`mean_bounds` on each side, of one value for each prompt.
 
-    Student's t is too narrow where few prompts are far off, the others where a side is near an end: 5 % of prompts off by the
-    whole scale leave t with .71 at 20 prompts (benchmarks/differences.py).
+    Student's t is too narrow if few prompts are far off, the other if a side is near an end: with 5 % of prompts off by the
+    whole scale, t covers .71 at 20 prompts (benchmarks/differences.py).
     """
     clusters = one_a_prompt(values, low, high)
     bounds = [each(clusters, low, high, alpha=alpha) for each in (student_bounds, mean_bounds)]
@@ -142,7 +142,7 @@ def wider_bounds(values: FloatArray, low: float, high: float, *, alpha: float) -
 
 
 def one_a_prompt(values: FloatArray, low: float, high: float, most: int = MOST_DIFFERENT) -> Clusters:
-    """One value a prompt; of more than ``most`` the nearest count as their mean: of 400 that moves bounds by a millionth."""
+    """Return one value for each prompt; beyond ``most`` kinds the nearest are averaged: at 400, bounds move by a millionth."""
     kinds, times = np.unique(values, return_counts=True)
     if len(kinds) > most:
         cell = np.floor((kinds - low) / (high - low) * most).astype(np.int64)
@@ -160,17 +160,17 @@ def student_factor(count: float, alpha: float) -> float:
 
 
 def mirrored(clusters: Clusters, low: float, high: float) -> Clusters:
-    """The same of low + high − value: a lower bound of these is an upper bound of the values."""
+    """Return the clusters of low + high − value: a lower bound of these is an upper bound of the values."""
     return replace(clusters, totals=(low + high) * clusters.sizes - clusters.totals)
 
 
 def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
-    """What the mean in the population is at least, but with probability ``alpha``; values are ``low`` or more."""
+    """Return a lower bound of the mean in the population, wrong with probability ``alpha``; values are ``low`` or more."""
     mean = clusters.mean
-    # With α below a half the bound is below the mean; of values that are all the lowest it is the lowest.
+    # With α below a half the bound is below the mean; if all values are the lowest, it is the lowest.
     if mean <= low or _doubt(clusters, low, mean) <= alpha:
         return mean
-    from scipy.optimize import brentq  # a quarter of a second, which every run would wait for as it starts
+    from scipy.optimize import brentq  # takes a quarter of a second, too long for every start
 
     return float(
         brentq(lambda m: _doubt(clusters, low, m) - alpha, low, mean, xtol=_PRECISION * (mean - low), rtol=1e-12)
@@ -178,12 +178,12 @@ def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
 
 
 def is_above(clusters: Clusters, m: float, low: float, *, alpha: float) -> bool:
-    """Whether :func:`lower_bound` is at least ``m``, found without it."""
+    """Return whether :func:`lower_bound` is at least ``m``, without computing it."""
     return m <= low or (m <= clusters.mean and _doubt(clusters, low, m) <= alpha)
 
 
 def least_times(is_enough: Callable[[float], bool], most: float = MOST_TIMES) -> float | None:
-    """About the least number from 1 on that is enough, and so is any larger; None where none is up to ``most``."""
+    """Return about the least number from 1 that is enough, as any larger one is; None if none up to ``most`` is."""
     if not is_enough(most):
         return None
     below, above = 0.0, math.log(most)
@@ -194,20 +194,20 @@ def least_times(is_enough: Callable[[float], bool], most: float = MOST_TIMES) ->
 
 
 def probability_beyond(clusters: Clusters, low: float, high: float, *, at: float) -> float:
-    """The smallest α at which :func:`mean_bounds` leave ``at`` out; 1 at most."""
+    """Return the smallest α at which :func:`mean_bounds` leave ``at`` out; at most 1."""
     if clusters.mean < at:
         clusters, at = mirrored(clusters, low, high), low + high - at
     return min(1.0, 2.0 * _doubt(clusters, low, at)) if clusters.mean > at else 1.0
 
 
 def _doubt(clusters: Clusters, low: float, m: float) -> float:
-    """The probability that the randomly weighted mean, with one more prompt at ``low``, is at most ``m``."""
+    """Return the probability that the randomly weighted mean, with one more prompt at ``low``, is at most ``m``."""
     each = np.append(clusters.sizes * m - clusters.totals, clusters.sizes.max() * (m - low))
     return probability_above(each, np.append(clusters.times, 1.0))
 
 
 def probability_above(scales: FloatArray, times: FloatArray) -> float:
-    """P(Σ b_i E_i > 0) for independent exponential E_i, ``times`` of each b_i among ``scales``."""
+    """Return P(Σ b_i E_i > 0) for independent exponential E_i, with ``times`` of each b_i among ``scales``."""
     if (scales <= 0).all():
         return 0.0
     if (scales >= 0).all():
@@ -217,10 +217,10 @@ def probability_above(scales: FloatArray, times: FloatArray) -> float:
     scales = scales / np.abs(scales).max()
     end = 1.0 / scales.max()
 
-    def slope(s: float) -> float:  # of ln M(s) − ln s, where it is 0 the line is crossed
+    def slope(s: float) -> float:  # of ln M(s) − ln s; the line crosses the axis where it is 0
         return float(times @ (scales / (1.0 - s * scales)) - 1.0 / s)
 
-    # As far from both ends as the terms there can be large: b/(1 − s b) ≤ Σ|b| times, 1/s likewise.
+    # Keep as far from both ends as their terms can grow: b/(1 − s b) ≤ Σ|b| times, 1/s likewise.
     least = 1.0 / (2.0 * float(times @ np.abs(scales)) + 2.0 / end)
     last = end * (1.0 - 1e-13)
     s = float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12)) if slope(last) > 0 else last
@@ -228,7 +228,7 @@ def probability_above(scales: FloatArray, times: FloatArray) -> float:
 
 
 def _integral(scales: FloatArray, times: FloatArray, s: float) -> float:
-    """(1/π) ∫ Re M(s + iu)/(s + iu) du from 0 on, M(s) = Π 1/(1 − s b); with u = σ sinh x it falls off fast, few or many b."""
+    """Return (1/π) ∫ Re M(s + iu)/(s + iu) du from 0, M(s) = Π 1/(1 − s b); u = σ sinh x makes it fall fast for any b."""
     width = 1.0 / math.sqrt(float(times @ (scales / (1.0 - s * scales)) ** 2) + s**-2)
     height = -float(times @ np.log1p(-s * scales)) - math.log(s)
     # M(s + iu)/M(s) = Π 1/(1 − iu b'), b' = b/(1 − s b)

@@ -1,4 +1,4 @@
-"""What many simulated runs side by side come to: their scores, their decisions, and how many of these are wrong."""
+"""The results of many simulated runs side by side: their scores, their decisions, and the errors of both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.settling import posterior
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
@@ -19,11 +20,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided by each of the runs, shape (runs,) each; shares of all decisions.
+    """The decisions of each of the runs, shape (runs,) each; shares of all decisions.
 
     Attributes:
-        wrong: by the mean ratings alone; what lies within the margin of a threshold, or of the best, is not wrong.
-        certified, certified_wrong: those that hold at the error rate, and those of them that are wrong (of the certified).
+        wrong: by the mean ratings alone; a pair within the margin of a threshold, or of the best, is never wrong.
+        certified, certified_wrong: those certified at the error rate, and the wrong ones (as a share of the certified).
         calls: spent until the budget was, or everything was decided.
     """
 
@@ -43,7 +44,7 @@ class Snapshot:
         estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
-        verdict: where something is to be decided.
+        verdict: the decisions; None without any.
     """
 
     budget: int
@@ -58,8 +59,8 @@ class Court:
     """The decisions of all runs.
 
     Attributes:
-        settled: arms on which no open decision hangs, shape (runs, K).
-        done: runs in which all is decided, shape (runs,).
+        settled: whether each arm has no open decision, shape (runs, K).
+        done: whether each run has decided everything, shape (runs,).
     """
 
     def __init__(self, task: Task, runs: int) -> None:
@@ -74,17 +75,17 @@ class Court:
         self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
-        """Take a rating of each arm of each run, no arm of a run twice."""
+        """Add a rating of each arm of each run, no arm of a run twice."""
         self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
         self._changed[run, self._task.contest[arm]] = True
 
     @property
     def seen(self) -> Seen | None:
-        """What the last look is to the policy, where it asks for what is nearest to certain."""
+        """The state at the last look, for policies that ask about the decisions nearest to certain; else None."""
         return self._evidence.seen
 
     def look(self, sums: tuple[FloatArray, FloatArray, FloatArray], policy: Policy) -> bool:
-        """Decide anew by all ratings so far; whether urgencies may be others now."""
+        """Decide by all ratings so far; return whether urgencies may have changed."""
         self._update(sums)
         self.done |= all_decided(self._evidence)
         self._evidence.look(policy, sums, sums[0].sum(axis=1, keepdims=True))
@@ -92,11 +93,10 @@ class Court:
         return self.seen is not None or bool((before != self.settled).any())
 
     def verdict(self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray) -> Verdict:
-        """What is decided, and how much of it is wrong; ``truth``: the true means of all arms, shape (runs, K)."""
+        """Return the decisions and how many are wrong; ``truth``: the true means of all arms, shape (runs, K)."""
         self._update(sums)
         sure = certified(self._evidence.log, self._task.decision.error_rate)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = sums[1] / sums[0]
+        means = self.means(sums)
         leaning, wrong_if = _side_of(self._task, means), _wrong_sides(self._task, truth)
         wrong, wrongly = (
             np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0] for side in (leaning, self._evidence.side)
@@ -107,6 +107,14 @@ class Court:
             certified_wrong=(sure & wrongly).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
             calls=sums[0].sum(axis=1).astype(np.int64),
         )
+
+    def means(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> FloatArray:
+        """The mean rating of each arm, of the judge that settles its posterior; shape (runs, K)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = sums[1] / sums[0]
+        if self._task.space.settles:
+            means[:, 1::2] = posterior(self._task, *sums).mean
+        return np.asarray(means)
 
     def _update(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> None:
         run, contest = np.nonzero(self._changed)
@@ -119,20 +127,20 @@ class Court:
 
 
 def _by_judges(task: Task, means: FloatArray) -> FloatArray:
-    """The means of what competes over its judges, shape (runs, contests, responses); −inf where there is none."""
-    arms = task.contests
+    """Return the means of competing responses over their judges, shape (runs, contests, responses); −inf for none."""
+    arms = task.scored
     return np.asarray(np.where(arms >= 0, means[:, arms], -np.inf).mean(axis=3))
 
 
 def _side_of(task: Task, means: FloatArray) -> IntArray:
-    """What each decision would be by these means, shape (runs, decisions): as :attr:`Evidence.side`."""
+    """Return each decision by these means, shape (runs, decisions): as :attr:`Evidence.side`."""
     if task.group is not None:
         return np.asarray(_by_judges(task, means)[:, : task.decisions].argmax(axis=2))
     return np.asarray(_hold(task, means, 0.0).all(axis=2), dtype=np.int64)
 
 
 def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
-    """Which sides are wrong, where the true means are these, shape (runs, decisions, sides)."""
+    """Return whether each side is wrong, given the true means, shape (runs, decisions, sides)."""
     if task.group is not None:
         of_groups = _by_judges(task, truth)[:, : task.decisions]
         margin = task.margin[task.contests[: task.decisions, 0, 0]]
@@ -143,7 +151,7 @@ def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
 
 
 def _hold(task: Task, means: FloatArray, margins: float) -> NDArray[np.bool_]:
-    """Which thresholds hold, shape (runs, pairs, criteria), by so many ``margins`` more than nothing."""
+    """Return whether each threshold holds, shape (runs, pairs, criteria), by at least ``margins`` margins."""
     by_pair = _by_judges(task, means)[:, :, 0].reshape(len(means), task.decisions, -1)
     names = list(task.space.attributes)
     found = []

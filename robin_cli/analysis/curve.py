@@ -1,6 +1,6 @@
-"""How sure the scores were as the budget was spent, and how sure an even spread of the calls would have made them.
+"""The certainty of scores over the budget spent, and with an even spread of the calls.
 
-The standard error is what a scheduler makes small, and an estimate: a pair whose ratings never varied has none.
+The standard error is what a scheduler reduces, and an estimate: a pair whose ratings never varied has none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from robin_cli.analysis.decided import doubts, first_rows, leanings, share_of
 from robin_cli.analysis.decisions import Evidence
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.settling import judged_means
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import counts_by_scale, values_of
@@ -24,15 +25,15 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The error of the worst score against ratings received; arms that were never rated are left out.
+    """The error of the worst score over ratings received; arms without a rating are left out.
 
-    For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
-    each. Errors are in points; in shares of the scale where there are several scales.
+    For an even spread they are projections: every arm with its final proportions of ratings, but with equally many. Errors are
+    in points; in shares of the scale if there are several scales.
 
     Attributes:
         calls: ratings received, shape (points,), rising.
         error, even_error: the largest standard error √(V/n), by the variances V of all the run's ratings; shape (points,).
-        arms: how many it is about.
+        arms: number of arms.
     """
 
     calls: IntArray
@@ -42,7 +43,7 @@ class Curve:
 
 
 def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
-    """The curve of ``run``; empty where no arm has a rating."""
+    """Return the curve of ``run``; empty if no arm has a rating."""
     space, arm, arms = run.space, run.arm, run.fold.arms
     is_kept = arms.counts > 0
     kept = np.flatnonzero(is_kept)
@@ -59,7 +60,7 @@ def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
 
 
 def _looks(ratings: int, first: int, points: int) -> IntArray:
-    """After how many ratings to look: from ``first`` on, evenly in their logarithms; never without a rating."""
+    """Return the numbers of ratings to look at: from ``first`` on, evenly in their logarithms; never 0."""
     if not ratings:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))
@@ -77,15 +78,14 @@ _MOST_LEVELS, _LEVELS_BESIDE = 400_000, 20
 
 @dataclass(frozen=True, slots=True)
 class DecisionCurve:
-    """Decisions against ratings received.
+    """Decisions over ratings received.
 
-    For an even spread they are projections: every arm's ratings as they were in the end, as if there had been equally many of
-    each.
+    For an even spread they are projections: every arm with its final proportions of ratings, but with equally many.
 
     Attributes:
         calls: ratings received, shape (points,), rising.
-        certified, even_certified: which share of the decisions holds, shape (points,); of a sample of them where they are many.
-        doubt, even_doubt: which share of the leanings is likely wrong, shape (points,); nan where that is not known.
+        certified, even_certified: share of the decisions that is certified, shape (points,); of a sample if there are many.
+        doubt, even_doubt: estimated share of the leanings that is wrong, shape (points,); nan if unknown.
     """
 
     calls: IntArray
@@ -96,7 +96,7 @@ class DecisionCurve:
 
 
 def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
-    """The curve of ``run``, which had ``task`` to decide; empty where no arm has a rating."""
+    """Return the curve of ``run``, which decides ``task``; empty if no arm has a rating."""
     space, arm, judgments = run.space, run.arm, run.judgments
     is_rated = np.asarray(judgments["rating"].is_valid())
     value, rated = values_of(judgments), np.flatnonzero(is_rated)
@@ -139,7 +139,7 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
 
 
 def _sample(task: Task) -> IntArray:
-    """Decisions that are looked at: evenly spaced where all would take longer than a second or so."""
+    """Return decisions to look at: evenly spaced if all would take longer than about a second."""
     share = 1 / task.space.raters
     if task.group is not None:
         most = int(_MOST_GROUPS * share)
@@ -164,9 +164,9 @@ def _reached(
     sums: tuple[FloatArray, ...],
     given_up: NDArray[np.bool_],
 ) -> tuple[float, float]:
-    """Which share of the ``chosen`` decisions holds, and which of the leanings is likely wrong.
+    """Return the share of the ``chosen`` decisions that is certified, and the estimated share of wrong leanings.
 
-    ``changed``: contests to look at anew. ``given_up``: arms that are asked no more, shape (K,).
+    ``changed``: contests to look at anew. ``given_up``: arms that cannot be rated, shape (K,).
     """
     task = evidence.task
     n, total, total_sq = sums
@@ -179,14 +179,13 @@ def _reached(
     )
     log = evidence.log[0][chosen]
     held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
-    with np.errstate(invalid="ignore"):
-        means = task.space.by_rater(total / n).mean(axis=1)
+    means = judged_means(task, n, total, total_sq)
     leaning = leanings(task, means)
     doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
     return float(held), share_of(doubt[first_rows(task, leaning)])
 
 
 def _spread_evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:
-    """Counts of so many ratings of each arm, in the proportions of ``counts``; none for arms without any."""
+    """Return counts of ``calls`` ratings of each arm, in the proportions of ``counts``; none for arms without any."""
     had = counts.sum(axis=1)
     return np.asarray(counts * np.divide(calls, had, out=np.zeros(len(had)), where=had > 0)[:, None])

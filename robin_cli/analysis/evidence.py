@@ -1,8 +1,8 @@
-"""How sure it is on which side of a threshold the mean of each arm's ratings lies, at any time one looks.
+"""Evidence on which side of a threshold the mean of each arm's ratings is, valid whenever you look.
 
-Two bets run for each arm, as those behind its interval (:mod:`robin_cli.analysis.intervals`): W⁺(τ − ε), that its mean is above
-τ − ε, and W⁻(τ + ε), that it is below τ + ε. Either is a non-negative martingale from 1 where the mean is not there, so it
-passes 1/δ with probability at most δ (Ville); one side alone can be wrong, and within the margin ε of τ none is.
+Two bets run for each arm, like those behind its interval (:mod:`robin_cli.analysis.intervals`): W⁺(τ − ε), that its mean is
+above τ − ε, and W⁻(τ + ε), that it is below τ + ε. If the mean is not there, the bet is a non-negative martingale from 1, so it
+passes 1/δ with probability at most δ (Ville). Only one side can be wrong, and within the margin ε of τ none is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 def log_evidence(
     counts: FloatArray | IntArray, low: float, high: float, threshold: float, margin: float
 ) -> tuple[FloatArray, FloatArray]:
-    """ln W⁺(τ − ε) and ln W⁻(τ + ε): that each mean is above the threshold, and below; shape (K,) each.
+    """Return ln W⁺(τ − ε) and ln W⁻(τ + ε): that each mean is above the threshold, and below; shape (K,) each.
 
     Args:
         counts: ratings of each arm by level, the lowest first, shape (K, levels).
@@ -25,10 +25,10 @@ def log_evidence(
         threshold, margin: τ and ε, in points; ε at least 0.
 
     Returns:
-        inf where the margin reaches beyond the scale: that side cannot be wrong.
+        inf if the margin reaches beyond the scale: that side cannot be wrong.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    few = distinct_whole_rows(counts)  # many pairs that were asked a few times have but a few different ratings
+    few = distinct_whole_rows(counts)  # many pairs with few ratings have few different counts
     distinct, which = (counts, slice(None)) if few is None else few
     above = _log_wealth_at(distinct, high - low, threshold - margin - low)
     return above[which], _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)[which]
@@ -41,15 +41,15 @@ def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
 
 
 def certified(log_values: FloatArray, error_rate: float, among: int | None = None) -> NDArray[np.bool_]:
-    """Which decisions hold together: of all of them, at any time, at most ``error_rate`` are wrong on average.
+    """Return which decisions can be certified together: at any time, on average at most ``error_rate`` of them are wrong.
 
-    The e-BH procedure: the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate control
-    with e-values", JRSS B 84, 2022); with the larger of two sides' evidence, of which one at most can be wrong.
+    By the e-BH procedure they are the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate
+    control with e-values", JRSS B 84, 2022), with the larger of two sides' evidence, of which at most one can be wrong.
 
     Args:
         log_values: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
         error_rate: δ, in (0, 1).
-        among: of how many decisions these are some, where the ratings said which are looked at; the others have no evidence.
+        among: number of all decisions, if these are those that the ratings selected; the others have no evidence.
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]

@@ -1,17 +1,17 @@
-"""Does a run meet a requirement: yes, no, or not settled by these ratings; and what would settle it.
+"""Verdicts on requirements of a run: met, not met, or not settled by these ratings; and what would settle it.
 
-A mean: of the scores, with bounds for the population that the prompts are from (:mod:`robin_cli.analysis.clustered`). A
-difference of two systems: the mean of the prompts' differences, likewise.
+A mean is that of the scores, with bounds for the population of prompts (:mod:`robin_cli.analysis.clustered`). A difference of
+two systems is the mean of the prompts' differences, with the same bounds.
 
-A share of pairs: those whose *true* mean rating meets the threshold. Counting scores would count noise. With W the evidence
-that a pair meets it (:mod:`robin_cli.analysis.evidence`), E W ≤ 1 for one that does not, by more than the margin. So S =
-min(1, η W) is at most 1 for a pair that does and η on average for one that does not: with q the share of pairs that do, E S ≤
-q + η (1 − q), whatever the noise and whoever stopped when, and q ≥ (E S − η) / (1 − η), where E S has a lower bound as any
-mean. Likewise from above, with the evidence that a pair does not. η is fixed beforehand, a QUARTER of the share that the
-bound has to reach: smaller, and more ratings are needed a pair; larger, and the bound stays farther from the share.
+A share of pairs is that of pairs whose *true* mean rating meets the threshold; counting scores would count noise. With W the
+evidence that a pair meets it (:mod:`robin_cli.analysis.evidence`), E W ≤ 1 for a pair that does not, by more than the margin.
+So S = min(1, η W) is at most 1 for a pair that does and η on average for one that does not. With q the share of pairs that do,
+E S ≤ q + η (1 − q), whatever the noise and the stopping rule, so q ≥ (E S − η) / (1 − η), and E S has a lower bound like any
+mean. The bound from above uses the evidence that a pair does not. η is fixed beforehand, a QUARTER of the share that the bound
+has to reach: a smaller one needs more ratings per pair; a larger one keeps the bound farther from the share.
 
-All pairs, of the run itself: met when each pair's own evidence is 1/δ, for then none of them has to be found wrong (an
-intersection-union test: Berger, Technometrics 24, 1982); not met when that against one of K is K/δ.
+All pairs, of the run itself: met if each pair's own evidence is 1/δ, as then none of them can be wrong (an intersection-union
+test: Berger, Technometrics 24, 1982); not met if the evidence against one of K is K/δ.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ QUARTER = 0.25
 """η over the share that a bound has to reach. benchmarks/gate.py compares others."""
 
 _MOST_RATINGS = 2**13
-"""Ratings more a pair and judge that are thought of at most."""
+"""The most further ratings of each pair and judge that are considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Measured:
     Attributes:
         scores: nan without a rating, shape (K,).
         error_variances: those of the scores, shape (K,).
-        prompt: which prompt each pair has, any numbers, shape (K,).
-        parts: how often each judge gave each rating, and its weight in the score.
-        is_asked: whether more ratings can be had, shape (K,): not of a pair that was given up.
+        prompt: number of each pair's prompt, shape (K,).
+        parts: counts of each judge's ratings, and its weight in the score.
+        is_asked: whether more ratings are possible, shape (K,): not for a pair that was given up.
         low, high: the ends of the scale.
         calls: spent on them.
-        first: how many ratings of each pair the scores are of, where that is not all.
+        first: number of ratings of each pair in the scores, if not all.
     """
 
     scores: FloatArray
@@ -83,22 +83,22 @@ class Measured:
 
     @property
     def is_rated(self) -> NDArray[np.bool_]:
-        """Which pairs have a score."""
+        """Whether each pair has a score."""
         return ~np.isnan(self.scores)
 
     @property
     def calls_a_rating(self) -> float:
-        """Calls spent for each rating; 1 without any."""
+        """Calls spent per rating; 1 without any."""
         ratings = sum(float(np.asarray(each.counts).sum()) for each in self.parts)
         return max(1.0, self.calls / ratings) if ratings else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """About how much more would settle it: calls, prompts, or both; None where nothing that can be named would.
+    """About how much more would settle it: calls, prompts, or both; None if no number would.
 
     Attributes:
-        calls: in all; nan: more a pair, how many is not known.
+        calls: in all; nan for an unknown number more per pair.
         prompts: of pairs like these.
     """
 
@@ -108,18 +108,18 @@ class Settling:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of one requirement.
+    """The verdict on one requirement.
 
     Attributes:
         estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
-        low, high: 1 − δ interval of what is meant; nan of all pairs, which are no sample.
-        pairs, prompts: with a score.
+        low, high: 1 − δ interval of the required value; nan for all pairs, which are no sample.
+        pairs, prompts: numbers of those with a score.
         unrated: pairs without one.
-        open: of all pairs, those that are not certified, by position.
-        against: of all pairs, those that are certified not to meet the criterion.
-        settling: of an inconclusive one.
-        first: how many ratings of each pair the estimate is of, where that is not all.
-        series: the builds that it is the verdict on, where there is a history of them.
+        open: for all pairs, those that are not certified, by position.
+        against: for all pairs, those that are certified not to meet the criterion.
+        settling: what would settle an inconclusive one.
+        first: number of ratings of each pair in the estimate, if not all.
+        series: the builds that the verdict is about, if there is a history of them.
     """
 
     requirement: Requirement
@@ -138,10 +138,10 @@ class Verdict:
 
 
 def judged(requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False) -> Verdict:
-    """The verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
+    """Return the verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
 
     Args:
-        settle: if it is inconclusive, find out what would settle it.
+        settle: if it is inconclusive, compute what would settle it.
     """
     decide, what_settles = _OF_KIND[requirement.kind]
     verdict = decide(requirement, measured, error_rate)
@@ -151,7 +151,7 @@ def judged(requirement: Requirement, measured: Measured, *, error_rate: float, s
 
 
 def together(states: Sequence[State]) -> State:
-    """Failed if any has, else inconclusive if any is, else passed."""
+    """Return failed if any has, else inconclusive if any is, else passed."""
     return next((state for state in _GRAVEST if state in states), "pass")
 
 
@@ -159,13 +159,13 @@ _GRAVEST: tuple[State, ...] = ("fail", "drifting", "inconclusive")
 
 
 def _state(relation: str, x: float, low: float, high: float) -> State:
-    """Whether all of an interval meets a requirement, none of it does, or some."""
+    """Return whether all of an interval meets a requirement, none of it does, or some."""
     ends = [RELATIONS[relation](end, x) for end in (low, high)]
     return "pass" if all(ends) else "inconclusive" if any(ends) else "fail"
 
 
 def _plain(requirement: Requirement, measured: Measured) -> Verdict:
-    """A verdict without an interval: the numbers of pairs and the estimate of them."""
+    """Return a verdict without an interval: the numbers of pairs and the estimate."""
     is_rated = measured.is_rated
     scores, criterion = measured.scores[is_rated], requirement.criterion
     values = (
@@ -201,12 +201,12 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
 
 
 def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
-    """As many calls again, if without the judge's noise the same mean would do; else as many prompts again.
+    """Return calls as many again, if without the judge's noise the same mean would do; else prompts as many again.
 
-    A difference needs as many prompts as :func:`~robin_cli.analysis.paired.prompts_needed` says, as in robin compare.
+    A difference needs the prompts of :func:`~robin_cli.analysis.paired.prompts_needed`, as in robin compare.
 
-    Prompts differ by more than noise; with f times the calls what they differ by, squared, is 1 − ρ (1 − 1/f) of what it is,
-    ρ the part that noise has of the variance.
+    Prompts differ by more than noise: with f times the calls their variance is 1 − ρ (1 − 1/f) of what it is, ρ being the share
+    of noise in it.
     """
     is_rated, bar = measured.is_rated, verdict.requirement.criterion.threshold
     threshold = bar
@@ -237,7 +237,7 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
 
 
 def log_evidence_for(parts: Sequence[Part], criterion: Criterion, margin: float) -> tuple[FloatArray, FloatArray]:
-    """ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and that it does not; shape (K,)."""
+    """Return ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and does not; shape (K,)."""
     above, below = _log_evidence(parts, criterion.threshold, margin)
     return (above, below) if criterion.above else (below, above)
 
@@ -251,13 +251,13 @@ def _log_evidence(parts: Sequence[Part], threshold: float, margin: float) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Evidence for and against each pair now and after ratings more: ln of it at each of ``more``, shape (len(more), K)."""
+    """Evidence for and against each pair after ``more`` ratings: ln of it, shape (len(more), K)."""
 
     more: FloatArray
     logs: tuple[FloatArray, FloatArray]
 
     def at(self, more: float) -> tuple[FloatArray, FloatArray]:
-        """After ``more`` ratings of each judge: straight between, for it grows by about as much with each."""
+        """Return it after ``more`` ratings of each judge, interpolated: it grows by about as much with each."""
         place = int(np.clip(np.searchsorted(self.more, more), 1, len(self.more) - 1))
         before, after = self.more[place - 1], self.more[place]
         part = min(1.0, (more - before) / (after - before))
@@ -265,7 +265,7 @@ class _Sides:
         return of, against
 
     def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-        """How many more of each pair until the evidence for it, or against, is ``enough``; inf where it never is."""
+        """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
         of, against = (self._crossing(each, level) for each, level in zip(self.logs, enough, strict=True))
         return of, against
 
@@ -279,7 +279,7 @@ class _Sides:
 
 
 def _projected(requirement: Requirement, measured: Measured) -> _Sides:
-    """The evidence, if ratings go on as each pair's have been, drawn toward all pairs' by one rating of theirs."""
+    """Return the evidence if ratings go on like each pair's so far, with one rating's weight of all pairs' distribution."""
     more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
     growth = [_frequencies(each) * measured.is_asked[:, None] for each in measured.parts]
     logs = [
@@ -298,7 +298,7 @@ def _projected(requirement: Requirement, measured: Measured) -> _Sides:
 
 
 def _frequencies(part: Part) -> FloatArray:
-    """How often each pair's next ratings are each level, shape (K, levels)."""
+    """Return the frequencies of each level in each pair's next ratings, shape (K, levels)."""
     counts = np.asarray(part.counts, dtype=np.float64)
     pooled = counts.sum(axis=0)
     pooled = pooled / pooled.sum() if pooled.any() else np.full(len(pooled), 1 / len(pooled))
@@ -319,12 +319,12 @@ def _share(requirement: Requirement, measured: Measured, error_rate: float) -> V
 
 
 def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
-    """S = min(1, η W), shape (K,)."""
+    """Return S = min(1, η W), shape (K,)."""
     return np.exp(np.minimum(0.0, log_evidence + math.log(wrong)))
 
 
 def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
-    """More calls, if the bound of the side where the scores are would come to be reached; else more prompts, or both."""
+    """Return the calls until the bound reaches its level on the scores' side; else prompts, or both."""
     requirement = verdict.requirement
     if verdict.estimate == requirement.share:
         return Settling()
@@ -351,7 +351,7 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
 
 
 def _calls(ratings: FloatArray, measured: Measured) -> float:
-    """Calls for so many ratings more of each pair by each judge, of those pairs that can be asked."""
+    """Return the calls for ``ratings`` more of each pair by each judge, for those pairs that can be asked."""
     return float(ratings[measured.is_asked].sum()) * len(measured.parts) * measured.calls_a_rating
 
 
@@ -369,12 +369,12 @@ def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Ver
 
 
 def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]:
-    """ln of the evidence that certifies a pair, and of that which certifies that one of all is not as required."""
+    """Return ln of the evidence that certifies a pair, and of that which certifies that one of all does not meet it."""
     return -math.log(error_rate), math.log(len(measured.scores)) - math.log(error_rate)
 
 
 def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
-    """Calls until every open pair is certified, or until the first is certified against it: the fewer."""
+    """Return the calls until every open pair is certified, or until one is certified against it: the fewer."""
     of, contrary = _projected(verdict.requirement, measured).needed(_levels_of_all(measured, error_rate))
     calls = [_calls(of, measured)] if measured.is_asked[list(verdict.open)].all() else []
     calls.append(
@@ -385,10 +385,10 @@ def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Se
 
 
 def evidence_against(requirement: Requirement, measured: Measured) -> float:
-    """Evidence that a mean, or a difference, does not meet its requirement; measured must have a score.
+    """Return evidence that a mean, or a difference, does not meet its requirement; measured must have a score.
 
-    What bets on the prompts come to (:func:`~robin_cli.analysis.intervals.log_money`), each by the sum over its pairs: at most
-    1 on average where the requirement is met, so also by the same prompts again and again.
+    It is the money of bets on the prompts (:func:`~robin_cli.analysis.intervals.log_money`), each on the sum over its pairs: at
+    most 1 on average if the requirement is met, also for the same prompts again and again.
     """
     x, is_rated = requirement.criterion.threshold, measured.is_rated
     clusters = clusters_of(measured.scores[is_rated] - x, measured.prompt[is_rated])
@@ -410,11 +410,11 @@ _OF_KIND = {
 
 
 def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
-    """The scores of ``run`` on ``attribute`` and what they are made of, pair by pair in the order of the data.
+    """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
 
     Args:
         scores: those of :func:`robin_cli.analysis.scores.told_scores`.
-        for_mean: scores are what :func:`~robin_cli.analysis.summaries.pair_means` says.
+        for_mean: take the scores of :func:`~robin_cli.analysis.summaries.pair_means`.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
@@ -440,7 +440,7 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
 
 
 def measured_difference(found: Compared, attribute: str) -> Measured:
-    """The differences of the two systems in ``found``, prompt by prompt."""
+    """Return the differences of the two systems in ``found``, prompt by prompt."""
     one, responses = found.differences[attribute][0], found.responses[attribute]
     reach = responses.high - responses.low
     used = np.isin(responses.prompt, one.prompts)

@@ -1,4 +1,4 @@
-"""How good a judge is at a decision that people made, too, and the true share, corrected for both of its errors."""
+"""The quality of a judge at a decision that people also made, and the true share, corrected for both of its errors."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _UNKNOWN = Share(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, slots=True)
 class JudgeQuality:
-    """What a judge's yes and no is worth where people said yes or no, too. Intervals are 1 − α, by prompt.
+    """Agreement of a judge's yes and no with people's. Intervals are 1 − α, by prompt.
 
     Attributes:
-        both, judge_alone, people_alone, neither: labelled things that both say yes to, or one of them, or none.
-        accuracy: the share on which they say the same.
-        tpr, tnr: of what people say yes to (no to) the share that the judge does.
-        precision: of what the judge says yes to the share that people do.
-        f1: the harmonic mean of precision and tpr; by the share of ``both`` among all that either says yes to.
+        both, judge_alone, people_alone, neither: labelled things with a yes of both, of one of them, or of none.
+        accuracy: the share with the same answer.
+        tpr, tnr: the share of people's yes (no) that is the judge's, too.
+        precision: the share of the judge's yes that is people's, too.
+        f1: the harmonic mean of precision and tpr; from the share of ``both`` among all with a yes of either.
         kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, "A coefficient of agreement
             for nominal scales", 1960).
-        said: the share of all things, labelled or not, that the judge says yes to.
-        corrected: what people would say yes to of these (Rogan and Gladen, "Estimating prevalence from the results of a
-            screening test", 1978), with the interval of Lang and Reiczigel (Prev. Vet. Med. 113, 2014), in 0..1.
+        said: the share of all things, labelled or not, with the judge's yes.
+        corrected: the share with people's yes (Rogan and Gladen, "Estimating prevalence from the results of a screening test",
+            1978), with the interval of Lang and Reiczigel (Prev. Vet. Med. 113, 2014), 0 to 1.
     """
 
     both: int
@@ -49,7 +49,7 @@ class JudgeQuality:
 
     @property
     def labelled(self) -> int:
-        """How many things have a label."""
+        """Number of things with a label."""
         return self.both + self.judge_alone + self.people_alone + self.neither
 
     @classmethod
@@ -62,13 +62,13 @@ class JudgeQuality:
         *,
         alpha: float = ALPHA,
     ) -> Self:
-        """Return it for what a judge says of all things, and people of some.
+        """Return it for a judge's answers on all things, and people's on some.
 
         Args:
-            judge: says yes, shape (N,).
-            people: 1 for yes, 0 for no, nan where nobody labelled it, shape (N,).
+            judge: whether the judge says yes, shape (N,).
+            people: 1 for yes, 0 for no, nan without a label, shape (N,).
             weight: 1/π, π being the probability with which each was drawn to be labelled, shape (N,).
-            prompt: the number of each one's prompt, shape (N,).
+            prompt: number of each one's prompt, shape (N,).
         """
         known = ~np.isnan(people)
         mine, theirs, weights, prompts = judge[known], people[known] > 0.5, weight[known], prompt[known]
@@ -118,9 +118,9 @@ def _kappa(accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], 
 def _corrected(
     said: tuple[float, float], sensitivity: tuple[float, float], specificity: tuple[float, float], alpha: float
 ) -> Share:
-    """Rogan and Gladen's share, with Lang and Reiczigel's interval; each given as a share and how many it is of.
+    """Return Rogan and Gladen's share, with Lang and Reiczigel's interval; each argument is a share and its number of things.
 
-    Nan where a share is of nothing, or where the judge's yes tells nothing: sensitivity + specificity at most 1.
+    Nan for a share of nothing, or if the judge's yes is uninformative: sensitivity + specificity at most 1.
     """
     from scipy.special import ndtri
 

@@ -1,23 +1,23 @@
-"""A mean of scores, or a difference of two, corrected by the labels that people gave to some of the pairs.
+"""A mean of scores, or a difference of two, corrected by people's labels of some of the pairs.
 
-A judge may be too kind, or kinder to one system than to another; more calls and more pairs do not take that away, labels do.
-The estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
-arXiv:2311.01453): with scores f, labels y of the pairs in L, and target weights w that sum to 1,
+A judge may be too kind, or kinder to one system than to another. More calls and more pairs do not correct that; labels do. The
+estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
+arXiv:2311.01453). With scores f, labels y of the pairs in L, and target weights w that sum to 1, it is
     θ = λ Σ w f + Σ_L d (y − λ f),   d ∝ w/π over L, summing to 1,
 π being the probability with which a pair was drawn to be labelled (active inference: Zrnic and Candès, arXiv:2403.03208). For
-a difference it is that of system a less that of b, with one λ. No λ makes it wrong; the one that makes it least uncertain is
-taken: near 0 where the judge says nothing of what people would say, and then θ is the mean of the labels.
+a difference it is that of system a less that of b, with one λ. θ is right for any λ; the λ with the least variance is taken.
+It is near 0 if the judge says nothing about people's labels, and θ is then the mean of the labels.
 
-Responses to one prompt are alike, so prompts are what is drawn. The variance is by linearization: sums over each prompt of
+Responses to one prompt are alike, so prompts are the sample. The variance is by linearization: the squares of
     ± (d (y − ȳ) − λ (d (f − f̄_L) − w (f − f̄))),
-centred over labelled and over other prompts apart, squared. That is a quadratic in λ, which is at its least. With all pairs
-of the labelled prompts labelled, probabilities alike and a pair a prompt it is PPI++'s but for degrees of freedom: mean and
-slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t has n − 2, n being (Σ d)²/Σ
-d² with d summed by prompt, which is the number of labelled prompts where these weigh alike.
+summed over each prompt and centred over labelled and over other prompts separately. It is a quadratic in λ, taken at its least.
+If all pairs of the labelled prompts are labelled, with equal probabilities and one pair for each prompt, it is PPI++'s but for
+degrees of freedom: mean and slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t
+has n − 2. n is (Σ d)²/Σ d² with d summed by prompt, which is the number of labelled prompts if these weigh the same.
 
-Errors that are rare and that the judge does not see may be in none of some 25 labels, and t knows nothing of them. So an end
-lies no nearer than the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α: that is as wide as t where
-errors are ordinary. benchmarks/labels.py measures what it covers.
+Rare errors that the judge does not see may be in none of 25 labels, and t knows nothing of them. So each end is at least as far
+as the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors.
+benchmarks/labels.py measures the coverage.
 """
 
 from __future__ import annotations
@@ -35,31 +35,38 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 
 FEWEST_LABELLED = 25
-"""Labelled prompts for a corrected mean to be stated, and of each system for a difference."""
+"""Labelled prompts that a corrected mean needs, and each system for a difference."""
 
 ENOUGH_LABELLED = 50
-"""Those below which a warning is due."""
+"""Below this number there is a warning."""
+
+_WIDE = 0.25
+"""Share of the scale. A wider interval says why it is so wide."""
+
+_LITTLE = 0.2
+"""Below this λ the mean is all but that of the labels."""
 
 _LOOSER = 4.0
-"""Bounds of bounded values at α itself would be 1.2 to 1.9 times as wide as t at 25 labels."""
+"""At α itself, bounds of bounded values would be 1.2 to 1.9 times as wide as t at 25 labels."""
 
 _FEWEST_ALIKE = 10
-"""Prompts of equal weight that unequal probabilities must leave."""
+"""Least number of prompts of equal weight to which unequal probabilities may amount."""
 
 _NOTHING = 1e-9
-"""A standard error that is no more than this part of the values is rounding."""
+"""A standard error of at most this part of the values is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A mean or a difference that labels correct; all of it nan where it is refused.
+    """A mean or a difference that labels correct; all of it nan if it is refused.
 
     Attributes:
         low, high: 1 − α interval.
-        lam: how far the judge is relied on, 0 (not at all: the mean of the labels) to 1: PPI++'s λ.
-        n_labels: those that count.
-        n_prompts: prompts with a label; of a difference those of the system that has fewer.
-        why: it is refused; '' where it is not.
+        lam: PPI++'s λ, the weight of the judge: 0 (the mean of the labels alone) to 1.
+        n_labels: labels that count.
+        n_prompts: prompts with a label; for a difference, those of the system with fewer.
+        why: the reason for a refusal; '' otherwise.
+        ends: ends of the labels' scale; None if they are not known.
     """
 
     estimate: float
@@ -70,13 +77,19 @@ class Corrected:
     n_labels: int
     n_prompts: int
     why: str = ""
+    ends: tuple[float, float] | None = None
 
     @property
     def caution(self) -> str:
-        """What is to be said of so few labels; '' where nothing is."""
-        if self.why or self.n_prompts >= ENOUGH_LABELLED:
-            return ""
-        return f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them; label more"
+        """The caution about few labels, or about a wide interval; '' if there is none."""
+        said = []
+        if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
+            cause = "scores say little of the labels" if self.lam < _LITTLE else "labels and scores differ much"
+            width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
+            said.append(f"{width}; four times as many labels halve it")
+        if not self.why and self.n_prompts < ENOUGH_LABELLED:
+            said.append(f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them")
+        return "; ".join([*said, "label more"]) if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +98,12 @@ class _Part:
 
     Attributes:
         labels: those that count.
-        prompts: how many have one.
-        alike: how many prompts of equal weight these are worth.
-        share: of the target weight, what is labelled.
+        prompts: number of prompts with a label.
+        alike: number of prompts of equal weight to which these amount.
+        share: labelled share of the target weight.
         mean_label: ȳ.
-        excess: f̄_L − f̄, by how much the scores of labelled pairs are above those of all.
-        at_zero, by_lam: what each pair adds to the residual of its prompt at λ = 0, and what is taken off by λ; shape (K,).
+        excess: f̄_L − f̄, the mean score of labelled pairs less that of all.
+        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,).
         d: shape (K,).
     """
 
@@ -115,16 +128,16 @@ def corrected(
     ends: tuple[float, float] | None = None,
     alpha: float = ALPHA,
 ) -> Corrected:
-    """A mean of the scores, or a difference of two, corrected by labels.
+    """Return a mean of the scores, or a difference of two, corrected by labels.
 
     Args:
-        scores: shape (K,), finite where a weight is not 0.
-        labels: shape (K,), nan where there is none.
-        probability: with which each labelled pair was drawn, shape (K,) or one number; 1, or any other, where all are alike.
-        prompt: which prompt each pair has, any numbers, shape (K,).
-        weights: shape (parts, K). A mean: one row that sums to 1, as 1/K each. A difference: two rows, of which the first sums
-            to 1 and the second to −1.
-        ends: of the labels' scale; None where there is none, and t alone says how far an error may reach.
+        scores: shape (K,), finite if a weight is not 0.
+        labels: shape (K,), nan for none.
+        probability: with which each labelled pair was drawn, shape (K,) or one number; any positive number if all are equal.
+        prompt: number of each pair's prompt, shape (K,).
+        weights: shape (parts, K). A mean: one row that sums to 1, such as 1/K each. A difference: two rows, of which the first
+            sums to 1 and the second to −1.
+        ends: of the labels' scale; None without a scale: t alone then bounds the errors.
         alpha: the interval holds with about 1 − alpha.
     """
     rows = np.atleast_2d(weights)
@@ -158,12 +171,13 @@ def corrected(
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
     error = float(np.sqrt(variance))
-    half = student_factor(freedom + 1.0, alpha) * error
-    below, above = -half, half
+    below, above = (side * student_factor(freedom + 1.0, alpha) * error for side in (-1.0, 1.0))
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    return Corrected(estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts)
+    return Corrected(
+        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, "", ends
+    )
 
 
 def _bounds(
@@ -175,7 +189,7 @@ def _bounds(
     ends: tuple[float, float],
     alpha: float,
 ) -> tuple[float, float]:
-    """How far below and above the estimate the mean of y − λ f may be, as one of bounded values, labelled prompt by prompt."""
+    """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
     totals, sizes, low, high = np.zeros(int(place.max()) + 1), np.zeros(int(place.max()) + 1), 0.0, 0.0
     for sign, part in zip(signs, parts, strict=True):
         off = scores - part.d @ scores
@@ -193,7 +207,7 @@ def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntA
     mine = ~np.isnan(labels) & (weight > 0)
     if not mine.any():
         return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
-    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, however they were drawn
+    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, whatever their probabilities
     d = np.zeros(len(weight))
     d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
     d /= d.sum()
@@ -213,10 +227,10 @@ def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntA
 
 
 def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
-    """Products of the residuals of prompts, shape (2, G), centred over labelled and other ones apart; shape (2, 2).
+    """Return products of the residuals of prompts, shape (2, G), centred over labelled and other ones separately; shape (2, 2).
 
     Args:
-        factor: what those of the labelled ones count with; the others' count with G/(G − 1).
+        factor: of the products of labelled prompts; that of the others is G/(G − 1).
     """
     own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
     own -= own.mean(axis=1, keepdims=True)
@@ -228,14 +242,14 @@ def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: floa
 
 
 def _refusal(parts: list[_Part]) -> str:
-    """Why nothing is stated of labels like these, in words; '' if it is."""
+    """Return the reason that labels like these are refused, in words; '' if they are not."""
     fewest = min(part.prompts for part in parts)
     of_each = " of each system" if len(parts) > 1 else ""
     if fewest < FEWEST_LABELLED:
         return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
     if any(np.ptp(part.labels) == 0 for part in parts):
         value = next(part.labels[0] for part in parts if np.ptp(part.labels) == 0)
-        return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so nothing says how far their mean is off"
+        return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so the error of their mean is unknown"
     if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
         return (
             f"the labels' probabilities differ so much that {number_of(fewest, 'prompt')} count as {alike:.0f}; "
@@ -244,7 +258,7 @@ def _refusal(parts: list[_Part]) -> str:
     return ""
 
 
-_WITHOUT_REST = "labels and scores go together without rest, so nothing says how far it is off"
+_WITHOUT_REST = "labels and scores agree without a residual, so the error is unknown"
 
 
 def _refused(n_labels: int, n_prompts: int, why: str) -> Corrected:

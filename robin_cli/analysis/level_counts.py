@@ -1,4 +1,4 @@
-"""How often each arm got each rating, kept while ratings come: a run under way asks it far more often than it is read."""
+"""Counts of each arm's ratings by level, kept while ratings come: they are read far more often than they change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robin_cli.storage.reader import RunData, read_ratings
 class LevelCounts:
     """The counts of :func:`~robin_cli.storage.fold.counts_by_scale`, to which single ratings are added.
 
-    The levels are the scale's, until the first rating on it that is no integer: from then on they are the finer ones of
+    The levels are the scale's, until its first rating that is no integer: from then on they are the finer ones of
     :func:`~robin_cli.storage.fold.level_counts`, and such a rating is divided between the two next to it.
     """
 
@@ -40,12 +40,12 @@ class LevelCounts:
 
     @classmethod
     def at(cls, path: Path, space: ArmSpace) -> LevelCounts:
-        """Count the ratings of the run at ``path``, of which nothing else is read. StorageError where they cannot be."""
+        """Count the ratings of the run at ``path``; nothing else is read. StorageError if they cannot be read."""
         return cls.by(space, counts_by_scale(space, *read_ratings(path, space)))
 
     @classmethod
     def by(cls, space: ArmSpace, counted: Iterable[tuple[Scale, IntArray, FloatArray]]) -> LevelCounts:
-        """Go on from the counts of :func:`~robin_cli.storage.fold.counts_by_scale`."""
+        """Continue the counts of :func:`~robin_cli.storage.fold.counts_by_scale`."""
         made = cls(space)
         for number, (scale, _, counts) in enumerate(counted):
             made._counts[number] = counts
@@ -53,19 +53,19 @@ class LevelCounts:
         return made
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
-        """Count ``ratings`` of ``arm``, each on its scale, before the counts are read next."""
+        """Count ``ratings`` of ``arm``, each on its scale, before the counts are next read."""
         for rating in ratings:
             if rating is not None:
                 self._new.append((arm, rating))
 
     def of_arms(self, arms: IntArray) -> FloatArray:
-        """How often ``arms``, all rated on one scale, got each level, shape (arms, levels): as many as it has, or finer."""
+        """Return how often ``arms``, all on one scale, got each level, shape (arms, levels): the scale's levels, or finer."""
         self._count_new()
         group = self._group.item(arms[0]) if len(arms) else 0
         return self._counts[group][self._row[arms]]
 
     def by_scale(self) -> list[tuple[Scale, IntArray, FloatArray]]:
-        """Each scale, the arms rated on it, and how often each of them got each level, shape (arms, levels)."""
+        """Return each scale, its arms, and the number of times each got each level, shape (arms, levels)."""
         self._count_new()
         return list(zip(self._scales, self._arms, self._counts, strict=True))
 
@@ -86,7 +86,7 @@ class LevelCounts:
 
     def _refine(self, group: int) -> None:
         fine, counts = steps_between_levels(self._scales[group]), self._counts[group]
-        if fine == 1:  # a long scale has levels enough
+        if fine == 1:  # a long scale has enough levels
             return
         self._counts[group] = np.zeros((len(counts), (counts.shape[1] - 1) * fine + 1))
         self._counts[group][:, ::fine] = counts

@@ -1,15 +1,15 @@
-"""Variances of few ratings, moderated by those of all pairs, and what is made of them: likely intervals and errors.
+"""Variances of few ratings, moderated by those of all pairs, and the likely intervals and errors from them.
 
-A few equal ratings are no proof that a judge never varies, and two that differ are none that it varies much. So each arm's
+A few equal ratings do not prove that a judge never varies, nor do two different ones prove that it varies much. So each arm's
 variance is drawn toward that of the others, as in limma (Smyth, "Linear models and empirical Bayes methods for assessing
-differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g the pooled variance within arms,
-which counts as 4 ratings more; and (x̄ − μ) / √(V/n) is taken for Student's t with n + 3 degrees of freedom.
+differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g being the pooled variance within
+arms, which counts as 4 more ratings. (x̄ − μ) / √(V/n) is then taken as Student's t with n + 3 degrees of freedom.
 
-Where all pairs flip at the same low rate, most have only equal ratings, and t misses their means. There the pooled residuals
-say how far a mean may be off: :func:`skewed`, a bootstrap-t (Efron and Tibshirani, "An introduction to the bootstrap", 1993).
+If all pairs flip at the same low rate, most have only equal ratings, and t misses their means. The pooled residuals then show
+how far a mean may be off: :func:`skewed`, a bootstrap-t (Efron and Tibshirani, "An introduction to the bootstrap", 1993).
 
-What follows holds on average over the pairs, for ratings that were taken without regard to them; it is no guarantee for any one
-pair. :mod:`robin_cli.analysis.intervals` has those. benchmarks/coverage.py measures it under every scheduler.
+All this holds on average over the pairs, if ratings were taken without regard to their values; it guarantees nothing for a
+single pair. :mod:`robin_cli.analysis.intervals` has guarantees. benchmarks/coverage.py measures coverage under every scheduler.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DRAWS = 2000
 _BINS = 128
 _EXACT = 80
 _CAUTION = 0.75
-"""Standard errors by which the pooled variance may be too small: where means flip together, all intervals miss together."""
+"""Standard errors by which the pooled variance may be too small: if means flip together, all intervals miss together."""
 
 _BISECTIONS = 24
 _MOST_TELLING = 1000
@@ -39,12 +39,12 @@ _MOST_TELLING = 1000
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """What the ratings of K arms say of their variances, shape (K,) each.
+    """The moderated variances of K arms, shape (K,) each.
 
     Attributes:
         variance: V, in squared points of each arm's scale; positive, nan without a rating.
         freedom: degrees of freedom of V.
-        error_variance: V / n, that of the arm's mean rating.
+        error_variance: V / n, of the arm's mean rating.
     """
 
     variance: FloatArray
@@ -53,10 +53,10 @@ class Moderated:
 
 
 def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> Moderated:
-    """The moderated variances of all arms; pooled are those of one attribute and judge.
+    """Return the moderated variances of all arms, pooled over those of one attribute and judge.
 
-    g = (Σ SS + v) / (Σ (n − 1) + 1): before the first repeated rating it is v, the variance of a rating drawn evenly from the
-    scale, which later counts as one degree of freedom: it is why no V is 0.
+    g = (Σ SS + v) / (Σ (n − 1) + 1). Before the first repeated rating it is v, the variance of a rating drawn evenly from the
+    scale, which later counts as one degree of freedom; so no V is 0.
 
     Args:
         n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (…, K).
@@ -64,7 +64,7 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.raters)
+    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.arms_per_row)
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
@@ -77,7 +77,7 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
 
 
 def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha: float) -> FloatArray:
-    """t_{1 − α/2} √(error variance), for the freedom of each; shape (rows,)."""
+    """Return t_{1 − α/2} √(error variance), for the freedom of each; shape (rows,)."""
     from scipy.special import stdtrit
 
     kinds, kind_of = np.unique(freedom, return_inverse=True)
@@ -85,14 +85,14 @@ def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha
 
 
 def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
-    """How much further than by t the true means of K arms of one kind may lie below, and above, the means of their ratings.
+    """Return the factors by which the true means of K arms of one kind may lie further below, and above, their mean than by t.
 
-    For each number of ratings n, samples of n pooled residuals (x − x̄) √(n/(n − 1)) are drawn. The ends of mean / √(V/n) that
-    α/2 of the samples exceed are compared with t.
+    For each number of ratings n, samples of n pooled residuals (x − x̄) √(n/(n − 1)) are drawn. The quantiles of mean / √(V/n)
+    that α/2 of the samples exceed are compared with t.
 
     Args:
-        counts: how often each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced over ``scale``.
-        alpha: as of the intervals; in (0, 1).
+        counts: number of times that each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced over ``scale``.
+        alpha: of the intervals; in (0, 1).
 
     Returns:
         Factors of at least 1 on the half widths by t, shape (2, K): below and above. The same ratings give the same factors.
@@ -131,14 +131,14 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
 
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:
-    """Degrees of freedom of Σ_j of the error variances, shape (rows, J): (Σ A_j)² / Σ (A_j²/ν_j), Welch and Satterthwaite."""
+    """Return the degrees of freedom of Σ_j A_j, shape (rows, J): (Σ A_j)² / Σ (A_j²/ν_j), Welch and Satterthwaite."""
     if freedoms.shape[1] == 1:
         return np.asarray(freedoms[:, 0])
     return np.asarray(error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1))
 
 
 def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
-    """P(t < x) of Student's t with so many degrees of freedom, element by element; nan where either is."""
+    """Return P(t < x) of Student's t with these degrees of freedom, elementwise; nan if either is."""
     from scipy.special import stdtr
 
     return np.asarray(stdtr(freedom, x))
@@ -147,22 +147,22 @@ def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
 def likely_worst_error(
     space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray
 ) -> float:
-    """About how far the score furthest off is from its arm's true mean: the median of the largest of all errors.
+    """Return about the largest error of a score from its arm's true mean: the median of the largest of all errors.
 
-    Each error is taken for √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
+    Each error is taken as √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
 
     Args:
-        is_kept: the arms that are meant, shape (K,).
+        is_kept: whether each arm counts, shape (K,).
         n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
 
     Returns:
-        In the units of ``space``; nan while an arm that is kept has no rating (its score is not known), and without arms.
+        In the units of ``space``; nan while an arm that counts has no rating (its score is unknown), and without arms.
     """
     if not is_kept.any() or not n[is_kept].all():
         return math.nan
     found = moderated(space, n, totals, totals_sq)
     error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
-    # Integer ratings leave few different arms: one number says n and the error.
+    # Integer ratings leave few different arms: one complex number holds n and the error.
     kinds, first, count = np.unique(found.freedom[is_kept] + 1j * error, return_index=True, return_counts=True)
     freedom, error = kinds.real, error[first]
     low, high = space.ends
@@ -177,15 +177,15 @@ def likely_worst_error(
 def is_likely_beyond(
     space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray, error: float
 ) -> bool:
-    """Whether :func:`likely_worst_error` is above ``error``, or not known; told in a small part of its time.
+    """Return whether :func:`likely_worst_error` is above ``error``, or unknown, in a small part of its time.
 
-    Where this is not so, it is at most ``error`` but for the last step of its search.
+    If not, it is at most ``error`` up to the last step of its search.
     """
     if not is_kept.any() or not n[is_kept].all():
         return True
     found = moderated(space, n, totals, totals_sq)
     each, freedom = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept], found.freedom[is_kept]
-    if len(each) > _MOST_TELLING:  # no chance is above 1: a part of them may be too small already
+    if len(each) > _MOST_TELLING:  # every factor is at most 1, so that of a part may be too small already
         most = np.argpartition(each, -_MOST_TELLING)[-_MOST_TELLING:]
         if _log_chance_within(freedom[most], each[most], error).sum() < math.log(0.5):
             return True
@@ -193,7 +193,7 @@ def is_likely_beyond(
 
 
 def _log_chance_within(freedom: FloatArray, error: FloatArray, x: float) -> FloatArray:
-    """ln P(|t| < x / error) = ln (1 − 2 T(−x / error)) of each."""
+    """Return ln P(|t| < x / error) = ln (1 − 2 T(−x / error)) of each."""
     from scipy.special import stdtr
 
     return np.asarray(np.log1p(-2.0 * stdtr(freedom, -x / error)))

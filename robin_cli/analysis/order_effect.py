@@ -1,13 +1,13 @@
-"""How much more often a response is preferred because the judge reads it first.
+"""The order effect: how much more often a response is preferred because the judge reads it first.
 
-A comparison's effect is half of what A's points with A first exceed those with B first by, in units of probability: of +0.3 a
-judge prefers the first place in 80 % between equals. It is −½ to ½.
+A comparison's effect is half of A's points with A first less those with B first, in units of probability: at +0.3 a judge
+prefers the first of two equals in 80 %. It is −½ to ½.
 
-A judge's effect is the mean over the comparisons with ratings in both orders, each counted once, however often it was asked:
-the two responses of a comparison are the same in both orders, so their quality is in neither. What is drawn is prompts, and the
-mean is bounded as that of bounded values is (:mod:`robin_cli.analysis.clustered`): a comparison asked once in each order has an
-effect of −½, 0 or ½, or a quarter, and of few such values Student's t is too sure. Of 20 prompts that are judged nearly always
-for the first place it holds the truth in 89 % of cases, of 5 in 42 % (benchmarks/rankings.py).
+A judge's effect is the mean over the comparisons with ratings in both orders, each counted once, however often it was asked.
+The responses of a comparison are the same in both orders, so their quality cancels. Prompts are the sample, and the mean is
+bounded like that of bounded values (:mod:`robin_cli.analysis.clustered`): a comparison asked once in each order has an effect
+of −½, 0 or ½, or a quarter, and for few such values Student's t is too sure. With prompts that are judged nearly always for the
+first response, it holds the truth in 89 % of cases at 20 prompts, in 42 % at 5 (benchmarks/rankings.py).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 
 MOST = 0.5
-"""The largest effect there is: the first is always preferred."""
+"""The largest possible effect: the first is always preferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderEffect:
-    """The effect of the order on one judge; nan where no comparison has ratings in both orders.
+    """The effect of the order on one judge; nan if no comparison has ratings in both orders.
 
     Attributes:
-        effect: in units of probability; positive where the first place helps.
+        effect: in units of probability; positive if the first place helps.
         ci_low, ci_high: 1 − α interval for comparisons of prompts like these.
         n: comparisons with ratings in both orders.
-        n_prompts: theirs.
+        n_prompts: their prompts.
     """
 
     effect: float
@@ -43,7 +43,7 @@ class OrderEffect:
 
 
 def effects_of(means: FloatArray) -> FloatArray:
-    """The order's effect on each comparison, shape (C, J); nan without ratings in both orders.
+    """Return the order effect on each comparison, shape (C, J); nan without ratings in both orders.
 
     Args:
         means: points of A over the scale's width, A first and B first, of each judge, shape (C, 2, J); nan without ratings.
@@ -52,7 +52,7 @@ def effects_of(means: FloatArray) -> FloatArray:
 
 
 def order_effects(means: FloatArray, prompt: IntArray, *, alpha: float = ALPHA) -> list[OrderEffect]:
-    """The effect of the order on each judge.
+    """Return the effect of the order on each judge.
 
     Args:
         means: as for :func:`effects_of`.

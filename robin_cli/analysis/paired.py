@@ -1,22 +1,21 @@
-"""Is one system better than another: differences of their mean scores, paired by prompt.
+"""Whether one system is better than another: differences of their mean scores, paired by prompt.
 
-Every prompt is answered by both; a prompt's difference is that of the means of its responses' scores. What is drawn is
-prompts, so the interval is Student's t over them: it holds for prompts like these, and has in it how prompts differ, how the
-responses to one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: intervals of 95 %
-from them alone hold the truth in 16 % of cases (benchmarks/differences.py).
+Both systems answer every prompt; a prompt's difference is that of the means of its responses' scores. Prompts are the sample,
+so the interval is Student's t over them. It holds for prompts like these, and includes how prompts differ, how the responses to
+one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: 95 % intervals from them alone
+hold the truth in 16 % of cases (benchmarks/differences.py).
 
-Where a few prompts differ much, and those are not seen or are all there is to see, t is too narrow: on each side the interval
-ends where t or the bounds of bounded values (``clustered.py``) end, whichever is farther.
+If a few prompts differ much, and are unseen or all that is seen, t is too narrow. So each side ends at the farther of t and the
+bounds of bounded values (``clustered.py``).
 
-Who looks at that again and again, and stops when it leaves 0 out, finds a difference where there is none in a third of cases.
-For them there are the bets behind the scores' guaranteed intervals (``intervals.py``), which hold at all times at once: a
-product over prompts, so that it does not matter in which order these came.
+Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases. For repeated looks there are the
+bets behind the scores' guaranteed intervals (``intervals.py``), which hold at all times at once: a product over prompts, so
+their order does not matter.
 
-How many prompts show a difference: that of one prompt varies over prompts (``variance_between``) and by what the judge would
-say another time (``noise``, which falls with more calls a response). A true difference D shows, at α on both sides and with
-this power, where
+The prompts that show a difference: one prompt's difference varies over prompts (``variance_between``) and by the judge's noise
+(``noise``, which falls with more calls per response). A true difference D shows, two-sided at α and with this power, if
     (t_{G−1, 1−α/2} + t_{G−1, power}) · √((variance_between + noise) / G) ≤ |D|,
-as in any text on sample sizes, with t for z: within a prompt or two of what the power of the noncentral t asks for.
+as in any text on sample sizes, with t for z: within one or two prompts of the power of the noncentral t.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 
 FEWEST = 2
-"""Prompts that a standard error takes."""
+"""Prompts that a standard error needs."""
 
 
 def prompts_for(
     difference: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """How many prompts a difference needs to be shown; whole, at least 2; inf for none, nan where a variance is.
+    """Return the prompts that a difference needs to show; whole, at least 2; inf for none, nan if a variance is.
 
     Args:
         difference: the true one, of either sign.
         variance_between: that of the true paired differences over prompts.
         noise: the judge's noise variance of one prompt's difference.
-        alpha: chance to see a difference, either way, where there is none.
-        power: chance to see this one.
+        alpha: probability to find a difference, either way, if there is none.
+        power: probability to find this one.
     """
     variance = variance_between + noise
     if math.isnan(difference) or math.isnan(variance):
@@ -73,7 +72,7 @@ def prompts_for(
 def difference_shown(
     prompts: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """The smallest difference that so many prompts would show, as :func:`prompts_for`; inf below 2."""
+    """Return the smallest difference that ``prompts`` would show, as :func:`prompts_for`; inf below 2."""
     if prompts < FEWEST:
         return math.inf
     from scipy.special import stdtrit
@@ -84,7 +83,7 @@ def difference_shown(
 
 
 def variance_range(prompts: float) -> tuple[float, float]:
-    """What a variance may be, with 95 %, over the one that so many prompts showed: (G − 1) / χ², for normal differences."""
+    """Return the 95 % limits of a variance over its estimate from ``prompts``: (G − 1) / χ², for normal differences."""
     from scipy.special import chdtri
 
     freedom = prompts - 1.0
@@ -92,22 +91,22 @@ def variance_range(prompts: float) -> tuple[float, float]:
 
 
 MORE_CALLS = 5
-"""Calls more a response whose effect on the interval is told."""
+"""More calls per response, whose effect on the interval is reported."""
 
 _BETTING = 1.4
-"""By how much larger a difference has to be, or its interval smaller, for the bets to show it with the same prompts."""
+"""Factor by which a difference must be larger, or its interval smaller, for the bets to show it with the same prompts."""
 
 _CARRY = 0.5
-"""The share of a variance that one or two prompts have, for them to be named."""
+"""Share of a variance that one or two prompts must have to be named."""
 
 _FEWEST_TO_CARRY = 20
-"""Prompts for that: of fewer one or two are a large part anyway."""
+"""Prompts that this needs: of fewer, one or two are a large part anyway."""
 
 _MOST_PROMPTS = 1e9
-"""Prompts that are named at most: a difference that wants more is none."""
+"""The most prompts that are reported: a difference that needs more is none."""
 
 _FEWEST_REPEATS = 30
-"""Ratings beyond each response's first, for the judge's noise to be told."""
+"""Ratings beyond each response's first that the judge's noise needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +116,9 @@ class Responses:
     Attributes:
         score: shape (K,).
         noise: the error variance of each score, shape (K,).
-        ratings: how many the score is made of, of each judge, shape (K,).
-        prompt: which prompt it answers, any numbers from 0 on, shape (K,).
-        system: whose it is, from 0 on, shape (K,).
+        ratings: number of each judge's ratings in the score, shape (K,).
+        prompt: number of its prompt, from 0, shape (K,).
+        system: number of its system, from 0, shape (K,).
         low, high: the ends of the scale.
     """
 
@@ -136,8 +135,8 @@ class Responses:
 class ByPrompt:
     """One system's prompts, in order of their numbers: shape (G,) each.
 
-    ``score``: the mean over the prompt's responses. ``noise``: the error variance of that; ``then``: what it were with
-    MORE_CALLS more a response.
+    ``score``: the mean over the prompt's responses. ``noise``: its error variance; ``then``: the same with MORE_CALLS more per
+    response.
     """
 
     prompt: IntArray
@@ -146,32 +145,31 @@ class ByPrompt:
     then: FloatArray
 
     def at(self, prompts: IntArray) -> ByPrompt:
-        """These prompts of it, all of which it has."""
+        """Return the rows of these prompts, all of which it has."""
         rows = np.searchsorted(self.prompt, prompts)
         return ByPrompt(prompts, *(each[rows] for each in (self.score, self.noise, self.then)))
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is known of a − b, in points.
+    """The difference a − b, in points.
 
     Attributes:
-        a, b: the systems, by number.
-        n_prompts: that both answered.
+        a, b: numbers of the systems.
+        n_prompts: number of prompts that both answered.
         mean_a, mean_b: over these prompts, each with the same weight.
         difference: mean_a − mean_b.
         std_error: that of the difference over prompts.
         ci_low, ci_high: 1 − α interval for prompts like these, of this difference by itself; nan below FEWEST_PROMPTS.
-        p: of no difference, two-sided; by the confidence sequence, at whatever time one looks.
-        p_adjusted: the same for all differences that were looked at together (Holm).
-        noise_share: how much of ``std_error`` squared is the judge's noise, 0 to 1; nan where repeated ratings are too few to
-            tell.
-        shorter: by what share MORE_CALLS more a response would shorten the interval, at most; nan as ``noise_share``.
-        prompts_needed: prompts in all that would settle it in four cases of five, were the difference as large as it looks;
-            those that there are, where it is settled; nan where no number would.
+        p: of no difference, two-sided; by the confidence sequence it holds whenever you look.
+        p_adjusted: the same for all differences together (Holm).
+        noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
+        shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
+        prompts_needed: prompts in all that would settle it in four cases of five, if the difference is as large as it looks;
+            their present number if it is settled; nan if no number would.
         by_prompt: the differences, shape (n_prompts,).
         noise_by_prompt: the judge's error variance of each, shape (n_prompts,).
-        prompts: whose they are, by number.
+        prompts: their numbers.
     """
 
     a: int
@@ -194,11 +192,11 @@ class Difference:
 
     @property
     def is_settled(self) -> bool:
-        """Whether one is better beyond what chance makes, all differences looked at together."""
+        """Whether one is better beyond chance, taking all differences together."""
         return self.p_adjusted < ALPHA
 
     def carriers(self) -> tuple[IntArray, float]:
-        """The one or two prompts, by number, that carry the variance, and their share of it; none where it is spread."""
+        """Return the one or two prompts, by number, that carry the variance, and their share of it; none if it is spread."""
         squares = (self.by_prompt - self.difference) ** 2
         most = np.argsort(-squares, kind="stable")[:2]
         shares = np.cumsum(squares[most]) / squares.sum() if squares.any() else np.zeros(len(most))
@@ -209,14 +207,14 @@ class Difference:
 
 
 def differences(responses: Responses, systems: int, *, anytime: bool = False) -> list[Difference]:
-    """The difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all of them.
+    """Return the difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all of them.
 
     Args:
-        anytime: intervals and p that hold however often one looks while prompts come in.
+        anytime: whether intervals and p hold however often you look while prompts come in.
     """
     each = [by_prompt(responses, system) for system in range(systems)]
     reach = responses.high - responses.low
-    # One repeat says of all responses how the judge varies: their variances are drawn together.
+    # A repeat shows how the judge varies on all responses, as their variances are drawn together.
     knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
     found = [
         difference(a, b, each[a], each[b], reach=reach, knows_noise=knows_noise, anytime=anytime)
@@ -231,7 +229,7 @@ def differences(responses: Responses, systems: int, *, anytime: bool = False) ->
 
 
 def by_prompt(responses: Responses, system: int) -> ByPrompt:
-    """The prompts that ``system`` answered."""
+    """Return the prompts that ``system`` answered."""
     mine = np.flatnonzero(responses.system == system)
     prompts, which = np.unique(responses.prompt[mine], return_inverse=True)
     size = np.bincount(which, minlength=len(prompts)).astype(np.float64)
@@ -250,11 +248,11 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
 def difference(
     a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool, anytime: bool = False
 ) -> Difference:
-    """The difference of two systems over the prompts that both answered.
+    """Return the difference of two systems over the prompts that both answered.
 
     Args:
-        reach: the largest that there can be.
-        knows_noise: whether ratings enough are repeated for the judge's noise to be told.
+        reach: the largest possible difference.
+        knows_noise: whether there are enough repeated ratings for the judge's noise.
         anytime: as for :func:`differences`.
     """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
@@ -285,7 +283,7 @@ def difference(
 
 
 def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
-    """The interval of the mean of these differences, none beyond ``reach``, and p: the larger of both."""
+    """Return the interval of the mean of these differences, none beyond ``reach``, and p: the larger of both methods."""
     clusters = one_a_prompt(each, -reach, reach)
     by_t = (
         0.0 if clusters.are_alike(2.0 * reach) else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
@@ -296,30 +294,30 @@ def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
 
 
 def _by_bets(each: FloatArray, reach: float) -> tuple[float, float, float]:
-    """The same at all times at once; p is the level at which the interval leaves 0 out."""
+    """Return the same at all times at once; p is the level at which the interval leaves 0 out."""
     money = [float(np.logaddexp.reduce(log_money(side, -reach, reach, 0.0))) for side in (each, -each)]
     return *mean_interval(each, -reach, reach), min(1.0, 2.0 * math.exp(-max(money)))
 
 
 _ALIKE = 1e-18
-"""A variance over the square of the widest difference that is nothing but rounding."""
+"""A smaller variance over the square of the widest difference is rounding."""
 
 
 def student_p(t: float, count: int) -> float:
-    """Both tails of Student's t beyond ``t``, with ``count`` − 1 degrees of freedom."""
+    """Return both tails of Student's t beyond ``t``, with ``count`` − 1 degrees of freedom."""
     from scipy.special import stdtr
 
     return float(2.0 * stdtr(count - 1, -abs(t)))
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's step-down correction ("A simple sequentially rejective multiple test procedure", 1979); nan stays, uncounted."""
+    """Apply Holm's correction ("A simple sequentially rejective multiple test procedure", 1979); nan stays, uncounted."""
     found: list[float] = holm_by_row(np.array([p], dtype=np.float64))[0].tolist()
     return found
 
 
 def holm_by_row(p: FloatArray) -> FloatArray:
-    """The same of each row by itself, shape (rows, tests)."""
+    """Apply the same to each row by itself, shape (rows, tests)."""
     order = np.argsort(p, axis=1)  # nan comes last
     known = (~np.isnan(p)).sum(axis=1, keepdims=True)
     each = np.minimum(1.0, (known - np.arange(p.shape[1])) * np.take_along_axis(p, order, axis=1))
@@ -337,13 +335,13 @@ def _with_needed(one: Difference, reach: float, alpha: float, *, anytime: bool) 
 
 
 def prompts_needed(each: FloatArray, low: float, high: float, alpha: float, *, anytime: bool = False) -> float:
-    """Return how many prompts in all would settle, 4 times in 5, on which side of 0 the mean of values like these is.
+    """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
     Args:
         each: a value of each prompt, shape (prompts,), between ``low`` and ``high``.
 
     Returns:
-        More than there are; nan for none, or more than anybody asks.
+        More than there are; nan for none, or for too many.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
     needed = prompts_for(mean / (_BETTING if anytime else 1.0), variance, 0.0, alpha=alpha)
@@ -354,7 +352,7 @@ def prompts_needed(each: FloatArray, low: float, high: float, alpha: float, *, a
 
 
 def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -> float:
-    """As many prompts like these as the bounds of bounded values need, were their mean _LESS errors less: 4 of 5 have more."""
+    """Return the prompts like these that bounded values' bounds need, if their mean is _LESS errors less, as in 1 of 5."""
     clusters, std_error = one_a_prompt(each, low, high, _FEW_KINDS), float(each.std(ddof=1)) / math.sqrt(len(each))
 
     def settled(times: float) -> bool:
@@ -372,13 +370,13 @@ _FEW_KINDS = 50
 
 @dataclass(frozen=True, slots=True)
 class PairedSpread:
-    """How the difference of two systems varies over the prompts that both answered, in squared units.
+    """The variance of the difference of two systems over the prompts that both answered, in squared units.
 
     Attributes:
-        prompts: that it is known from.
+        prompts: their number.
         difference: their mean difference.
-        total: the sample variance of the differences, as they were rated.
-        noise_then: what of it was the judge's noise; nan where too little was asked twice.
+        total: the sample variance of the differences, as rated.
+        noise_then: the judge's noise in it; nan with too few repeated ratings.
         noise: the judge's noise with one call of each judge for each response; nan likewise.
     """
 
@@ -393,11 +391,11 @@ class PairedSpread:
 
     @property
     def between(self) -> float:
-        """The variance of the true differences, at least 0; where the noise is not known, with it."""
+        """The variance of the true differences, at least 0; with the noise, if that is unknown."""
         return self.total if math.isnan(self.noise) else max(0.0, self.total - self.noise_then)
 
     def noise_at(self, calls: float) -> float:
-        """The judge's noise at so many calls of each judge for each response; nan where there is no telling."""
+        """Return the judge's noise at ``calls`` of each judge for each response; nan if unknown."""
         if math.isnan(self.noise):
             return 0.0 if calls == 1 else math.nan
         return self.noise / calls
@@ -406,7 +404,7 @@ class PairedSpread:
 def paired_spreads(
     attribute: str, systems: Sequence[str], responses: Responses, *, unit: float = 1.0
 ) -> list[PairedSpread]:
-    """The spread of every two of ``systems`` that share prompts enough; differences are in ``unit`` points."""
+    """Return the spread of every two of ``systems`` with enough common prompts; differences are in ``unit`` points."""
     # The error variance of a mean of n ratings is n times smaller than that of one.
     at_one_call = replace(responses, noise=responses.noise * responses.ratings)
     as_rated, once = (differences(each, len(systems)) for each in (responses, at_one_call))

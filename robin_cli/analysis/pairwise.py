@@ -1,7 +1,7 @@
-"""Preferences: what a pairwise run says of each comparison, with how sure it is, of the systems, and of the order's effect.
+"""Preferences: scores of the comparisons of a pairwise run, with their evidence, the ranking of systems, and the order effect.
 
-The preference of a comparison is its score, the mean over both orders and all judges of the points of A, as a share of the
-scale: from 0 to 1. Orders and judges count alike however often each was asked, so that the order's effect is in none.
+The preference of a comparison is its score: the mean over both orders and all judges of the points of A, as a share of the
+scale, 0 to 1. Orders and judges have equal weight however often each was asked, so the order effect cancels.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from robin_cli.storage.reader import RunData
 def pairwise_scores(
     run: RunData, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
 ) -> Scores:
-    """The preference of each comparison of ``run`` as it stands: its score, and what only comparisons have.
+    """Return the preference of each comparison of ``run`` as it stands: its score, and the columns of comparisons.
 
     Args:
         by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
-        error_rate: of those that are certified this share is wrong at most, on average; None for the run's own.
+        error_rate: the largest share of certified rows that is wrong, on average; None for the run's own.
     """
     scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
     rate = error_rate or run.manifest.error_rate
@@ -53,24 +53,24 @@ def pairwise_scores(
 
 
 def preferences_of(run: RunData) -> FloatArray:
-    """The preference of each comparison alone, shape (C,); nan where there is none."""
+    """Return the preference of each comparison alone, shape (C,); nan for none."""
     return np.asarray(order_means(run).mean(axis=(1, 2)))
 
 
 def order_means(run: RunData) -> FloatArray:
-    """Mean points of A from 0 to 1 by order and judge, shape (C, 2, J); nan without a rating."""
+    """Return the mean points of A, 0 to 1, by order and judge, shape (C, 2, J); nan without a rating."""
     space, arms, scale = run.space, run.fold.arms, run.space.scales[0]
     return space.by_variant((mean(arms.counts, arms.totals) - scale.low) / (scale.high - scale.low))
 
 
 def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
-    """The ranking of the systems of ``run``, of which there must be names.
+    """Return the ranking of the systems of ``run``, which must have names.
 
     Args:
-        by_length: takes out what goes by the lengths of the responses.
+        by_length: remove the effect of the responses' lengths.
 
     Raises:
-        NotConnected: no chain of comparisons that have a preference leads from some systems to others.
+        NotConnected: no chain of comparisons with a preference connects some systems with others.
     """
     matches = run.matches
     lengths = lengths_of(run) if by_length else None
@@ -89,24 +89,24 @@ def _were_chosen(run: RunData) -> bool:
 
 
 def lengths_of(run: RunData) -> FloatArray:
-    """Of responses A and B in characters, shape (C, 2)."""
+    """Return the lengths of responses A and B in characters, shape (C, 2)."""
     table = run.pairs.table
     lengths = [[len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)]
     return np.array(lengths, dtype=np.float64).reshape(2, -1).T
 
 
 def _log_evidence(run: RunData, arms: IntArray, preference: FloatArray, error_rate: float) -> FloatArray:
-    """ln of the bets that the response of each row that leads is better; 0 or less where none leads."""
+    """Return the ln of the evidence that each row's leading response is better; 0 or less if none leads."""
     scale, for_b = run.space.scales[0], (preference < 0.5)[:, None]
     ((_, parts),) = rated_parts(run, arms)
     of_leader = [replace(part, counts=np.where(for_b, part.counts[:, ::-1], part.counts)) for part in parts]
-    # Below 1/δ nothing can be certified, of however many rows.
+    # Below 1/δ no row can be certified, however many there are.
     found = log_sum_evidence(of_leader, 0.5 * (scale.low + scale.high), enough=-np.log(error_rate))
     return np.where(np.isnan(preference) | (preference == 0.5), 0.0, found)
 
 
 def _ties(run: RunData) -> IntArray:
-    """How many ratings of each arm are of neither response, shape (K,); with log probabilities those that were written."""
+    """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
     said = np.asarray(
         run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64
@@ -115,23 +115,23 @@ def _ties(run: RunData) -> IntArray:
 
 
 _NAMED = 3
-"""Parts, and systems of each, that are named where there are many."""
+"""The most parts, and systems of each, that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The systems of a pairwise run and what it says of them.
+    """The systems of a pairwise run, with their ranking or the reason that there is none.
 
     Attributes:
-        names: of the systems; none where the data does not say which system wrote what.
+        names: of the systems; empty if the data does not name them.
         n_votes: answers with a verdict in which each took part, shape (systems,).
-        ranking: None where there is none, and ``why``.
-        parts: names of systems, a part each that no comparison with a preference connects with the others; empty where all
+        ranking: None without one.
+        parts: names of the systems of each part that no comparison with a preference connects with the others; empty if all
             are connected.
-        why: there is no ranking; '' where there is one.
-        step: what would make one; '' where there is one.
-        circle: systems that no ranking is right about; None where there are none, or no ranking.
-        were_chosen: what was compared was chosen by earlier verdicts.
+        why: the reason that there is no ranking; '' with one.
+        step: the next step toward a ranking; '' with one.
+        circle: systems that no ranking can order; None without any, or without a ranking.
+        were_chosen: whether earlier verdicts chose what was compared.
     """
 
     names: Sequence[str]
@@ -145,27 +145,29 @@ class Ranked:
 
     @property
     def order(self) -> list[int]:
-        """The systems by number, the best first, equal ones in the order of the data; none without a ranking."""
+        """The systems by number, the best first, equal ones in the order of the data; empty without a ranking."""
         return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
 
     @property
     def circle_text(self) -> str:
-        """The systems that go in a circle in words; '' where none do."""
+        """The circle of systems in words; '' without one."""
         if self.circle is None:
             return ""
         names = [shown(self.names[system]) for system in self.circle.systems]
         behind = zip(names, [*names[1:], *names[:1]], self.circle.rates, strict=True)
         beats = ", ".join(f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind)
-        what = f"in a circle: {beats}" if names else "the systems' strengths do not explain who is preferred to whom"
+        what = (
+            f"in a circle: {beats}" if names else "the systems' strengths do not explain the preferences between them"
+        )
         evenly = "; every two systems are asked equally often as long as this shows" if self.were_chosen else ""
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
 def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
-    """Rank the systems of the pairwise run ``run``, or say why that cannot be.
+    """Rank the systems of the pairwise run ``run``, or return the reason that there is no ranking.
 
     Args:
-        by_length: take out of strengths and win rates what preferences go by length.
+        by_length: remove the effect of the responses' lengths from strengths and win rates.
     """
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
@@ -193,7 +195,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
 
 
 def _in_words(parts: Sequence[Sequence[str]]) -> str:
-    """The parts of the systems: "a, b | c, d and 5 more | e"."""
+    """Return the parts of the systems in words: "a, b | c, d and 5 more | e"."""
     told = []
     for part in parts[:_NAMED]:
         more = f" and {len(part) - _NAMED:,} more" if len(part) > _NAMED else ""

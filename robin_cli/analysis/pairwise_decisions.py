@@ -1,10 +1,10 @@
-"""The best response to each prompt of a pairwise run: which leads, and whether it is certain that no other beats it.
+"""The best response to each prompt of a pairwise run: the leader, and whether it is certified.
 
-A response is the best if it is preferred to each of the others in at least ½ − ε of all verdicts, orders and judges counting
-alike. The evidence that a response is that, against one other, is what bets on their own comparison have come to
-(:func:`~robin_cli.analysis.intervals.log_sum_evidence`); against all, the least of these. Of r responses the one is looked at
-that leads, which the same verdicts say: so the evidence is divided by the number of them that may be wrong, r, or 1 of two.
-What holds over all prompts together is certified by e-BH (:func:`~robin_cli.analysis.evidence.certified`).
+A response is the best if it is preferred to each of the others in at least ½ − ε of all verdicts, orders and judges with equal
+weight. The evidence for that, against one other, comes from bets on their own comparison
+(:func:`~robin_cli.analysis.intervals.log_sum_evidence`); against all, it is the least of these. Of r responses the tested one
+is the leader, which the same verdicts select: so the evidence is divided by the number of selections that may be wrong, r, or 1
+of two. e-BH certifies decisions over all prompts together (:func:`~robin_cli.analysis.evidence.certified`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from robin_cli.storage.reader import RunData
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best response to each prompt, in the order in which prompts first are in the data; shape (prompts,) each.
+    """The best response to each prompt, in order of the prompts' first appearance in the data; shape (prompts,) each.
 
     Attributes:
-        prompt: by number, as :attr:`Matches.prompt` has it.
-        leader: the response that leads, as :attr:`Matches.response` has it; −1 where no comparison has a preference.
-        comparison, side: one in which it is, and whether it is A (0) or B (1) there.
-        certified: it is the best, all prompts together at the error rate.
-        stuck: no further call can certify it, because two responses were given up or are not compared in the data.
-        margin: the least preference of the leader over another, less ½; nan where one has none.
+        prompt: number as in :attr:`Matches.prompt`.
+        leader: the leading response, as in :attr:`Matches.response`; −1 if no comparison has a preference.
+        comparison, side: a comparison with it, and whether it is A (0) or B (1) there.
+        certified: whether it is certified as the best, all prompts together at the error rate.
+        stuck: whether no further call can certify it, as two responses were given up or are not compared in the data.
+        margin: the least preference of the leader over another, less ½; nan without one.
     """
 
     prompt: IntArray
@@ -49,17 +49,17 @@ class Best:
 
     @property
     def decided(self) -> int:
-        """Prompts whose best response is certain."""
+        """Number of prompts whose best response is certified."""
         return int(self.certified.sum())
 
     @property
     def is_over(self) -> bool:
-        """Whether everything is decided that can be."""
+        """Whether every decision that can be certified is."""
         return bool((self.certified | self.stuck).all())
 
 
 class _Lead(NamedTuple):
-    """Of some prompts: the leader's place among the responses, ln of the evidence, what is stuck, and the least margin."""
+    """For some prompts: the leader's place among the responses, ln of the evidence, what is stuck, and the least margin."""
 
     leader: IntArray
     log: FloatArray
@@ -68,10 +68,10 @@ class _Lead(NamedTuple):
 
 
 class DuelEvidence(Certainty):
-    """How sure it is of the best response to each prompt of one run.
+    """The evidence for the best response to each prompt of one run.
 
     Args:
-        error_rate: δ: at most this share of what is certified is wrong, on average.
+        error_rate: δ: on average at most this share of what is certified is wrong.
         margin: ε, a probability.
     """
 
@@ -110,7 +110,7 @@ class DuelEvidence(Certainty):
         )
 
     def _leads(self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]) -> _Lead:
-        """Who leads in each of ``prompts``, shape (N,), and how sure it is that none is better."""
+        """Return the leader of each of ``prompts``, shape (N,), with the evidence that none is better."""
         matches, rivals, margin = self._matches, self._rivals, self._margin
         side, rows = rivals.side[prompts], rivals.rows[prompts]
         there = rows >= 0
@@ -142,7 +142,7 @@ class DuelEvidence(Certainty):
         return _Lead(leader, log, stuck, np.where(np.isfinite(least), least, np.nan))
 
     def _evidence(self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt) -> FloatArray:
-        """ln of the bets that A of each comparison, or B, is preferred in more than ½ − ε."""
+        """Return ln of the evidence that A of each comparison, or B, is preferred in more than ½ − ε."""
         if not len(comparison):
             return np.zeros(0)
         space = self._matches.space
@@ -156,7 +156,7 @@ class DuelEvidence(Certainty):
 
 
 def run_best(run: RunData) -> Best:
-    """The best responses of a pairwise run made with --decide best."""
+    """Return the best responses of a pairwise run made with --decide best."""
     own = run.manifest.own_settings
     margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
     return DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin).outcome(

@@ -1,8 +1,8 @@
-"""Shares of labelled things that are so, with exact binomial bounds; things of one prompt are alike and count for less.
+"""Shares of labelled things, with exact binomial bounds; things of one prompt are alike and count for less.
 
-Bounds for n labels that are drawn evenly, each by itself, are those of Clopper and Pearson (Biometrika 26, 1934). Labels of one
-prompt, and labels drawn with unequal probabilities, count as n/D, D being the design effect. The bounds are then those of Korn
-and Graubard ("Confidence intervals for proportions with small expected number of positive counts estimated from survey data",
+Bounds for n labels drawn evenly and independently are those of Clopper and Pearson (Biometrika 26, 1934). Labels of one prompt,
+and labels drawn with unequal probabilities, count as n/D, D being the design effect. The bounds are then those of Korn and
+Graubard ("Confidence intervals for proportions with small expected number of positive counts estimated from survey data",
 Survey Methodology 24, 1998).
 """
 
@@ -18,7 +18,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share in 0..1 with the ends of its interval; nan where there is nothing that it could be of."""
+    """A share, 0 to 1, with the ends of its interval; nan for a share of nothing."""
 
     value: float
     low: float
@@ -26,15 +26,15 @@ class Share:
 
 
 def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray) -> float:
-    """Return how many labels count as one, at least 1.
+    """Return the number of labels that count as one, at least 1.
 
-    It is V n / (p (1 − p)), V being the variance of the weighted share p by linearization over prompts. Where p is 0 or 1 the
-    labels say nothing of how alike those of a prompt are: then all of one prompt count as one.
+    It is V n / (p (1 − p)), V being the variance of the weighted share p by linearization over prompts. If p is 0 or 1, the
+    labels do not show how alike those of a prompt are; all of one prompt then count as one.
 
     Args:
         is_so: of each label, shape (n,).
         weight: 1/π, π being the probability with which each was drawn, shape (n,).
-        prompt: any number of each one's prompt, shape (n,).
+        prompt: number of each one's prompt, shape (n,).
     """
     prompts, of = np.unique(prompt, return_inverse=True)
     if len(prompts) < 2 or (len(prompts) == len(is_so) and np.ptp(weight) == 0):
@@ -47,7 +47,7 @@ def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray
 
 
 def share_bounds(share: float, n: float, *, alpha: float) -> Share:
-    """Return a share of n labels with its exact binomial interval at 1 − α; ``n``: as many as they count for, maybe broken."""
+    """Return a share of n labels with its exact binomial interval at 1 − α; ``n``: the number they count as."""
     from scipy.special import betaincinv
 
     if not n > 0:
@@ -59,7 +59,7 @@ def share_bounds(share: float, n: float, *, alpha: float) -> Share:
 
 
 def chance_of_so_few(those: FloatArray, n: FloatArray, share: float) -> FloatArray:
-    """Return P(X ≤ those) for X binomial (n, share), elementwise; 1 where n is 0. Both may be broken numbers, see above."""
+    """Return P(X ≤ those) for X binomial (n, share), elementwise; 1 if n is 0. Both may be fractional, see above."""
     from scipy.special import betainc
 
     rest = np.maximum(n - those, 0.0)

@@ -1,9 +1,9 @@
-"""Which system is better: strengths, ranks and win rates out of preferences between the responses of two.
+"""Rankings: strengths, ranks and win rates of systems from preferences between the responses of two.
 
-Strengths are those of :mod:`robin_cli.analysis.strengths`. Rates of two systems are bounded as bounded means are
-(:mod:`robin_cli.analysis.clustered`), and where there are no others so are p and strengths.
+Strengths are those of :mod:`robin_cli.analysis.strengths`. Rates of two systems are bounded like bounded means
+(:mod:`robin_cli.analysis.clustered`); with two systems only, so are p and strengths.
 
-A system's ranks are those that tests of its differences from each other leave, with Holm's correction over these (Mogstad,
+A system's ranks are those that tests of its differences from all others leave, with Holm's correction over these (Mogstad,
 Romano, Shaikh and Wilhelm, "Inference for ranks with applications to mobility across neighbourhoods and academic achievement
 across countries", Review of Economic Studies 91, 2024).
 """
@@ -33,12 +33,12 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Covariate:
-    """What else than quality the preferences may go by, and how much they do.
+    """An effect on preferences beside quality.
 
     Attributes:
         name: LENGTH.
-        coefficient: log odds that a response has for being far longer, positive where the longer is preferred; nan where
-            lengths do not differ, or say which system wrote the response: then nothing was taken out.
+        coefficient: log odds of a far longer response, positive if longer ones are preferred; nan if lengths do not differ, or
+            identify the systems: nothing was then removed.
         ci_low, ci_high: 1 − α interval.
         unit: the root mean square of differences in length; the covariate is tanh((length of A − length of B) / unit).
     """
@@ -52,13 +52,13 @@ class Covariate:
 
 @dataclass(frozen=True, slots=True)
 class WinRates:
-    """How often each of k systems is preferred to each other: shape (k, k) each, nan where none was compared.
+    """How often each of k systems is preferred to each other: shape (k, k) each, nan for two never compared.
 
     Attributes:
         rate: the mean preference for the row's system, each comparison counted once.
         ci_low, ci_high: 1 − α interval for prompts like these, each for itself.
         n: comparisons.
-        n_prompts: prompts of them.
+        n_prompts: their prompts.
     """
 
     rate: FloatArray
@@ -70,24 +70,24 @@ class WinRates:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The systems, by number: shape (m,) each where nothing else is said.
+    """The ranking of m systems, by number: shape (m,) each unless stated otherwise.
 
     Attributes:
         strength: natural logarithm, mean 0; see :mod:`robin_cli.model.bradley_terry`.
         ci_low, ci_high: 1 − α interval of each strength for itself, for prompts like these.
         rank_low, rank_high: the ranks that are not ruled out, of each system with at least 1 − α.
-        win_rate: probability that it is preferred to another system, each of the others alike, by the model.
-        win_low, win_high: 1 − α interval of that.
+        win_rate: probability that it is preferred to another system, averaged over the others, by the model.
+        win_low, win_high: its 1 − α interval.
         difference_error: the standard error of each difference of strengths, shape (m, m).
-        freedom: degrees of freedom of that, shape (m, m).
+        freedom: its degrees of freedom, shape (m, m).
         p: of no difference, two-sided, each for itself, shape (m, m); nan on the diagonal.
-        rates: of every two of some systems, by number, in this order. Bounds of each take a millisecond, and of a thousand
-            systems there are half a million: they are found for those that are asked for.
-        covariate: what was to be taken out of strengths and ``win_rate``; None where nothing was.
+        rates: returns the win rates of every two of some systems, by number, in this order. The bounds of each take a
+            millisecond, and a thousand systems have half a million, so they are computed on request.
+        covariate: the effect removed from strengths and ``win_rate``; None for none.
         n_comparisons: with a preference, between two systems.
         n_without: without a preference.
         n_prompts: of those with one.
-        is_bounded: False where strengths have PRIOR ties in them because the votes alone would make some infinite.
+        is_bounded: False if strengths include PRIOR ties, because the votes alone would make some infinite.
     """
 
     strength: FloatArray
@@ -110,7 +110,7 @@ class Ranking:
 
     @property
     def rank(self) -> IntArray:
-        """1 is the best; equal strengths share the better rank."""
+        """Ranks, 1 for the best; equal strengths share the better rank."""
         return 1 + np.asarray((self.strength[None] > self.strength[:, None] + _EQUAL).sum(axis=1))
 
 
@@ -127,15 +127,15 @@ def ranking(
     """Rank ``systems`` by comparisons, each of which counts once.
 
     Args:
-        preference: probability that A is better, the order's effect taken out, shape (C,); nan without one.
+        preference: probability that A is better, without the order effect, shape (C,); nan without one.
         system: of A and of B, by number, shape (C, 2).
         prompt: any numbers, shape (C,).
-        lengths: of the responses A and B in characters, shape (C, 2): preferences that go by length are taken out.
+        lengths: of the responses A and B in characters, shape (C, 2): their effect is then removed.
         alpha: each interval, and each range of ranks, holds with about 1 − α.
-        were_chosen: what was compared was chosen by earlier verdicts: strengths are drawn together by a prior.
+        were_chosen: whether earlier verdicts chose what was compared: a prior then draws strengths together.
 
     Raises:
-        NotConnected: no chain of comparisons leads from some systems to others; it says from which.
+        NotConnected: no chain of comparisons connects some systems with others; it names them.
     """
     votes, unit = votes_of(preference, system, prompt, systems, lengths)
     values, errors = estimated(votes, were_chosen=were_chosen)
@@ -148,7 +148,7 @@ def ranking(
     rates = partial(_win_rates, votes, alpha)
     low, high = strength - half[:systems], strength + half[:systems]
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
-    if systems == 2 and votes.covariate is None:  # the model says no more than the votes
+    if systems == 2 and votes.covariate is None:  # the model adds nothing to the votes
         p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     np.fill_diagonal(p, np.nan)
@@ -176,14 +176,14 @@ def ranking(
 
 
 def _of_two(votes: Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
-    """p of two systems, and the win rate of each with its ends."""
+    """Return p of two systems, and the win rate of each with its ends."""
     of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
     of_each = [np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)]
     return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
 
 
 def _overall(strength: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The chance of each system against the others, each alike, and its interval, which is even in log odds."""
+    """Return each system's chance against the others, with equal weights, and its interval, which is even in log odds."""
     m = len(strength)
     each = win_chances(strength)
     np.fill_diagonal(each, 0.0)
@@ -200,13 +200,13 @@ def _overall(strength: FloatArray, errors: Errors, alpha: float) -> tuple[FloatA
 
 
 def _log_odds(rate: FloatArray) -> FloatArray:
-    """Those of a rate; without end they are taken to be ENDLESS."""
+    """Return the log odds of a rate; ENDLESS for infinite ones."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -ENDLESS, ENDLESS))
 
 
 def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
-    """The mean preference of every two of the systems ``among`` that were compared."""
+    """Return the mean preference of every two of the systems ``among`` that were compared."""
     k = len(among)
     place = np.full(votes.systems, -1)
     place[list(among)] = np.arange(k)

@@ -1,4 +1,4 @@
-"""What agreement, reliability and calibration of a run are: of each attribute, of a panel and of each of its judges."""
+"""Agreement, reliability and calibration of a run: of each attribute, of a panel and of each of its judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
 from robin_cli.analysis.calibration import Level, calibration
-from robin_cli.analysis.run_labels import said_by_people
+from robin_cli.analysis.run_labels import people_of
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
@@ -22,7 +22,7 @@ from robin_cli.storage.reader import RunData
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The levels of one attribute; none where nothing is told, and ``why``."""
+    """The levels of one attribute; empty if there is a reason ``why``."""
 
     levels: Sequence[Level]
     why: str = ""
@@ -33,10 +33,10 @@ class Subject:
     """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``.
 
     Attributes:
-        people: what people say of each pair, shape (pairs,); nan for nothing.
-        scale: on which scores are told.
+        people: people's rating of each pair, shape (pairs,); nan for none.
+        scale: of the scores.
         unit: points of this scale for each of the ratings'.
-        of_two: the scores are preferences.
+        of_two: whether the scores are preferences.
     """
 
     run: RunData
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def human(self) -> FloatArray:
-        """nan where there is none."""
+        """Human ratings, nan for none."""
         return self.people[self._pair]
 
     @property
@@ -68,7 +68,7 @@ class Subject:
 
     @property
     def prompt(self) -> IntArray:
-        """Which prompt each has."""
+        """Number of each row's prompt."""
         return self.run.prompts[self._pair]
 
     @property
@@ -77,19 +77,19 @@ class Subject:
 
     @property
     def noise(self) -> tuple[IntArray, FloatArray]:
-        """How many ratings of each rater that the scores are of, and their variances, shape (rows, raters) each."""
+        """Ratings of each rater in the scores, and their variances, shape (rows, raters) each."""
         arm, arms = self.table.arms[self.mine], self.run.fold.arms
         n = arms.counts[arm]
         return n, self.unit**2 * sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
 
 
 def all_scores(run: RunData, scores: Scores) -> list[Scores]:
-    """The ``scores`` of ``run``; of a panel also those of each judge."""
+    """Return the ``scores`` of ``run``, and for a panel also those of each judge."""
     return [scores] if len(run.space.judges) == 1 else [scores, told_scores(run, by_judge=True)]
 
 
 def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, list[Agreement]]:
-    """How scores of ``run`` agree with the human ratings, by attribute (and judge); only where there are human ratings.
+    """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
     Args:
         given: people's labels, in place of the human ratings of the data.
@@ -102,12 +102,13 @@ def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) 
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
-    """How scores of ``run`` agree with themselves, by attribute (and judge)."""
+    """Return the agreement of scores of ``run`` with themselves, by attribute (and judge); not of scores partly foretold."""
+    tables = tables[run.space.settles :]
     return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
 
 
 def calibrations(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, Calibration]:
-    """The human ratings by level of the score, by attribute (and judge); told where :func:`agreements` are."""
+    """Return the human ratings by level of the score, by attribute (and judge), as for :func:`agreements`."""
     return {name: _calibration(each) for name, each in subjects(run, tables, given) if not np.isnan(each.human).all()}
 
 
@@ -120,9 +121,9 @@ def _calibration(each: Subject) -> Calibration:
 
 
 def subjects(run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None) -> Iterator[tuple[str, Subject]]:
-    """Yield the rows of each attribute (and judge) of ``tables``, with the name of it; ``given``: people's labels."""
+    """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
     space, told = run.space, run.manifest.told_scales
-    people = [said_by_people(run, name, given) for name in space.attributes]
+    people = [people_of(run, name, given) for name in space.attributes]
     units = [(mine.high - mine.low) / (own.high - own.low) for mine, own in zip(told, space.scales, strict=True)]
     of_two = run.manifest.kind.score_scale is not None
     for scores in tables:
@@ -134,20 +135,20 @@ def subjects(run: RunData, tables: Sequence[Scores], given: GivenLabels | None =
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
-    """Say of what nothing is told, and why.
+    """Report the attributes without agreement, with the reasons.
 
     Args:
-        whys: by attribute (and judge) with human ratings, '' for what is told.
+        whys: by attribute (and judge) with human ratings, '' for those with agreement.
 
     Raises:
-        InputError: there is none of anything, for want of human ratings or because all are off the scale.
+        InputError: there is none at all, without human ratings or because all are off the scale.
     """
     named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
     if not whys:
         raise InputError(
-            f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement to "
-            f"tell; give people's labels with --labels FILE, or judge data that has them, in a field of that name or with "
-            f"--columns {shlex.quote(named)}. How far the judge agrees with itself is in robin status"
+            f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement; "
+            f"give people's labels with --labels FILE, or judge data with a field of that name or with --columns "
+            f"{shlex.quote(named)}. robin status shows how far the judge agrees with itself"
         )
     if all("off the scale" in why for why in whys.values()):
         each = "; ".join(f"{name}: {why}" for name, why in whys.items())
@@ -157,9 +158,9 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
         )
     for name, why in whys.items():
         if why:
-            notify(f"{name}: no agreement is told: {why}")
+            notify(f"{name}: no agreement: {why}")
 
 
 def whys_of(found: Mapping[str, Sequence[Agreement]]) -> dict[str, str]:
-    """Why there is no agreement, by attribute (and judge); '' where there is."""
+    """Return the reasons for no agreement, by attribute (and judge); '' if there is one."""
     return {name: listed[0].why if np.isnan(listed[0].value) else "" for name, listed in found.items()}

@@ -1,4 +1,4 @@
-"""The systems of one run, or of several over the same prompts, ready to be compared; refused where they cannot be."""
+"""The systems of one run, or of several over the same prompts, ready to be compared; or the error that they cannot be."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from robin_cli.storage.reader import RunData
 Notify = Callable[[str], None]
 
 _ASKED_WITH = ("judge", "scoring", "answer_format", "temperature", "top_p", "extra_body")
-"""Settings without which two runs have not asked the same judge in the same way."""
+"""Settings that two runs must share to have asked the same judge in the same way."""
 
 _MOST_SYSTEMS = 100
 _SHOWN = 60
@@ -34,19 +34,19 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Compared:
-    """Systems and how far they are apart.
+    """Systems and their differences.
 
     Attributes:
-        runs: that they were judged in.
-        responses: of each attribute, those with a score.
-        differences: of each attribute, of every two systems.
-        corrected: the same by people's labels, of each attribute that has some; None for systems without.
-        match: the column that says which responses answer the same prompt; None where it is the prompt's text.
-        means: what the scores of the last attribute are, of each run.
-        anytime: whether the intervals hold however often one looks.
+        runs: in which they were judged.
+        responses: with a score, by attribute.
+        differences: of every two systems, by attribute.
+        corrected: the differences by people's labels, for each attribute with some; None for systems without.
+        match: the column that matches responses to the same prompt; None for the prompt's text.
+        means: the scores behind the last attribute's means, of each run.
+        anytime: whether the intervals hold however often you look.
         has_labels: whether people's labels were given, usable or not.
-        n_shared: responses that are in more than one of the runs.
-        is_same: every run has the same responses.
+        n_shared: responses in more than one of the runs.
+        is_same: whether every run has the same responses.
     """
 
     who: Who
@@ -68,17 +68,17 @@ class Compared:
 
     @property
     def by_first(self) -> list[int | None]:
-        """Of each run, how many ratings of each response its score is made of; None for all."""
+        """For each run, the number of ratings of each response in its score; None for all."""
         return [each.first for each in self.means]
 
     @property
     def is_final(self) -> bool:
-        """Whether further calls change no score of some run."""
+        """Whether further calls cannot change the scores of some run."""
         return any(each.is_final for each in self.means)
 
     @property
     def unrated(self) -> dict[str, int]:
-        """Responses without a score, which are left out, of each attribute."""
+        """Responses without a score, which are left out, by attribute."""
         return {name: int(self.who.is_used.sum()) - len(each.score) for name, each in self.responses.items()}
 
 
@@ -93,15 +93,15 @@ def compared(
     given: GivenLabels | None = None,
     as_they_are: bool = False,
 ) -> Compared:
-    """The systems of ``runs`` and how far they are apart: the values of a column, or each run.
+    """Return the systems of ``runs`` and their differences; systems are the values of a column, or the runs.
 
     Args:
-        notify: is told of what is left out.
-        by: a column of the data; None where each run is a system.
-        match: a column that says which responses answer the same prompt, in place of the prompt's text.
-        only: two systems, where no others are wanted.
+        notify: called with a line for what is left out.
+        by: a column of the data; None if each run is a system.
+        match: a column that matches responses to the same prompt, in place of the prompt's text.
+        only: two systems, if no others are wanted.
         given: people's labels, in place of the human ratings of the data.
-        as_they_are: whether or not the judges are alike and the prompts enough.
+        as_they_are: skip the checks that the judges are alike and the prompts enough.
 
     Raises:
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
@@ -137,6 +137,16 @@ def compared(
 
 @dataclass(frozen=True)
 class Who:
+    """The systems, and the prompt of each of their responses.
+
+    Attributes:
+        systems: their names.
+        by: the column that names the systems; None if each is a run.
+        system: number of each pair's system, the runs one after another, shape (pairs,); −1 for none.
+        prompt: number of each pair's prompt, shape (pairs,); −1 for none.
+        prompts: the names of the prompts, by number: texts, or values of ``match``.
+    """
+
     """Which systems there are, and which prompt each of their responses is to.
 
     Attributes:
@@ -155,19 +165,19 @@ class Who:
 
     @property
     def is_used(self) -> NDArray[np.bool_]:
-        """Which pairs are of a system, and of a prompt."""
+        """Whether each pair has a system and a prompt."""
         return (self.prompt >= 0) & (self.system >= 0)
 
 
 def _who(
     runs: Sequence[RunData], notify: Notify, *, by: str | None, match: str | None, only: tuple[str, str] | None
 ) -> Who:
-    """The systems of ``runs`` and their prompts, see :func:`compared`."""
+    """Return the systems of ``runs`` and their prompts, see :func:`compared`."""
     if by is None and len(runs) == 1 and SYSTEM_COLUMN in runs[0].column_names:
         by = SYSTEM_COLUMN
     if by is None and len(runs) < 2:
         raise InputError(
-            f"{runs[0].name}: is one run; name a second one, or the column that says which system answered, with --by"
+            f"{runs[0].name}: is one run; name a second one, or the column that names the systems, with --by"
         )
     prompt, names = _prompts(runs, match)
     systems, system = _systems(runs, by, only)
@@ -186,7 +196,7 @@ def _responses(
     is_there: NDArray[np.bool_],
     who: Who,
 ) -> Responses:
-    """The responses of all runs that have a score."""
+    """Return the responses of all runs that have a score."""
     scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[attribute]
     ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
     scores, noise = [each.scores for each in known], [each.error_variances for each in known]
@@ -204,7 +214,7 @@ def _responses(
 def _corrected(
     responses: Responses, given: Sequence[Labels], is_there: NDArray[np.bool_], found: Sequence[Difference]
 ) -> list[Corrected | None]:
-    """Each difference by people's labels; None where neither system has one at its prompts."""
+    """Return each difference by people's labels; None if neither system has one at its prompts."""
     labels = np.concatenate([each.values for each in given])[is_there]
     probability = np.concatenate([each.probability for each in given])[is_there]
     if np.isnan(labels).all():
@@ -224,7 +234,7 @@ def _corrected(
 
 
 def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
-    """How much each response counts in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
+    """Return the weight of each response in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
     mine = (responses.system == system) & np.isin(responses.prompt, one.prompts)
     weights = np.zeros(len(mine))
     _, which, size = np.unique(responses.prompt[mine], return_inverse=True, return_counts=True)
@@ -233,25 +243,25 @@ def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
 
 
 def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
-    """InputError, saying what differs, where not all of ``runs`` asked the same judge the same of some attribute.
+    """Raise InputError, with the differences, unless all of ``runs`` asked the same judge the same about some attribute.
 
-    What is told on one scale by every judge, as preferences are, can be compared; then it is only said.
+    Scores that every judge has on one scale, such as preferences, can be compared; the differences are then only reported.
     """
     first = runs[0]
     for other in runs[1:]:
         if differing := differing_in(first.manifest, other.manifest):
             if first.manifest.told_scales == other.manifest.told_scales != first.manifest.scales:
-                notify(f"judged in different ways, which is in the difference, too: {'; '.join(differing)}")
+                notify(f"judged in different ways, and the difference includes that: {'; '.join(differing)}")
                 continue
             raise InputError(
                 f"{first.name} and {other.name} were not judged in the same way, so their scores cannot be compared: "
-                f"{'; '.join(differing)}. Judge one of them again as the other; which judge agrees better with people, "
-                "robin export RUN --what agreement says of each"
+                f"{'; '.join(differing)}. Judge one of them again like the other; robin export RUN --what agreement shows for "
+                "each which judge agrees better with people"
             )
 
 
 def differing_in(a: Manifest, b: Manifest) -> list[str]:
-    """What keeps scores of two runs from being compared, in words."""
+    """Return in words the settings that keep scores of two runs from being compared."""
     found = []
 
     def note(name: str, one: object, other: object) -> None:
@@ -276,14 +286,14 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
 
 
 def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequence[str]]:
-    """Which prompt each pair of all runs has, −1 for none, and what the prompts are called."""
+    """Return each pair's prompt in all runs, −1 for none, and the prompts' names."""
     if match is None:
         return read_prompts([run.path for run in runs])
     return _numbered([value for run in runs for value in run.column(match)])
 
 
 def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None) -> tuple[list[str], IntArray]:
-    """The names of the systems, and which one each pair of all runs is of, −1 for none of them."""
+    """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
     if by is None:
         paths = [run.name for run in runs]
         told = [path if at == paths.index(path) else f"{path} ({at + 1})" for at, path in enumerate(paths)]
@@ -299,13 +309,13 @@ def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | No
     if len(names) > _MOST_SYSTEMS:
         raise InputError(
             f"{option('--by', by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
-            "name the column that says which system answered"
+            "name the column of systems"
         )
     return names, system
 
 
 def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
-    """The place of each value among the different ones, −1 for None, and these."""
+    """Return the place of each value among the distinct ones, −1 for None, and these."""
     found, names = numbered(value for value in values if value is not None)
     places = np.full(len(values), -1, dtype=np.int64)
     places[[value is not None for value in values]] = found
@@ -313,7 +323,7 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
 
 
 def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
-    """How many responses are in more than one of the runs, and whether all are in all."""
+    """Return the number of responses in more than one of the runs, and whether all are in all."""
     response = read_numbers([run.path for run in runs], "response")
     each = np.split(
         who.prompt * (response.max(initial=0) + 1) + response, np.cumsum([len(run.pair_ids) for run in runs])
@@ -323,7 +333,7 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
 
 
 def _say_what_is_odd(found: Compared, notify: Notify) -> None:
-    """Say of what is in several runs, of labels that correct nothing, and of runs that go on."""
+    """Report responses in several runs, labels that correct nothing, and runs that go on."""
     if found.who.by is None:
         if all(len(run.space.variants) > 1 for run in found.runs):  # a row has both sides, and is the same in every run
             ids = read_numbers([run.path for run in found.runs], "pair_id")
@@ -355,7 +365,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
 
 
 def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
-    """Say which prompts not all systems answered. InputError where no two systems answered the same."""
+    """Report prompts that not all systems answered. InputError if no two systems answered the same."""
     systems, names = who.systems, who.prompts
     answered = np.zeros((len(names), len(systems)), dtype=bool)
     answered[who.prompt[who.is_used], who.system[who.is_used]] = True
@@ -381,7 +391,7 @@ def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
 
 
 def _check_enough(found: Compared, notify: Notify) -> None:
-    """InputError where no two systems have enough prompts in common; others are said."""
+    """Raise InputError if no two systems have enough common prompts; report the others."""
     listed = [(name, one) for name, each in found.differences.items() for one in each]
     few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
     for name, count in found.unrated.items():
@@ -389,21 +399,21 @@ def _check_enough(found: Compared, notify: Notify) -> None:
             notify(f"{name}: {number_of(count, 'response')} without a rating left out")
     if len(few) == len(listed):
         most = max((one.n_prompts for _, one in few), default=0)
-        more = ", or spend more budget where there is no rating yet" if any(found.unrated.values()) else ""
+        more = ", or spend more budget if some have no rating yet" if any(found.unrated.values()) else ""
         raise InputError(
-            f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to say how prompts "
+            f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to know how prompts "
             f"differ. Judge more prompts{more}"
         )
     for name, one in few:
         notify(
             f"{name}: {shown(found.systems[one.a], _SHOWN)} and {shown(found.systems[one.b], _SHOWN)} have "
-            f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; nothing is told of their "
-            "difference"
+            f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; their difference is not "
+            "reported"
         )
 
 
 def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
-    """Ratings of each pair that its score is made of, on average over the judges; shape (pairs,)."""
+    """Return the ratings of each pair in its score, on average over the judges; shape (pairs,)."""
     space = run.space
     counts = run.fold.arms.counts if first is None else np.minimum(run.fold.arms.counts, first)
     of_rows = space.by_rater(counts).mean(axis=1)

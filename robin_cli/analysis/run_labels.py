@@ -1,18 +1,17 @@
-"""People's labels of the pairs of a run, those that correct its means and those that are wanted next.
+"""People's labels of the pairs of a run: those that correct its means, and those wanted next.
 
-Every pair gets a number u, as if drawn evenly from 0 to 1, made of its texts by a hash: the same at every draw, and for every
-run on the same data. Labelled are those with u up to some bound, which each pair is with one probability; to label more is to
-raise the bound, and what was labelled before stays a part of one sample (permanent random numbers: Ohlsson, "Coordination of
-samples using permanent random numbers", 1995). So probabilities depend on nothing that the judge said, however many ratings
-come later.
+A hash of its texts gives every pair a number u, as if drawn evenly from 0 to 1: the same at every draw, and for every run on
+the same data. People label the pairs with u up to some bound, so each pair has the same probability. To label more raises the
+bound, and earlier labels stay a part of one sample (permanent random numbers: Ohlsson, "Coordination of samples using permanent
+random numbers", 1995). So probabilities never depend on the judge's ratings, however many come later.
 
-For a mean u = (k + U)/m: U of the prompt, m its responses, k this one's place among them in an order of their own, from 0.
-Then no prompt has a second pair labelled before every other (of as many responses) has its first: responses to one prompt are
-alike, and tell less together. For a difference of systems u = U: all responses to a prompt are labelled together, since their
+For a mean u = (k + U)/m: U of the prompt, m its responses, k this one's place among them in an order of their own, from 0. So
+no prompt has a second pair labelled before every other (with as many responses) has its first, as responses to one prompt are
+alike and add less together. For a difference of systems u = U: all responses to a prompt are labelled together, as their
 difference leaves out what they share.
 
-Probabilities that grow with what the judge's ratings differ by (Zrnic and Candès, "Active statistical inference",
-arXiv:2403.03208) were measured, and left out: benchmarks/labels.py.
+Probabilities that grow with the variance of the judge's ratings (Zrnic and Candès, "Active statistical inference",
+arXiv:2403.03208) were measured, and rejected: benchmarks/labels.py.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from robin_cli.storage.reader import RunData
 
 
 def evenly(texts: Iterable[str]) -> FloatArray:
-    """A number for each text as if drawn evenly from [0, 1): always the same, and of another text independent."""
+    """Return a number for each text as if drawn evenly from [0, 1): always the same, and independent of other texts."""
     digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in texts)
     return np.asarray((np.frombuffer(digests, dtype=">u8") >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
 def drawing_order(prompt: IntArray, of_prompt: FloatArray, of_pair: FloatArray, *, whole: bool) -> IntArray:
-    """The pairs by u, the least first.
+    """Return the pairs in order of u.
 
     Args:
-        prompt: which prompt each pair has, 0 to prompts − 1, shape (K,).
+        prompt: number of each pair's prompt, 0 to prompts − 1, shape (K,).
         of_prompt: U of each prompt, shape (prompts,).
-        of_pair: a number of each pair's own, by which those of one prompt are put in order, shape (K,).
+        of_pair: a number of each pair's own that orders those of one prompt, shape (K,).
         whole: whether all pairs of a prompt come together.
     """
     by_prompt = np.lexsort((of_pair, prompt))
@@ -58,13 +57,13 @@ def drawing_order(prompt: IntArray, of_prompt: FloatArray, of_pair: FloatArray, 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Those of one attribute, pair by pair in the order of the data, shape (pairs,).
+    """The labels of one attribute in the order of the data, shape (pairs,).
 
     Attributes:
-        values: nan where there is none.
-        probability: with which a pair was drawn to be labelled; 1 where that is not told, as all are alike then.
-        of_data: whether they are the human ratings that came with the data.
-        why: those of the data are not used; '' where they are, or where there are none.
+        values: nan for none.
+        probability: with which a pair was drawn to be labelled; 1 if unknown, as all are then equal.
+        of_data: whether they are the human ratings in the data.
+        why: the reason that those of the data are not used; '' if they are, or if there are none.
     """
 
     values: FloatArray
@@ -74,15 +73,15 @@ class Labels:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which pairs have one."""
+        """Whether each pair has a label."""
         return ~np.isnan(self.values)
 
 
 def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
-    """The labels of each attribute of ``run``: those that were given, else the human ratings of its data, if on the scale."""
+    """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
-        own, values = given.by_attribute[attribute] if given else {}, said_by_people(run, attribute, given)
+        own, values = given.by_attribute[attribute] if given else {}, people_of(run, attribute, given)
         drawn = (own.get(pair_id) for pair_id in run.pair_ids if own)
         probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
         why = off_scale(values, scale)
@@ -95,8 +94,8 @@ def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
     return found
 
 
-def said_by_people(run: RunData, attribute: str, given: GivenLabels | None = None) -> FloatArray:
-    """What people say of each pair of ``run``, shape (pairs,), nan for nothing: labels that were given, else its data's own."""
+def people_of(run: RunData, attribute: str, given: GivenLabels | None = None) -> FloatArray:
+    """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
     absent = np.full(len(run.pair_ids), np.nan)
     if own := given.by_attribute[attribute] if given else {}:
         return np.array([own[pair_id].value if pair_id in own else np.nan for pair_id in run.pair_ids])
@@ -105,13 +104,13 @@ def said_by_people(run: RunData, attribute: str, given: GivenLabels | None = Non
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What people are to label, with what they have labelled: rows, the labelled ones first, the others as they were drawn.
+    """Pairs for people to label, with their labels so far: rows, the labelled ones first, the others in drawing order.
 
     Attributes:
         pair, attribute: of each row, by position, shape (rows,).
-        probability: with which each row's pair is among those of its attribute, all rows labelled, shape (rows,).
-        label: nan for what is to be labelled, shape (rows,).
-        prompts: how many different ones the rows have, of the attribute that has fewest.
+        probability: with which each row's pair is among those of its attribute once all rows are labelled, shape (rows,).
+        label: nan for a pair to be labelled.
+        prompts: number of different prompts of the rows, for the attribute with the fewest.
     """
 
     pair: IntArray
@@ -124,15 +123,15 @@ class Wanted:
 def wanted_labels(
     run: RunData, scores: Mapping[str, FloatArray], labels: Mapping[str, Labels], n: int, *, whole: bool
 ) -> Wanted:
-    """The next ``n`` pairs that people should label on each attribute, and what they have labelled so far.
+    """Return the next ``n`` pairs for people to label on each attribute, after their labels so far.
 
     Args:
-        scores: by attribute, shape (pairs,); nan for pairs that are not to be labelled.
+        scores: by attribute, shape (pairs,); nan for pairs that need no label.
         labels: those of :func:`labels_of`.
         whole: whether all pairs of a prompt are wanted together; then about ``n``.
 
     Raises:
-        InputError: no pair has a score, all have a label, or those that have one were drawn with different probabilities.
+        InputError: no pair has a score, all have a label, or those with one were drawn with different probabilities.
     """
     can_be = np.stack([~np.isnan(scores[name]) for name in labels], axis=1)
     known = np.stack([each.known for each in labels.values()], axis=1)
@@ -166,13 +165,13 @@ def wanted_labels(
 
 
 def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
-    """The pairs of ``run`` as they are drawn, by their prompts' texts and their ids: of other runs on the same data, too."""
+    """Return the pairs of ``run`` in drawing order, by prompts' texts and ids: the same for other runs on the same data."""
     of, texts = _drawn_as_one(run)
     return drawing_order(of, evenly(texts), evenly(run.pair_ids), whole=whole)
 
 
 def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
-    """The number of each pair's prompt, shape (pairs,), and their texts by number; groups where a run decides among these."""
+    """Return the number of each pair's prompt, shape (pairs,), and their texts by number; groups if it decides among these."""
     if (groups := run.inquiry.groups_by_name) is not None:
         return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
@@ -180,9 +179,9 @@ def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
 
 
 def _whole(order: IntArray, prompt: IntArray, pairs: IntArray, n: int) -> IntArray:
-    """Those of ``order`` that are of its first prompts, as many as have about ``n`` of ``pairs``.
+    """Return those of ``order`` of its first prompts, as many as have about ``n`` of ``pairs``.
 
-    Were prompts drawn until there are ``n`` pairs, the last one would be a large one more often than not.
+    If prompts were drawn until there are ``n`` pairs, the last one would be a large one more often than not.
     """
     a_prompt = len(pairs) / len(np.unique(prompt[pairs]))
     prompts = list(dict.fromkeys(prompt[order].tolist()))[: math.ceil(n / a_prompt)]

@@ -1,8 +1,8 @@
-"""Scores: what a run says of each pair, with how sure it is.
+"""Scores: the mean ratings of each pair, with their errors and intervals.
 
-A score is the mean over its raters, which are every variant of the question by every judge: they count alike, however often
-each was asked. Its noise is that of the raters' means, Σ A_j / J², A_j the error variances. Without a
-rating of each there is none.
+A score is the mean over its raters: every variant of the question by every judge. They have equal weight, however often each
+was asked. Its noise is that of the raters' means, Σ A_j / J², A_j being the error variances. Without a rating of each rater
+there is none. If one judge settles what another leaves open, a score is the posterior of its mean.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated, skewed
+from robin_cli.analysis.settling import posterior
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
@@ -27,19 +28,19 @@ from robin_cli.storage.reader import RunData
 
 
 def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
-    """The variance between the judges' true means of each row, unbiased, so below 0 where noise explains more than all of it.
+    """Return the variance between the judges' true means of each row, unbiased, so below 0 if noise explains more than all.
 
-    The method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of the J means less
-    the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J.
+    It is the method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of the J
+    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J.
 
     Args:
-        means, noise: each judge's mean rating and its error variance, shape (rows, J) for J ≥ 2; nan where one is not known.
+        means, noise: each judge's mean rating and its error variance, shape (rows, J) for J ≥ 2; nan if one is unknown.
     """
     return np.asarray(means.var(axis=1, ddof=1) - noise.mean(axis=1))
 
 
 def spread_between(between: FloatArray) -> float:
-    """The standard deviation between judges over all rows, √max(0, mean of ``between``); nan where none is known."""
+    """Return the standard deviation between judges over all rows, √max(0, mean of ``between``); nan if none is known."""
     known = between[~np.isnan(between)]
     return float(np.sqrt(max(0.0, known.mean()))) if len(known) else np.nan
 
@@ -47,31 +48,30 @@ def spread_between(between: FloatArray) -> float:
 DECISION_COLUMNS = ("decision", "leaning", "certified")
 
 Counted = tuple[Scale, IntArray, FloatArray]
-"""A scale, its arms, and how often each of them got each rating."""
+"""A scale, its arms, and the number of times each got each rating."""
 
 Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Rows pair by pair, in the order of the data: one an attribute, or one an attribute and judge.
+    """Rows in the order of the data: one for each pair and attribute, or one for each pair, attribute and judge.
 
     Attributes:
-        columns: by name, of those of :data:`~robin_cli.results.columns.SCORES` or COMPARISONS;
-            ``score``, ``variance``, ``std_error``, ``judge_spread`` and ``human`` are nan where there is none: too few
-            ratings, no human rating in the data. ``ci_low``, ``ci_high`` hold with at least 1 − α, ``likely_low``,
-            ``likely_high`` with about 1 − α on average. ``given_up``: why an arm is asked no more (``context_length``,
-            ``truncated``, …), '' for those that are.
-        arms: those that each row is the mean of, shape (rows, raters).
-        facets: what the rows of one pair are, in words.
-        retired: rows with an arm that was given up, shape (rows,).
+        columns: by name, of :data:`~robin_cli.results.columns.SCORES` or COMPARISONS. ``score``, ``variance``, ``std_error``,
+            ``judge_spread`` and ``human`` are nan for none: too few ratings, or no human rating in the data. ``ci_low``,
+            ``ci_high`` hold with at least 1 − α, ``likely_low``, ``likely_high`` with about 1 − α on average. ``given_up``: why
+            an arm is given up (``context_length``, ``truncated``, …), '' if it is not.
+        arms: the arms whose mean each row is, shape (rows, raters).
+        facets: the rows of one pair, in words.
+        retired: whether each row has an arm that was given up, shape (rows,).
         error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
-            rating, all scores at once, at whatever time one looks; in points of the scale, or shares of it where there are
-            several. What was given up without a rating has no score. It is never estimated from a spread that a few equal
-            ratings make look small.
+        rating,
+            for all scores at once, whenever you look; in points of the scale, or shares of it if there are several. A pair
+            given up without a rating has no score. It uses no variance estimate, which a few equal ratings make too small.
         between: variance between the judges beyond noise, shape (rows,), see :func:`between_judges`, in the same
             unit, squared; None for one judge.
-        decided: what was to be decided; None where nothing was, or for the scores of each judge.
+        decided: the decisions; None without any, or for the scores of each judge.
     """
 
     columns: Columns
@@ -95,15 +95,15 @@ class Scores:
         return np.asarray(self.columns[name], dtype=np.float64)
 
     def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:
-        """Which rows are of an attribute of ``space``, shape (rows,)."""
+        """Return whether each row is of an attribute of ``space``, shape (rows,)."""
         return np.asarray(space.attribute[self.arm] == space.attributes.index(attribute))
 
 
 def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
-    """The scores of ``run`` as it stands, a row a pair and attribute.
+    """Return the scores of ``run`` as it stands, a row for each pair and attribute.
 
     Args:
-        by_judge: a row a pair, attribute and judge: the mean over the variants of the question alone.
+        by_judge: a row for each pair, attribute and judge: the mean over the variants of the question alone.
         alpha: the intervals hold with at least 1 − alpha, each for itself.
     """
     space, totals = run.space, run.fold.arms
@@ -114,9 +114,13 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     variances = sample_variance(totals.counts, totals.totals, totals.totals_sq)[arms]
     noise = found.error_variance[arms]
     center, error = means.mean(axis=1), noise.sum(axis=1) / raters**2
-    half = likely_half_widths(error, freedom_of_sum(noise, found.freedom[arms]), alpha=alpha)
+    freedom = freedom_of_sum(noise, found.freedom[arms])
     counted = list(counts_by_scale(space, run.arm, run.judgments))
-    below, above = half * _skew_of(space, counted, noise, arms, alpha)
+    skew = _skew_of(space, counted, noise, arms, alpha)
+    if space.settles and not by_judge and (task := run.task) is not None:
+        center, error, freedom = posterior(task, totals.counts, totals.totals, totals.totals_sq)
+        skew = np.ones(skew.shape)
+    below, above = likely_half_widths(error, freedom, alpha=alpha) * skew
     low, high = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
@@ -128,7 +132,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "pair_id": Named(space.pair_ids, space.pair[first]),
         "attribute": Named(space.attributes, space.attribute[first]),
         "judge": Named(space.judges, space.judge[first]),
-        "score": center,
+        "score": np.clip(center, *(each[first] for each in space.ends)),
         "n": n.sum(axis=1),
         "variance": variances.mean(axis=1),
         "std_error": np.sqrt(error),
@@ -146,23 +150,23 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         return Scores(columns, arms, facets, has_retired, bound)
     del columns["judge"]
     between = None
-    if len(space.judges) > 1:
+    if space.raters > len(space.variants):
         with np.errstate(invalid="ignore", divide="ignore"):
             of_variants = variances / n
         noise_of_judges = space.by_variant(of_variants).sum(axis=1) / len(space.variants) ** 2
         beyond = between_judges(space.by_variant(means).mean(axis=1), noise_of_judges)
         columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
         between = beyond / space.units[first] ** 2
-    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, bound, between), run)
+    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, bound, between), center, run)
 
 
 def _skew_of(
     space: ArmSpace, counted: Sequence[Counted], noise: FloatArray, arms: IntArray, alpha: float
 ) -> FloatArray:
-    """How much wider than by t the likely interval of each row is below and above its score, shape (2, rows).
+    """Return the factors by which each row's likely interval is wider than by t, below and above its score, shape (2, rows).
 
     Args:
-        noise: error variances of ``arms``, shape (rows, raters), by which the factors of a row's raters weigh.
+        noise: error variances of ``arms``, shape (rows, raters), the weights of a row's raters.
     """
     factors = np.ones((2, len(space)))
     for scale, mine, counts in counted:
@@ -173,7 +177,7 @@ def _skew_of(
 
 
 def _guaranteed(parts: Sequence[Part], alpha: float) -> tuple[FloatArray, FloatArray]:
-    """The guaranteed intervals of the sums of ``parts``; the bets on one rater alone say more."""
+    """Return the guaranteed intervals of the sums of ``parts``; for one rater its own bets are narrower."""
     if len(parts) > 1:
         return sum_intervals(parts, alpha=alpha)
     (alone,) = parts
@@ -181,7 +185,7 @@ def _guaranteed(parts: Sequence[Part], alpha: float) -> tuple[FloatArray, FloatA
 
 
 def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
-    """Why arms of each row are asked no more; of several raters each with which it is."""
+    """Return why arms of each row are given up; with several raters each with its name."""
     space, found = run.space, [""] * len(arms)
     for row in np.flatnonzero(retired.any(axis=1)):
         gone = arms[row][retired[row]].tolist()
@@ -191,11 +195,10 @@ def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[
     return found
 
 
-def _with_decisions(scores: Scores, run: RunData) -> Scores:
-    """The scores with what was decided of them, where something was to be."""
+def _with_decisions(scores: Scores, means: FloatArray, run: RunData) -> Scores:
+    """Return the scores with the decisions by ``means``, which may be foretold beyond the scale, if there are any."""
     if (task := run.task) is None:
         return scores
-    means = np.asarray(scores.columns["score"], dtype=np.float64)
     decided = decide(task, LevelCounts.of(run), run.fold.arms, means)
     columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
         **scores.columns,
@@ -209,7 +212,7 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
 
 
 def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
-    """The same on the scales on which scores are told: of preferences from 0 to 1."""
+    """Return the scores on the scales that people see: preferences from 0 to 1."""
     found = score(run, by_judge=by_judge, alpha=alpha)
     if run.manifest.told_scales == run.manifest.scales:
         return found
@@ -227,7 +230,7 @@ _WIDTHS = ("std_error", "judge_spread")
 
 
 def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
-    """What :func:`rated_parts` yields, on the scales on which scores are told."""
+    """Yield :func:`rated_parts` on the scales that people see."""
     ends = dict(zip(run.manifest.scales, run.manifest.told_scales, strict=True))
     for rows, parts in rated_parts(run):
         told = ends[Scale(int(parts[0].low), int(parts[0].high))]
@@ -235,13 +238,13 @@ def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
 
 
 def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:
-    """How wide each likely interval is, as a share of its scale; inf where there is none. Shape (rows,)."""
+    """Return the width of each likely interval, as a share of its scale; inf without one. Shape (rows,)."""
     low, high = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("likely_low", "likely_high"))
     return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
 
 
 def rated_parts(run: RunData, arms: IntArray | None = None) -> Iterator[tuple[IntArray, list[Part]]]:
-    """The rows that :func:`score` has on each scale, rising, and what each rater adds to their scores, in that order.
+    """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order.
 
     Args:
         arms: of each row, shape (rows, raters); None for those of all judges together.
@@ -252,7 +255,7 @@ def rated_parts(run: RunData, arms: IntArray | None = None) -> Iterator[tuple[In
 
 
 def _parts(space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray) -> Iterator[tuple[IntArray, list[Part]]]:
-    """The same of what was counted."""
+    """Yield the same from counted ratings."""
     place = np.empty(len(space), dtype=np.int64)
     for scale, mine, counts in counted:
         place[mine] = np.arange(len(mine))
@@ -262,5 +265,5 @@ def _parts(space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray) -
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """The names, those that are equal with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
+    """Return the names, equal ones with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
     return [name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)]

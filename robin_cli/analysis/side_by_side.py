@@ -1,4 +1,4 @@
-"""Two runs side by side: how far their scores of the same pairs, or of the same prompts, are apart."""
+"""Two runs side by side: the differences of their scores of the same pairs, or of the same prompts."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from robin_cli.storage.reader import RunData
 
 
 def _of_each(a: RunData, b: RunData, name: str) -> tuple[IntArray, IntArray]:
-    """The number of each pair's ``name`` in both runs: equal ones have the same."""
+    """Return the number of each pair's ``name`` in both runs: equal names have equal numbers."""
     of_a, of_b = np.split(read_numbers([a.path, b.path], name), [len(a.pair_ids)])
     return of_a, of_b
 
 
 def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArray, IntArray]:
-    """Return the places in ``a``, rising, and in ``b`` of the pairs that both have, or of what ``name`` they have in common."""
+    """Return the places in ``a``, rising, and in ``b`` of the pairs that both have, by ``name``."""
     _, at_a, at_b = np.intersect1d(*_of_each(a, b, name), return_indices=True)
     order = np.argsort(at_a)
     return at_a[order], at_b[order]
 
 
 def changed_pairs(a: RunData, b: RunData) -> int:
-    """Return how many pairs of both have other texts in ``b`` than in ``a``."""
+    """Return the number of common pairs whose texts differ."""
     at_a, at_b = shared_pairs(a, b)
     texts = [_of_each(a, b, name) for name in ("prompt", "response")]
     return int(np.any([of_a[at_a] != of_b[at_b] for of_a, of_b in texts], axis=0).sum())
 
 
 def side_by_side(a: RunData, b: RunData) -> pa.Table:
-    """Return the scores that both runs have, a row a pair and attribute in A's order.
+    """Return the scores that both runs have, a row for each pair and attribute in A's order.
 
-    Columns are ``what``, the pair by its place in A; ``attribute``; ``a``, ``b``, ``n_a`` and ``n_b``, the scores and how many
-    ratings each has; ``difference``, A − B; ``ci_low`` and ``ci_high``, its interval, at least 95 %, each row for itself; and
+    Columns are ``what``, the pair by its place in A; ``attribute``; ``a``, ``b``, ``n_a`` and ``n_b``, the scores and their
+    numbers of ratings; ``difference``, A − B; ``ci_low`` and ``ci_high``, its interval, at least 95 %, each row for itself; and
     ``differ``: whether that leaves 0 out.
     """
     mine, theirs = told_scores(a), told_scores(b)
@@ -72,7 +72,7 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
 
 
 def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The intervals of A − B for these rows of each; rows of one scale at a time."""
+    """Return the intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
     of_b = list(told_parts(b))
     for theirs, positive in told_parts(a):
@@ -87,7 +87,7 @@ def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tu
 
 
 def prompts_side_by_side(found: Compared) -> pa.Table:
-    """Return the scores of two systems of what both answered, a row a prompt, ``what`` by its number, and attribute."""
+    """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
     for name, (one,) in found.differences.items():
         of_a, of_b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
@@ -102,13 +102,13 @@ _COMMON = "have no pair and attribute in common"
 
 
 def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
-    """Return the scales of the attributes that both rate. InputError where there are none, or they differ."""
+    """Return the scales of the attributes that both rate. InputError if there are none, or they differ."""
     of_a, of_b = (dict(zip(each.manifest.attributes, each.manifest.told_scales, strict=True)) for each in (a, b))
     shared = {name: scale for name, scale in of_a.items() if name in of_b}
     for name, scale in shared.items():
         if scale != of_b[name]:
             raise InputError(
-                f"{a.name} and {b.name} rate {name} on different scales ({scale} and {of_b[name]}): their scores cannot be "
+                f"{a.name} and {b.name} rate {name} on different scales ({scale} and {of_b[name]}), so their scores cannot be "
                 "compared"
             )
     if not shared:
@@ -117,10 +117,10 @@ def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
 
 
 def check_systems(a: RunData, b: RunData, differing: Sequence[str]) -> None:
-    """InputError where two runs without a pair in common cannot be compared as systems either."""
+    """Raise InputError if two runs without a common pair cannot be compared as systems either."""
     if differing:
         raise InputError(
-            f"{a.name} and {b.name} {_COMMON}, and their systems cannot be compared, for they were not judged in the same way: "
+            f"{a.name} and {b.name} {_COMMON}, and their systems cannot be compared, as they were not judged in the same way: "
             f"{'; '.join(differing)}"
         )
     if not len(shared_pairs(a, b, "prompt")[0]):

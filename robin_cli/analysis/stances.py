@@ -1,4 +1,4 @@
-"""What people's labels say of each decision of a run: whether they would decide the same."""
+"""Whether people's labels agree with each decision of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Stances:
-    """What a run decides, and what people say of it; shape (decisions,) each.
+    """The decisions of a run, and people's; shape (decisions,) each.
 
     Attributes:
-        doubt: the estimated chance that the run's own leaning is wrong, in 0..1; nan where it leans to nothing.
-        agrees: 1 where people say the same, 0 where they do not, nan where nobody labelled it.
-        prompt: the number of its prompt.
-        one_side: by all labels the decision is this one, and the run decides otherwise of some; "" for both sides.
+        doubt: the estimated probability that the run's own leaning is wrong, 0 to 1; nan without a leaning.
+        agrees: 1 if people decide the same, 0 if they do not, nan without a label.
+        prompt: number of its prompt.
+        one_side: the decision of all labels, if they agree and some of the run's leanings differ; else "".
     """
 
     doubt: FloatArray
@@ -39,26 +39,26 @@ class Stances:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Which of the decisions people labelled, of those that lean to something."""
+        """Whether each decision has a leaning and a label."""
         return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
 def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:
-    """Return what people say of the decisions of ``run``: of thresholds by their labels, of groups by labels of all responses,
-    or by the best one that they name.
+    """Return people's decisions beside those of ``run``: about thresholds by their labels, about groups by labels of all
+    responses, or by the best one that they name.
 
     Args:
         given: people's labels, in place of the human ratings of the data.
 
     Raises:
-        InputError: a best response is named of a group that is not there, or that has it not.
+        InputError: a named best response is of a group that is not there, or is not in its group.
     """
     labels, first = labels_of(run, given), decided.first
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
     one_side = ""
     if decided.task.group is None:
         theirs, ours = leanings(decided.task, values)[first], decided.leaning[first]
-        is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)  # else labels would say which pairs are counted
+        is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)  # otherwise labels would decide which pairs count
         agrees = np.where(is_whole, theirs == ours, np.nan)
         sides = np.unique(theirs[is_whole])
         one_side = str(sides[0]) if len(sides) == 1 and {*sides} != {*ours} - {UNDECIDED} else ""
@@ -73,12 +73,12 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
 
 
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
-    """Return what people say of the best response to each prompt of a pairwise run: the same where no other is preferred.
+    """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
-    The doubt is that of the leader against the rival that is nearest to it by the tails of the moderated t.
+    The doubt is that of the leader against its nearest rival, by the tails of the moderated t.
 
     Args:
-        given: labels of comparisons, from 0 (B) to 1 (A).
+        given: labels of comparisons, 0 (B) to 1 (A).
     """
     space, matches, arms = run.space, run.matches, run.fold.arms
     (labels,) = labels_of(run, given).values()
@@ -98,13 +98,14 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
     np.maximum.at(doubt, of[mine], worse[mine])
     agrees = np.ones(len(best.prompt))
     said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
-    np.minimum.at(agrees, of[mine], said[mine])  # nan stays
+    with np.errstate(invalid="ignore"):  # nan stays, and is no error
+        np.minimum.at(agrees, of[mine], said[mine])
     missing = np.isinf(doubt)
     return Stances(np.where(missing, np.nan, doubt), np.where(missing, np.nan, agrees), best.prompt)
 
 
 def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray) -> FloatArray:
-    """``agrees`` with what the labels say that name the best response of a group."""
+    """Return ``agrees`` with the labels that name the best response of a group."""
     assert decided.task.group is not None  # noqa: S101  # for the types
     pair_of = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[:, 0]]
     names = [run.pairs.group_names[each] for each in decided.task.group[pair_of[rows[:, 0]]]]
@@ -116,8 +117,8 @@ def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels,
         if number is None or named.group not in {None, names[number]}:
             of = "" if named.group is None else f' of the group "{shown(named.group)}"'
             raise InputError(
-                f'{named.place}: "{shown(named.pair_id)}" is no response{of} that has a rival. Name group and pair_id as robin '
-                "export does"
+                f'{named.place}: "{shown(named.pair_id)}" is no response{of} that has a rival. Name group and pair_id as in '
+                "robin export"
             )
         if (other := said.setdefault(number, named)).pair_id != named.pair_id:
             raise InputError(

@@ -1,29 +1,29 @@
-"""The strengths of systems that make preferences between their responses most likely, and how far these may be off.
+"""Strengths of systems: those that make the preferences between their responses most likely, and their errors.
 
-They are those of the model of Bradley and Terry (:mod:`robin_cli.model.bradley_terry`), in which each comparison counts
-once, however often it was asked. What is drawn is prompts: the responses to one are compared many times, so errors are sums by
-prompt. The model need not hold, nor the votes be independent within a prompt.
+The model is that of Bradley and Terry (:mod:`robin_cli.model.bradley_terry`), with each comparison counted once, however often
+it was asked. Prompts are the sample: the responses to one are compared many times, so errors are sums by prompt. The model need
+not hold, nor need votes be independent within a prompt.
 
-With few prompts, or systems that were compared on few of them, sums of residuals are too small, as what they are about was
-fitted to them; so each prompt's part is what the strengths change without it, in one step of Newton's method:
+With few prompts, or systems compared on few of them, sums of residuals are too small, as the model was fitted to them. So each
+prompt's part is the change of the strengths without it, in one step of Newton's method:
     V = (G − 1)/G Σ_g δ_g δ_gᵀ,   δ_g = (H − H_g)⁻¹ s_g,
-H the information, H_g and s_g the prompt's part of it and of the slope (CR3 of Bell and McCaffrey, "Bias reduction in standard
-errors for linear regression with multi-stage samples", Survey Methodology 28, 2002). Degrees of freedom are by Satterthwaite,
-with the variances that the prompts' parts have by the model. One prompt more is counted that varies as single votes do by the
-model: where all preferences are alike, as of a judge that goes by the order alone, the next prompt may yet differ. Where few
-prompts tell of a system, or the votes alone would make a strength infinite, the variance is at least that of the model, of
-single votes.
-benchmarks/rankings.py measures how often this holds.
+H being the information, H_g and s_g the prompt's part of it and of the slope (CR3 of Bell and McCaffrey, "Bias reduction in
+standard errors for linear regression with multi-stage samples", Survey Methodology 28, 2002). Degrees of freedom are by
+Satterthwaite, with the variances of the prompts' parts by the model. One more prompt is counted, with the model's variance of
+single votes: if all preferences are equal, such as those of a judge that goes by the order alone, the next prompt may still
+differ. If few prompts bear on a system, or if the votes alone would make a strength infinite, the variance is at least the
+model's for single votes.
+benchmarks/rankings.py measures the coverage.
 
-Where earlier verdicts chose what was compared, a system that is unlucky at first is left with its bad luck, and the likeliest
-strengths are too far apart. A posterior does not mind who chose (Rubin, "Inference and missing data", Biometrika 63, 1976). So
-strengths are then drawn from Cauchy's distribution with the scale τ (by a normal one, a system that is far off moves all
-others), and the log likelihood ℓ is divided by φ, the mean of V over the variance of single votes, at least 1 where the votes
-alone would make a strength infinite. τ is even between the ends of _SPREADS. Each weighs as its evidence by Laplace's method
-(Tierney and Kadane, "Accurate approximations for posterior moments and marginal densities", JASA 81, 1986), β being the mode:
+If earlier verdicts chose what was compared, a system that is unlucky at first keeps its bad luck, and the likeliest strengths
+are too far apart. A posterior does not depend on the choice (Rubin, "Inference and missing data", Biometrika 63, 1976). So
+strengths then have a Cauchy prior with the scale τ (with a normal one, a system that is far off moves all others), and the log
+likelihood ℓ is divided by φ, the mean of V over the variance of single votes, at least 1 if the votes alone would make a
+strength infinite. τ is even between the ends of _SPREADS. Each has its evidence as weight, by Laplace's method (Tierney and
+Kadane, "Accurate approximations for posterior moments and marginal densities", JASA 81, 1986), β being the mode:
     ln e = ℓ(β)/φ − Σ ln(τ + β²/τ) − ½ ln |H/φ + diag(2/(τ² + β²))|.
-The covariance is Σ w (P⁻¹ + (β − β̄)(β − β̄)ᵀ), P having the curvature of the prior in place of that of the normal one that has
-its slope, of strengths whose sum is 0.
+The covariance is Σ w (P⁻¹ + (β − β̄)(β − β̄)ᵀ). P has the prior's curvature in place of that of the normal one with the same
+slope, for strengths whose sum is 0.
 
 Length control: the log odds have one more term, of tanh of the difference in length over its spread, and strengths are those
 at equal length (Dubois, Galambosi, Liang and Hashimoto, "Length-controlled AlpacaEval", COLM 2024).
@@ -46,30 +46,30 @@ _PRECISION = 1e-11
 ENDLESS = 30.0
 _LEAST_FREEDOM = 0.5
 _CELLS_AT_A_TIME = 2**18
-"""Of what is held for some prompts together. Products of larger matrices are shared out among threads, which takes longer."""
+"""Numbers held for some prompts together. Products of larger matrices are shared out among threads, which takes longer."""
 _FEWEST_ROWS = 16
 _MOST_OF = 1.0 - 1e-9
-"""Of a prompt's information, what is left out without it: where it has all there is, no equations would be left."""
+"""The most of a prompt's information that is left out: if it has all there is, no equations would be left."""
 
 _SPREADS = 0.05 * 2.0 ** (0.5 * np.arange(15))
-"""τ: each √2 of the one before."""
+"""τ: each √2 times the one before."""
 _WIDE = 4.0
-"""The same of the covariate's coefficient, of which is known that it is not very large."""
+"""τ of the covariate's coefficient, which is known not to be very large."""
 _CLOSE = 1e-6
-"""How near a mode is found."""
+"""Precision of a mode."""
 _LEAST_WEIGHT = 1e-4
 _LEAST_CURVATURE = 0.01
-"""Of the precision of the normal distribution with the prior's slope: in its tails the prior bends the other way."""
+"""Over the precision of the normal distribution with the prior's slope: in its tails the prior bends the other way."""
 
 _FEW = 4.0
-"""Degrees of freedom below which the variance is at least that of the model."""
+"""Degrees of freedom below which the variance is at least the model's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Comparisons as rows of a logistic model: of ``weight`` votes the part y is for system a and the rest for b.
+    """Comparisons as rows of a logistic model: y is the share of ``weight`` votes for system a; the rest is for b.
 
-    ``prompt``: from 0 on, below ``prompts``. ``covariate``: of what else y goes by; None for nothing.
+    ``prompt``: number from 0, below ``prompts``. ``covariate``: another cause of y; None for none.
     """
 
     y: FloatArray
@@ -83,12 +83,12 @@ class Votes:
 
     @property
     def size(self) -> int:
-        """How many coefficients there are: a strength of each system, and perhaps the covariate's."""
+        """Number of coefficients: a strength of each system, and perhaps the covariate's."""
         return self.systems + (self.covariate is not None)
 
     @property
     def derivative(self) -> list[tuple[IntArray, FloatArray]]:
-        """That of each row's log odds by the coefficients: of which, and how large."""
+        """Derivatives of each row's log odds by the coefficients: numbers of these, and values."""
         one = np.ones(len(self.y))
         parts = [(self.a, one), (self.b, -one)]
         if self.covariate is not None:
@@ -96,17 +96,17 @@ class Votes:
         return parts
 
     def log_odds(self, values: FloatArray) -> FloatArray:
-        """Those of each row for a."""
+        """Return the log odds of each row for a."""
         return np.asarray(sum(values[which] * each for which, each in self.derivative))
 
     def slopes(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Σ weight · d by group, d the derivative; shape (groups, size)."""
+        """Return Σ weight · d by group, d being the derivative; shape (groups, size)."""
         cells = groups * self.size
         found = sum(np.bincount(group * self.size + which, weight * each, cells) for which, each in self.derivative)
         return np.asarray(found, dtype=np.float64).reshape(groups, self.size)
 
     def squares(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Σ weight · d dᵀ by group; shape (groups, size, size)."""
+        """Return Σ weight · d dᵀ by group; shape (groups, size, size)."""
         found = np.zeros(groups * self.size**2)
         for row, left in self.derivative:
             for column, right in self.derivative:
@@ -115,23 +115,23 @@ class Votes:
         return found.reshape(groups, self.size, self.size)
 
     def curvature(self, values: FloatArray) -> FloatArray:
-        """Σ weight · p (1 − p) d dᵀ, shape (size, size)."""
+        """Return Σ weight · p (1 − p) d dᵀ, shape (size, size)."""
         p = chance(self.log_odds(values))
         return np.asarray(self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0])
 
     def likelihood(self, values: FloatArray) -> float:
-        """Its logarithm."""
+        """Return the logarithm of the likelihood."""
         odds = self.log_odds(values)
         return float(self.weight @ (self.y * odds - np.logaddexp(0.0, odds)))
 
     def information(self, values: FloatArray) -> FloatArray:
-        """The curvature, and some where there is none, of the sum of all strengths."""
+        """Return the curvature, plus some in its null direction, the sum of all strengths."""
         found = self.curvature(values)
         found[: self.systems, : self.systems] += np.trace(found) / self.systems**2
         return found
 
     def at(self, rows: IntArray | slice) -> Votes:
-        """Some of them."""
+        """Return some of the rows."""
         return replace(
             self,
             y=self.y[rows],
@@ -146,7 +146,7 @@ class Votes:
 def votes_of(
     preference: FloatArray, system: IntArray, prompt: IntArray, systems: int, lengths: FloatArray | None
 ) -> tuple[Votes, float]:
-    """Each comparison of two systems once, with the length as a covariate where it says something; and the length's unit."""
+    """Return each comparison of two systems once, with length as covariate if it is informative; and the unit of length."""
     between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
     y, (a, b) = preference[between], system[between].T
     prompts, number = np.unique(prompt[between], return_inverse=True)
@@ -154,15 +154,15 @@ def votes_of(
     if lengths is None or not len(y):
         return votes, 0.0
     longer = (lengths[:, 0] - lengths[:, 1])[between].astype(np.float64)
-    # About 0 and not about their mean: which of the two responses is called A says nothing.
+    # About 0, not about their mean: which of the two responses is called A is arbitrary.
     unit = math.sqrt(float(np.mean(longer**2)))
     controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
-    return controlled if _is_told_apart(controlled) else votes, unit
+    return controlled if _is_identified(controlled) else votes, unit
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """The logistic model of ``votes``: ``values`` of its coefficients and their ``information``; strengths have mean 0."""
+    """The fitted logistic model of ``votes``: its coefficients' ``values`` and ``information``; strengths have mean 0."""
 
     votes: Votes
     values: FloatArray
@@ -171,7 +171,7 @@ class _Fitted:
 
 
 def _fitted(votes: Votes) -> _Fitted:
-    """The coefficients that make the votes most likely. NotConnected where there are no such strengths."""
+    """Return the coefficients that make the votes most likely. NotConnected if there are none."""
     found = fit(wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems))
     values, is_bounded = found.values, found.is_bounded
     rows = votes if is_bounded else _with_prior(votes)
@@ -185,7 +185,8 @@ def _fitted(votes: Votes) -> _Fitted:
     return _Fitted(votes, values, rows.information(values), is_bounded)
 
 
-def _is_told_apart(votes: Votes) -> bool:
+def _is_identified(votes: Votes) -> bool:
+    """Return whether the covariate is more than a function of the systems."""
     """Whether the covariate says something that the systems do not say already."""
     information = votes.information(np.zeros(votes.size))
     beside, itself = information[:-1, -1], float(information[-1, -1])
@@ -193,7 +194,7 @@ def _is_told_apart(votes: Votes) -> bool:
 
 
 def _with_prior(votes: Votes) -> Votes:
-    """The same with PRIOR ties for every two systems that were compared, half of them at either end of the covariate."""
+    """Return the votes with PRIOR ties for every two compared systems, half of them at either end of the covariate."""
     couples = np.unique(np.minimum(votes.a, votes.b) * votes.systems + np.maximum(votes.a, votes.b))
     a, b = np.divmod(np.tile(couples, 2), votes.systems)
     signs = np.repeat([1.0, -1.0], len(couples))
@@ -208,7 +209,7 @@ def _with_prior(votes: Votes) -> Votes:
 
 
 def _climbed(votes: Votes, values: FloatArray, prior: _Prior | None = None) -> FloatArray | None:
-    """Newton's method from ``values``; None where the coefficients grow without end."""
+    """Maximize by Newton's method from ``values``; return None if the coefficients grow without end."""
     nobody = np.zeros(len(votes.y), dtype=np.int64)
 
     def height(at: FloatArray) -> float:
@@ -235,7 +236,7 @@ def _climbed(votes: Votes, values: FloatArray, prior: _Prior | None = None) -> F
 
 
 def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
-    """The coefficients and their errors; the prior needs what several prompts say of the dispersion."""
+    """Return the coefficients and their errors; the prior needs the dispersion over several prompts."""
     fitted = _fitted(votes)
     errors = _errors(fitted)
     return _posterior(fitted, errors) if were_chosen and votes.prompts > 1 else (fitted.values, errors)
@@ -243,7 +244,7 @@ def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far the coefficients may be off for prompts like these.
+    """Errors of the coefficients for prompts like these.
 
     Attributes:
         clustered: their covariance by prompt, shape (size, size).
@@ -260,10 +261,10 @@ class Errors:
     is_bounded: bool
 
     def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
-        """That of linear combinations of the coefficients, of any shape.
+        """Return the variance of linear combinations of the coefficients, of any shape.
 
         Args:
-            of: from the coefficients' covariance to that.
+            of: maps the coefficients' covariance to it.
             freedom: degrees of freedom of each.
         """
         clustered, modelled = of(self.clustered), of(self.modelled)
@@ -273,31 +274,31 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class _Prior:
-    """Cauchy's distribution of each coefficient, about 0, with a scale each; all told times ``dispersion``."""
+    """A Cauchy prior of each coefficient, about 0, with a scale each; all its terms are multiplied by ``dispersion``."""
 
     scale: FloatArray
     dispersion: float
 
     def log_density(self, values: FloatArray) -> float:
-        """Its logarithm, less a constant."""
+        """Return the logarithm of its density, less a constant."""
         return -self.dispersion * float(np.log(self.scale + values**2 / self.scale).sum())
 
     def precision(self, values: FloatArray) -> FloatArray:
-        """Of the normal distributions that have its slopes at ``values``."""
+        """Return the precision of the normal distributions with its slopes at ``values``."""
         return 2.0 * self.dispersion / (self.scale**2 + values**2)
 
     def curvature(self, values: FloatArray) -> FloatArray:
-        """That of the density's logarithm, downwards."""
+        """Return the downward curvature of the density's logarithm."""
         squares = self.scale**2
         bends = (squares - values**2) / (squares + values**2)
         return np.asarray(self.precision(values) * np.maximum(bends, _LEAST_CURVATURE))
 
 
 def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
-    """The mean of the coefficients and their errors where strengths have a prior, see the top of this file."""
+    """Return the posterior mean of the coefficients and their errors, see the top of this file."""
     votes, m = _by_couple(fitted.votes), fitted.votes.systems
     dispersion = float(np.trace(fitted.information @ errors.clustered)) / (votes.size - 1)
-    if not fitted.is_bounded:  # votes that are all alike are no more than single ones
+    if not fitted.is_bounded:  # equal votes count as no more than single ones
         dispersion = max(1.0, dispersion)
     of_others = np.full(votes.size - m, _WIDE)
     mode, modes, evidence = np.zeros(votes.size), [], []
@@ -309,7 +310,7 @@ def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
         height = (votes.likelihood(mode) + prior.log_density(mode)) / dispersion
         evidence.append(height - 0.5 * np.linalg.slogdet(known)[1])
         modes.append(mode)
-    odds = np.array(evidence) + np.log(_SPREADS)  # on steps of ln τ an even τ weighs as τ
+    odds = np.array(evidence) + np.log(_SPREADS)  # on steps of ln τ an even τ has the weight τ
     weight = np.exp(odds - odds.max())
     weight = np.where(weight < _LEAST_WEIGHT, 0.0, weight)
     weight /= weight.sum()
@@ -325,7 +326,7 @@ def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
 
 
 def _by_couple(votes: Votes) -> Votes:
-    """The same votes, a row a couple of systems where nothing else tells them apart."""
+    """Return the votes with one row for each couple of systems, unless something else distinguishes them."""
     if votes.covariate is not None:
         return votes
     low, high = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
@@ -336,10 +337,10 @@ def _by_couple(votes: Votes) -> Votes:
 
 
 def _errors(fitted: _Fitted) -> Errors:
-    """See the top of this file.
+    """Return the errors, see the top of this file.
 
-    A prompt tells of those systems alone that were compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ,
-    s_g = E a, equations are as many as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
+    A prompt bears only on the systems compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ, s_g = E a,
+    there are as many equations as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
     """
     inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
     votes, m, size = fitted.votes, fitted.votes.systems, fitted.votes.size
@@ -365,7 +366,7 @@ def _errors(fitted: _Fitted) -> Errors:
             _add_squares(apart, by_itself[:, None, :m], shares[..., :m], of_members[..., :m])
     count = votes.prompts
     clustered *= (count - 1) / count if count > 1 else np.nan
-    inverse[:m, :m] -= inverse[:m, :m].mean()  # what stood in for the sum of all strengths
+    inverse[:m, :m] -= inverse[:m, :m].mean()  # removes the value added in the null direction
     clustered += inverse / max(count, 1)
     freedom = _freedom(np.diag(parts), own)
     freedom_apart = _freedom(of_differences(parts[:m, :m]), np.triu(apart) + np.triu(apart, 1).T)
@@ -373,17 +374,17 @@ def _errors(fitted: _Fitted) -> Errors:
 
 
 def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
-    """Some prompts at a time: which votes are of them, these with systems numbered within each prompt, and which these are.
+    """Yield some prompts at a time: their coefficients, their votes with systems numbered within each prompt, and their rows.
 
-    What each prompt tells of are coefficients by number, shape (prompts, most); one of fewer systems has others behind them, of
-    which it says nothing.
+    Coefficients are numbers, shape (prompts, most); a prompt with fewer systems has others behind them, on which it does not
+    bear.
     """
     m, prompt = votes.systems, np.tile(votes.prompt, 2)
     cells, cell = np.unique(prompt * m + np.concatenate([votes.a, votes.b]), return_inverse=True)
     starts = np.searchsorted(cells, np.arange(votes.prompts + 1) * m)
     a, b = (cell - starts[prompt]).reshape(2, -1)
     counts = np.diff(starts)
-    order = np.argsort(-counts, kind="stable")  # prompts of as many systems together
+    order = np.argsort(-counts, kind="stable")  # prompts with equally many systems together
     rank = np.argsort(order)[votes.prompt]
     rows, start = np.argsort(rank, kind="stable"), 0
     while start < votes.prompts:
@@ -414,13 +415,13 @@ def _add_squares(into: FloatArray, by_itself: FloatArray, shares: FloatArray, of
 
 
 def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
-    """Satterthwaite's, of sums over prompts of their parts of variances and of the squares of these, less one for the mean."""
+    """Return Satterthwaite's degrees of freedom, of sums over prompts of parts of variances and their squares, less one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.maximum(parts**2 / squares - 1.0, _LEAST_FREEDOM))
 
 
 def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
-    """The same of prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out.
+    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out.
 
     Args:
         weight: w, shape (prompts,).

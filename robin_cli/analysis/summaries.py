@@ -1,17 +1,16 @@
 """Means of the scores of a run, of all pairs or by a column of the data, with intervals over prompts, and corrected by labels.
 
-A mean is that over pairs, and its interval is Student's t over prompts (Cochran's ratio estimator): responses to one prompt
-are alike. A share counts scores as they are, noise included; its interval is that of :mod:`robin_cli.analysis.clustered`,
-which holds near 0 and 1, too. So does a mean's where all prompts have the same one, since that is no proof that others would
-have it, too.
+A mean is over pairs, and its interval is Student's t over prompts (Cochran's ratio estimator), as responses to one prompt are
+alike. A share counts scores as they are, with their noise; its interval is that of :mod:`robin_cli.analysis.clustered`, which
+also holds near 0 and 1. A mean has that interval too if all prompts have the same mean, which does not prove that others would.
 
-Who asks on because of a pair's own ratings bends its mean: a pair whose first ratings agree by chance is left with them, while
-others are put right. Where one system errs to 0 in a tenth of its ratings, the mean of all scores under two-priors was off by
-0.08 points at 3 and at 5 calls a pair, and an interval of 95 % held in no run of 500 prompts (simulated); on recorded judges it
-was off by at most 0.01. The first ratings of each pair, as many as nearly all have, are free of that.
+A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
+them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
+two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated);
+on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
 
-A run that was to decide asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points
-(nine pools, 5 and 10 calls a pair), with 1,000 pairs more than a standard error. There each pair's FIRST ratings count.
+A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
+pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's FIRST ratings.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ from robin_cli.storage.reader import RunData
 _AT_A_TIME = 2**19
 
 FIRST = 2
-"""Ratings of each pair and judge that a mean is made of where a run was to decide: every pair gets them, whatever they say."""
+"""Ratings of each pair and judge in a mean of a run that decides: every pair gets them, whatever they are."""
 
 _FEW = 0.05
-"""Arms that may have fewer ratings than are taken of the others: calls fail, and the last round is not for all."""
+"""Share of arms that may have fewer ratings than are taken of the others: calls fail, and a last round is not for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairMeans:
-    """Of one attribute, pair by pair in the order of the data, shape (pairs,) each; nan without a rating.
+    """The scores of one attribute in the order of the data, shape (pairs,) each; nan without a rating.
 
     Attributes:
-        scores: what to average.
-        error_variances: how far these are off by the judge's noise, squared; of few ratings moderated as ``std_error`` is.
-        first: how many ratings of each pair and judge they are of; None for all.
-        is_final: whether no further calls change them.
+        scores: the values to average.
+        error_variances: their error variances by the judge's noise, moderated like ``std_error``.
+        first: number of ratings of each pair and judge that they are of; None for all.
+        is_final: whether further calls cannot change them.
     """
 
     scores: FloatArray
@@ -63,11 +62,11 @@ class PairMeans:
 
 
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
-    """What a mean of ``attribute`` over the pairs of ``run`` is made of.
+    """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     Args:
         scores: those of :func:`robin_cli.analysis.scores.told_scores`.
-        of_all: take the scores as they are, unless the run was to decide.
+        of_all: take the scores as they are, unless the run decides.
     """
     mine = scores.of_attribute(run.space, attribute)
     is_final = scores.decided is not None
@@ -88,6 +87,8 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
             np.add.at(sums, some[first], each[first])
     noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
+    if space.settles and (task := run.task) is not None:  # which others it was asked about hung on what it would say
+        means[~np.isin(space.by_rater(space.pair)[:, 0], task.start)] = np.nan
     means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
     place = space.attributes.index(attribute)
     scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
@@ -98,7 +99,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
 
 
 def _even_ratings(run: RunData) -> int | None:
-    """How many ratings nearly every arm has, where its own ratings said how many it got; None where all may count."""
+    """Return the number of ratings that nearly every arm has, if the arm's own ratings decided how many; None if all count."""
     if not traits_of(run.manifest.settings["scheduler"]).adapts:
         return None
     arms = run.fold.arms
@@ -110,12 +111,12 @@ def _even_ratings(run: RunData) -> int | None:
 
 
 FEWEST_PROMPTS = 5
-"""Prompts for an interval of a mean or a share."""
+"""Prompts that an interval of a mean or a share needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean or a share and its interval; nan where there is none."""
+    """A mean or a share and its interval; nan for none."""
 
     value: float = nan
     low: float = nan
@@ -127,12 +128,12 @@ class Summary:
     """The scores of one attribute, of all pairs or of a group of them.
 
     Attributes:
-        group: what the column says; None without a column.
-        prompts, pairs: with a score.
+        group: the value of the column; None without a column.
+        prompts, pairs: numbers of those with a score.
         mean: of the scores.
-        share: of those at the threshold or above; None without one.
-        corrected: the mean by people's labels; None where the attribute has none.
-        labels: those; None where there are none that could be used.
+        share: of scores at the threshold or above; None without one.
+        corrected: the mean by people's labels; None without labels.
+        labels: those labels; None if there are none that could be used.
     """
 
     attribute: str
@@ -153,12 +154,12 @@ def summaries(
     groups: Sequence[str | None] | None = None,
     threshold: float | None = None,
 ) -> list[Summary]:
-    """A summary of each attribute, or of each attribute and group, in the order in which groups appear.
+    """Return a summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
     Args:
         scores: those of :func:`robin_cli.analysis.scores.told_scores`.
         labels: those of :func:`robin_cli.analysis.run_labels.labels_of`.
-        groups: which group each pair is of, shape (pairs,); pairs of None are left out. None for all pairs together.
+        groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
     """
     names: list[str | None] = [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
@@ -196,7 +197,7 @@ def _estimate(
     high: float,
     bounds: Callable[..., tuple[float, float]],
 ) -> Estimate:
-    """The mean of ``values``, and its interval where there are prompts enough."""
+    """Return the mean of ``values``, with its interval if there are enough prompts."""
     if not len(values):
         return Estimate()
     clusters = clusters_of(values.astype(np.float64), prompt)
@@ -206,7 +207,7 @@ def _estimate(
 
 
 def _corrected(means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Scale) -> Corrected:
-    """The mean of the pairs in ``rows`` by their labels, and its interval as far as it is on the scale."""
+    """Return the mean of the pairs in ``rows`` by their labels, with its interval cut at the ends of the scale."""
     if not len(rows):
         return Corrected(nan, nan, nan, nan, nan, 0, 0, "no pair has a score")
     weights = np.zeros(len(means))

@@ -1,4 +1,4 @@
-"""The largest error of the scores of a run, estimated or bounded, and whether it is as small as was asked for."""
+"""The largest error of the scores of a run, estimated or bounded, and whether it has reached its target."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _ROWS_AT_A_TIME = 2**11
 
 
 def estimated_error(space: ArmSpace, arms: Arms) -> float:
-    """The likely worst error of the arms that are not given up, see :func:`likely_worst_error`; nan while it is not known."""
+    """Return the likely worst error of the arms that are not given up, see :func:`likely_worst_error`; nan while unknown."""
     return likely_worst_error(space, ~arms.retired_mask, arms.counts, arms.totals, arms.totals_sq)
 
 
 def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntArray, FloatArray]]) -> float:
-    """How far off the scores of all arms are at most, with probability at least 1 − ALPHA whenever one looks; in their units.
+    """Return a bound on the error of all scores, with probability at least 1 − ALPHA whenever you look; in their units.
 
     Args:
-        counts: as of :func:`~robin_cli.storage.fold.counts_by_scale`.
+        counts: those of :func:`~robin_cli.storage.fold.counts_by_scale`.
     """
     bound, is_score = 0.0, _have_scores(arms)
     for scale, mine, of_levels in counts:
-        # Of all arms at once: each scale's share of them has that share of what may fail.
+        # For all arms at once: each scale may fail in proportion to its share of them.
         there = is_score[mine]
         if there.any():
             rows = of_levels if there.all() else of_levels[there]
@@ -41,19 +41,19 @@ def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntAr
 
 
 def _have_scores(arms: Arms) -> NDArray[np.bool_]:
-    """The arms whose scores may be off: one that was given up unrated has none. All, where nothing is known."""
+    """Return which arms have a score that may be off: all but those given up without a rating; all before the first rating."""
     there = (arms.counts > 0) | ~arms.retired_mask
     return there if there.any() else ~there
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """An error that the worst one is to come down to, and what that is now.
+    """A target for the worst error, and its present value.
 
     Attributes:
-        error: what it is to be at most, in points of the scale, or shares of it where there are several.
-        guaranteed: meant is the bound for all scores at once, not the estimate.
-        now: in the same unit; nan while it is not known.
+        error: the target, in points of the scale, or shares of it if there are several.
+        guaranteed: whether it is for the bound on all scores at once, not for the estimate.
+        now: in the same unit; nan while unknown.
         as_share: whether these are shares of the scale.
     """
 
@@ -64,19 +64,19 @@ class Aim:
 
     @property
     def reached(self) -> bool:
-        """Whether it has come down to it."""
+        """Whether the worst error has reached the target."""
         return self.now <= self.error
 
 
 class Target:
-    """An error that the worst one is to come down to, asked often: that it has not is told in a small part of the time.
+    """A target for the worst error, tested often: a part of the arms usually shows that it is not reached.
 
     Attributes:
         error: in the units of ``space``.
-        guaranteed: it is held against the bound of all scores at once, in place of the estimate.
+        guaranteed: whether it is for the bound on all scores at once, not for the estimate.
 
     Args:
-        counts: of the arms' ratings, and kept so; None for the estimate.
+        counts: of the arms' ratings, kept up to date; None for the estimate.
     """
 
     def __init__(self, space: ArmSpace, error: float, counts: LevelCounts | None) -> None:
@@ -85,21 +85,21 @@ class Target:
         self._space = space
         self._counts = counts
         self._distance = [error * float(space.units[mine[0]]) for _, mine in space.by_scale()]
-        # Of each scale, the rows that were beyond when all were looked at last, less those found within since.
+        # For each scale, the rows beyond the target at the last full look, less those found within since.
         self._beyond = [np.arange(len(mine)) for _, mine in space.by_scale()]
 
     def worst_error(self, arms: Arms) -> float:
-        """What is held against the target, as the status of the run says it: nan while it is not known."""
+        """Return the error to compare with the target, as the run's status shows it: nan while unknown."""
         if self._counts is None:
             return estimated_error(self._space, arms)
         return error_bound(self._space, arms, self._counts.by_scale())
 
     def aim(self, arms: Arms) -> Aim:
-        """How the arms stand to it."""
+        """Return the target with its present value."""
         return Aim(self.error, self.guaranteed, self.worst_error(arms), self._space.has_several_scales)
 
     def is_reached(self, arms: Arms) -> bool:
-        """Whether the worst error is at most the target."""
+        """Return whether the worst error is at most the target."""
         if self._counts is None:
             kept, sums = ~arms.retired_mask, (arms.counts, arms.totals, arms.totals_sq)
             is_beyond = is_likely_beyond(self._space, kept, *sums, self.error)
@@ -108,7 +108,7 @@ class Target:
         return not is_beyond and self.worst_error(arms) <= self.error
 
     def _is_beyond(self, counts: LevelCounts, is_score: NDArray[np.bool_]) -> bool:
-        """Whether an arm's bound is above the target: those that were so are looked at first, and one of them will do."""
+        """Return whether an arm's bound is above the target: earlier ones are tested first, and one is enough."""
         alpha = ALPHA / is_score.sum()
         groups = list(zip(counts.by_scale(), self._distance, strict=True))
 

@@ -178,7 +178,7 @@ def test_refuses_a_mean_of_labels_that_do_not_carry_it() -> None:
         ([2.0, 3.0] * 12, 1.0, f"24 prompts with a label; {FEWEST_LABELLED} are needed"),
         ([3.0], 1.0, "1 prompt with a label; 25 are needed"),
         ([], 1.0, "0 prompts with a label; 25 are needed"),
-        ([4.0] * 30, 1.0, "all labels are 4, so nothing says how far their mean is off"),
+        ([4.0] * 30, 1.0, "all labels are 4, so the error of their mean is unknown"),
         (
             [1.0, 4.0] * 20,
             [1e-4] + [1.0] * 99,
@@ -205,7 +205,7 @@ def test_refuses_a_difference_of_which_a_system_has_few_labels_or_alike_ones() -
     few[rows[10:]] = NAN
     assert "prompts of each system with a label; 25 are needed" in corrected(scores, few, 1.0, prompt, weights).why
     alike = np.where((system == 1) & ~np.isnan(labels), 2.0, labels)
-    why = "all labels of a system are 2, so nothing says how far their mean is off"
+    why = "all labels of a system are 2, so the error of their mean is unknown"
     assert corrected(scores, alike, 1.0, prompt, weights).why == why
 
 
@@ -236,6 +236,11 @@ def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
     assert (found.low, found.high) == pytest.approx((min(low, by_t.low), max(high, by_t.high)))
     assert "fewer than 50 labelled prompts" in found.caution
     assert corrected(*drawn(300, 60)[:2], 1.0, prompt, evenly(300)).caution == ""
+    wild = np.where(known, 4.0 * (np.random.default_rng(2).random(300) < 0.5), NAN)
+    wide = corrected(scores, wild, 1.0, prompt, evenly(300), ends=(0.0, 4.0))
+    assert wide.caution.startswith(
+        f"the interval is {wide.high - wide.low:.2f} points wide, because scores say little of"
+    )
     # the same of a difference: the second system always 1, with labels at the same prompts
     ones = np.where(known, 1.0, NAN) + np.where(prompt % 2, 0.0, 0.5)
     weights = np.asarray(np.kron(np.diag([1.0, -1.0]), evenly(300)), dtype=np.float64)

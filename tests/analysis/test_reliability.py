@@ -135,7 +135,7 @@ def test_takes_pure_noise_for_no_reliability() -> None:
     assert [each.value for each in found] == [0] * 3
     assert np.isnan([(each.ci_low, each.ci_high) for each in found]).all()
     assert {each.why for each in found} == {
-        "noise alone makes scores as different as these: what is left to the pairs is not known"
+        "noise alone explains how these scores differ, so the variance of the pairs themselves is unknown"
     }
 
 

@@ -121,7 +121,7 @@ def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
     run = scored(tmp_path / "one", human)
     said: list[str] = []
     check_comparable(whys_of(agreements(run, score(run))), run, said.append)
-    assert said == ["style: no agreement is told: all human ratings are alike"]
+    assert said == ["style: no agreement: all human ratings are alike"]
     run = scored(tmp_path / "both", {f"p{k}": {"style": 3.0, "stars": 7.0} for k in range(PAIRS)})
     said.clear()
     check_comparable(whys_of(agreements(run, score(run))), run, said.append)
