@@ -100,13 +100,9 @@ def test_refuses_what_goes_not_with_a_judge_that_settles(tmp_path: Path, more: t
 
 
 def test_plans_by_money_whether_to_take_both(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 48)
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
     plan = ("plan", data, "-a", "helpfulness", "--model", "cheap", "--settle", "dear", "--decide", "score>=3")
     prices = ("--price-in", "0", "--price-in", "0", "--price-out", "5", "--price-out", "50")
-    few = robin(*plan, *prices, "--budget-usd", "0.2", cwd=tmp_path, exits=0).stdout
-    assert "Take both judges: dear alone does not reach every pair for this money." in " ".join(few.split())
-    more = " ".join(robin(*plan, *prices, "--budget-usd", "1", cwd=tmp_path, exits=0).stdout.split())
-    assert "of the decisions are wrong by both judges," in more
-    assert "by dear alone: " in more
-    calls = " ".join(robin(*plan, "--budget", "120", cwd=tmp_path, exits=0).stdout.split())
-    assert "With --budget-usd a plan says whether both judges or dear alone gets more decisions right." in calls
+    said = " ".join(robin(*plan, *prices, "--budget-usd", "0.3", cwd=tmp_path, exits=0).stdout.split())
+    assert "of the decisions are wrong by both judges," in said
+    assert "by dear alone: " in said
