@@ -34,8 +34,15 @@ _NOT_TOGETHER = (
     ("budget", "budget_usd", "a budget is of calls, or of money"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
-_ONLY_WITH = {**dict.fromkeys(("margin", "error_rate", "prefer", "agree"), "decide"), "confidence": "agree"}
-"""Settings that need another one. (--group does not: it also names groups for preferences.)"""
+_ONLY_WITH = {
+    "margin": "decide",
+    "error_rate": "decide",
+    "prefer": "decide",
+    "settle": "decide",
+    "agree": "decide",
+    "confidence": "agree",
+}  # --group names groups for preferences, too
+"""Settings that need another one."""
 _EXCERPT = 200
 _FEW = 3
 _NEAR, _PREFIX = 0.7, "ROBIN_"
