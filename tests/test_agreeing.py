@@ -147,7 +147,7 @@ def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_at
         csv.writer(file).writerows([["pair_id", "label", "probability"], *rows])
     with pytest.raises(InputError, match="drawn with different probabilities, and a promise takes labels"):
         run.scores(agree=0.9, labels=str(tmp_path / "drawn.csv"))
-    with pytest.raises(InputError, match="--agree 90: is a share above 0 and below 1"):
+    with pytest.raises(InputError, match="--agree 90: must be a share above 0 and below 1"):
         run.scores(agree=90, labels=str(labels(tmp_path / "labels.csv", names)))
     with pytest.raises(InputError, match="--n 0: at least one disagreement"):
         run.disagreements(0, labels=str(tmp_path / "labels.csv"))
