@@ -237,6 +237,7 @@ def test_says_what_is_wrong_and_what_to_do(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+    assert not list(tmp_path.glob("runs/*"))
 
 
 def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
