@@ -133,7 +133,7 @@ def test_says_what_is_missing_for_the_quality_of_a_judge(tmp_path: Path) -> None
         run.judge_quality()
     good = [name for name, value in QUALITY.items() if value > 2.6]
     file = str(labels(tmp_path / "good.csv", good))
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so nothing tells"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so it is unknown"):
         run.judge_quality(labels=file)
     with pytest.raises(InputError, match=r"people keep all \d+ labelled pairs, and .* does not. .* drawn at random"):
         run.scores(agree=0.9, labels=file)

@@ -92,7 +92,7 @@ def decided_text(decided: Decided) -> str:
     else:
         parts = [by_means, f"none of {of} is certified yet", together if settled else ""]
     if given_up := int((is_open & decided.stuck).sum()):
-        parts.append(f"{given_up:,} of those open cannot be decided, as they are given up")
+        parts.append(f"{given_up:,} of those open cannot be decided: given up")
     return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
 
 
