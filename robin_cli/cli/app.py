@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -216,13 +217,18 @@ def _note(
     if not issubclass(category, (RepeatedJudgments, LostJudgments, ReadAs)):
         _show_warning(message, category, filename, lineno, file, line)
         return
-    from robin_cli.render.text import plain
-
-    print(f"note: {plain(str(message))}", file=sys.stderr)
+    _say(f"note: {message}")
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    from robin_cli.render.text import plain
-
-    print(f"robin: {plain(message)}", file=sys.stderr)
+    _say(f"robin: {message}")
     sys.exit(code)
+
+
+def _say(line: str) -> None:
+    from robin_cli.render.text import plain, wrapped
+
+    text = plain(line)
+    if sys.stderr is not None and sys.stderr.isatty():
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    print(text, file=sys.stderr)

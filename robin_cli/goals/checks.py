@@ -77,9 +77,27 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
         )
 
 
+def check_settle(settings: Settings) -> None:
+    """InputError for what goes not with a judge that settles what another leaves open."""
+    if settings.settle is None:
+        return
+    if len(settings.model) != 2:
+        raise InputError(
+            f"--settle {settings.settle}: settles what one other judge leaves open; name one --model, another one"
+        )
+    for name in ("pairwise", "batch", "batch_files", "ray", "variances"):
+        if getattr(settings, name):
+            raise InputError(f"--settle: not with {TABLE[name].flag}; leave one of the two out")
+    if settings.samples_per_request > 1:
+        raise InputError(
+            "--settle: not with --samples-per-request: each answer says where the next is worth it; leave it out"
+        )
+
+
 def check_together(settings: Settings) -> None:
     """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
     check_pairwise(settings)
+    check_settle(settings)
     if settings.tier_fallback and settings.service_tier is None:
         raise InputError("--tier-fallback: is for a --service-tier without room, and none is given; give one")
     if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
