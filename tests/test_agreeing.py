@@ -128,7 +128,7 @@ def test_prompts_of_comparisons_are_labelled_whole_and_for_both_responses(tmp_pa
         InputError, match=r"--agree 0.8: \d decisions .*; a prompt counts once all its comparisons have"
     ):
         run.scores(agree=0.8, labels=ones)
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so nothing tells .*; label more$"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so it is unknown .*; label more$"):
         run.judge_quality(labels=wanted[wanted["label"] == "A"])
 
 
