@@ -493,7 +493,7 @@ def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer_format", "ties"),
     [
-        ("text", True),
+        pytest.param("text", True, marks=pytest.mark.whole),
         ("json_schema", False),
         pytest.param("text", False, marks=pytest.mark.whole),
         pytest.param("json_schema", True, marks=pytest.mark.whole),

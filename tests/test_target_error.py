@@ -149,7 +149,7 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     assert (after["target_error"], after["target_reached"], after["sessions"]) == (3.9, True, 1)
 
 
-@pytest.mark.parametrize("guaranteed", [False, True])
+@pytest.mark.parametrize("guaranteed", [False, pytest.param(True, marks=pytest.mark.whole)])
 def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     more = ["--guaranteed"] if guaranteed else []

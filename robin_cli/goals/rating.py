@@ -185,7 +185,7 @@ class Rated(Found):
             is_unrated = (self.run.fold.arms.counts == 0).any()
             return "not known", "some scores have no rating yet" if is_unrated else "no score is left"
         single = " of a single judge" if self.is_panel else ""
-        said = f"how far the score{single} furthest from its judge's mean is off, estimated"
+        said = f"an estimate of how far the least certain score{single} is from its judge's mean"
         return f"about {self.error_text(self.worst_error)}", said
 
     @property

@@ -33,7 +33,7 @@ from robin_cli.results.words import (
 )
 from robin_cli.runner.session import Session
 
-REFRESH_HZ = 2
+REFRESH_HZ = 4
 """Each refresh takes about 4 ms of one core."""
 
 _WINDOW_S = 60.0
@@ -47,7 +47,7 @@ _NAMES_ASIDE = 30
 """Cells from which the values of facts have a column of their own."""
 
 # What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
-_RECOMPUTE_S = 2.0
+_RECOMPUTE_S = 0.5
 _RECOMPUTE_AT_LATEST_S = 20.0
 _SHARE = 0.01
 _COPIES = 5
