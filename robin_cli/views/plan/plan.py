@@ -1,4 +1,4 @@
-"""From settings to the plan of their goal."""
+"""Make the plan for the goal in settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAYS = {
 
 
 def check_plan(config: Settings, for_error: float | None, difference: float | None, scales: Sequence[Scale]) -> None:
-    """InputError for what no plan answers: before a pilot is paid for.
+    """Raise InputError for a question that no plan answers, before a pilot is paid for.
 
     Args:
         for_error: to find the budget for.
@@ -70,7 +70,7 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
 
 
 def pilot_calls(count: int, dataset: Dataset, settings: Settings, attributes: int) -> int:
-    """How many calls a pilot makes: ``count`` an arm, or with --pairwise so many comparisons in both orders by all judges.
+    """Return a pilot's calls: ``count`` for each arm, or with --pairwise comparisons in both orders by all judges.
 
     InputError where comparisons are too few to tell anything.
     """
@@ -93,10 +93,10 @@ def plan_of(
     for_error: float | None = None,
     difference: float | None = None,
 ) -> Plan:
-    """What ``config`` would do with its budget; asks nobody.
+    """Return the plan of ``config``; it calls no judge.
 
     Args:
-        notify: is told what to know of ``--variances`` and of the data.
+        notify: called with notes on ``--variances`` and on the data.
         pilot: a run on the same data by the same judge; its answers also tell tokens, money and time.
         for_error: find the budget that brings the error to this: the largest, or the average with ``--objective mean-error``.
             It is the budget where none is given. None: the largest error at which ``config`` would stop, if there is one.
