@@ -53,7 +53,8 @@ class Plan:
         self.belief: Belief = asked.belief
         self.first: Sequence[str] = ()
         scheduler, space = asked.scheduler_at(asked.budget), self.space
-        self.is_even = policy_named(scheduler).evenly  # the run itself is an even spread
+        # The run itself is an even spread, or has judges of which one is not asked about everything.
+        self.is_even = policy_named(scheduler).evenly or space.settles
         of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
         judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
         self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
@@ -89,8 +90,9 @@ class Plan:
     def outlooks(self) -> tuple[Outlook, Outlook]:
         """Return the results of the scheduler, and of an even spread."""
         budgets = self.budgets if self.goal.ends else sorted({*self.budgets, *self.simulated})
-        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, BASELINE}}
-        return found[self.asked.scheduler], found[BASELINE]
+        baseline = self.asked.scheduler if self.space.settles else BASELINE
+        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, baseline}}
+        return found[self.asked.scheduler], found[baseline]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
