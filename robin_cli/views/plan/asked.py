@@ -17,7 +17,7 @@ from robin_cli.policies.registry import chosen
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.forecast import Known, PolicyAt, RatingsBelief
+from robin_cli.simulation.forecast import ALIKE, Known, PolicyAt, RatingsBelief
 from robin_cli.storage.reader import RunData
 
 SEED = 0
@@ -35,9 +35,9 @@ class Asked:
         told_by: the run, or pool, whose ratings say how these vary; None where a prior is taken.
         pilot: the run that is its beginning.
         run: the one of ``told_by``, if it is one.
-        paid: what a budget of money pays for.
-        goal: of the run.
-        kept: the scheduler that a run made before keeps, where the choice is left to robin.
+        paid: the costs that a budget of money covers.
+        goal: the run's goal.
+        kept: the scheduler recorded in an earlier run, if robin may choose.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.
@@ -66,7 +66,7 @@ class Asked:
     def least(self) -> int:
         """Return the fewest calls of the plan: one for each arm if all are rated, and the pilot's calls."""
         spent = 0 if self.run is None or self.pilot is None else self.run.fold.arms.spent
-        return max(len(self.space) if self.goal.asks_all else 0, spent)
+        return max(self.space.asked_once if self.goal.asks_all else 0, spent)
 
     @property
     def budget(self) -> int:
@@ -133,6 +133,8 @@ class Asked:
     def prior(self) -> str:
         """Return the assumption about the ratings' variance, in words."""
         alike = ", the responses of a prompt no more alike than others"
+        if self.space.settles and self.told_by is None:
+            alike += f", the means of both judges correlated by {ALIKE:g}"
         if self.told_by is not None:
             return (
                 f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"

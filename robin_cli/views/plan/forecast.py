@@ -34,10 +34,10 @@ class Plan:
         multiples: of the budget, of which smaller ones than half are only looked at.
         how_to_pilot: the next command without a pilot.
         asked: the run, with the budget that is planned for.
-        belief: what is known of the judge.
-        first: lines that stand before all others, with what was asked for.
-        about: what is judged, and by which scheduler.
-        prior: what is taken for granted of how answers vary.
+        belief: the knowledge about the judge.
+        first: the lines before all others, with the answer.
+        about: the data and the scheduler.
+        prior: the assumption about the answers' variance.
         columns: the figures that the screen shows of each row.
         evenly: those of an even spread, by the header of the figure that they stand beside in the details.
         further: what the details have behind these.
@@ -53,7 +53,8 @@ class Plan:
         self.belief: Belief = asked.belief
         self.first: Sequence[str] = ()
         scheduler, space = asked.scheduler_at(asked.budget), self.space
-        self.is_even = policy_named(scheduler).evenly  # the run itself is an even spread
+        # The run itself is an even spread, or has judges of which one is not asked about everything.
+        self.is_even = policy_named(scheduler).evenly or space.settles
         of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
         judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
         self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
@@ -89,8 +90,9 @@ class Plan:
     def outlooks(self) -> tuple[Outlook, Outlook]:
         """Return the results of the scheduler, and of an even spread."""
         budgets = self.budgets if self.goal.ends else sorted({*self.budgets, *self.simulated})
-        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, BASELINE}}
-        return found[self.asked.scheduler], found[BASELINE]
+        baseline = self.asked.scheduler if self.space.settles else BASELINE
+        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, baseline}}
+        return found[self.asked.scheduler], found[baseline]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
