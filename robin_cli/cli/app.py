@@ -52,7 +52,7 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
 _TAKES = {str: "TEXT", int: "N", float: "X"}
-"""What the help says that a flag takes, where the flag has no word of its own for it."""
+"""The help's words for the values of flags, by type, for flags without their own."""
 
 
 _GROUPS = {
