@@ -1,4 +1,4 @@
-"""What a run's decisions come to: which pairs are kept, or which response of each group is best, and how sure that is."""
+"""The decisions of a run: which pairs are kept, or which response of each group is best, with their certainty."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Decided:
         return first_rows(self.task, self.leaning)
 
     def tally(self, column: NDArray[np.object_], among: NDArray[np.bool_] | None = None) -> dict[str, int]:
-        """How many decisions came to what: pairs, of groups those that have a best.
+        """Return the number of decisions of each kind: pairs, or groups with a best.
 
         Args:
             among: which decisions are counted, shape (decisions,); None for all.
@@ -81,7 +81,7 @@ class Decided:
 
 
 def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None = None) -> Decided:
-    """What a run comes to.
+    """Return the decisions of a run.
 
     Args:
         counts, arms: of all its ratings.
@@ -132,7 +132,7 @@ def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None
 
 
 def first_rows(task: Task, leaning: NDArray[np.object_]) -> IntArray:
-    """The first row of each decision, of groups that of the leader where there is one; shape (decisions,).
+    """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,).
 
     ``leaning``: of each row, see :func:`leanings`.
     """
@@ -144,7 +144,7 @@ def first_rows(task: Task, leaning: NDArray[np.object_]) -> IntArray:
 
 
 def share_of(doubt: FloatArray) -> float:
-    """The mean of what is known of ``doubt``; nan where nothing is."""
+    """Return the mean of the known values of ``doubt``; nan without any."""
     known = doubt[~np.isnan(doubt)]
     return float(known.mean()) if len(known) else math.nan
 
@@ -152,7 +152,7 @@ def share_of(doubt: FloatArray) -> float:
 def doubts(
     task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Sums, given_up: NDArray[np.bool_]
 ) -> FloatArray:
-    """The estimated chance that the leaning of each row's decision is wrong beyond the margin; nan where it is not known.
+    """Return the estimated probability that each row's leaning is wrong beyond the margin; nan if unknown.
 
     By the tails of the moderated t, see :mod:`robin_cli.analysis.moderated`: kept wrongly is a pair where one threshold does
     not hold, dropped wrongly where all do; not the best is a leader where its nearest rival is better. It holds on average
@@ -237,7 +237,7 @@ def _doubt_of_groups(
 
 
 def leanings(task: Task, means: FloatArray) -> NDArray[np.object_]:
-    """What each row would be by the mean alone; undecided where a mean that it takes is not there. Shape (rows,)."""
+    """Return each row's decision by the mean alone; undecided if a mean is missing. Shape (rows,)."""
     if task.group is None:
         by_pair, known = task.space.by_pair(means), ~np.isnan(means)
         holds = np.ones(len(by_pair), dtype=np.bool_)
@@ -265,5 +265,5 @@ def _either(is_one: NDArray[np.bool_], one: str, other: str) -> NDArray[np.objec
 
 
 def rows_of_groups(task: Task) -> IntArray:
-    """The rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
+    """Return the rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
     return task.space.row_of(task.contests[: task.decisions, :, 0])

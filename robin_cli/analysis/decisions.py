@@ -1,4 +1,4 @@
-"""Decisions while a run goes on: how sure it is of each, which hold already, and which arms are asked no more."""
+"""Decisions while a run goes on: the evidence for each, the certified ones, and the arms that are settled."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class Evidence(Certainty):
     def _update_best(
         self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
     ) -> None:
-        """The leader of each group against its rivals; a response that nobody could rate is none."""
+        """Test the leader of each group against its rivals; a response that could not be rated is none."""
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
@@ -336,7 +336,7 @@ class RunVerdicts:
         self._asked: list[int] = []  # since the last look
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
-        """Take further ratings of ``arm``."""
+        """Add ratings of ``arm``."""
         self.counts.add(arm, ratings)
         self._asked.append(arm)
 

@@ -1,4 +1,4 @@
-"""Confidence intervals for mean ratings that hold although the ratings decided how many there are.
+"""Confidence intervals for mean ratings that hold at any number of ratings, however it was decided.
 
 An adaptive scheduler asks more where ratings vary, so the number of ratings depends on the ratings, and intervals made
 for a fixed number do not hold as they stand. A confidence sequence holds at every number at once, whoever stops when.
@@ -79,7 +79,7 @@ _MOST_MET, _FEW = 2**15, 2**13
 def mean_intervals(
     counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
 ) -> tuple[FloatArray, FloatArray]:
-    """Anytime-valid intervals for the mean ratings of K arms.
+    """Return anytime-valid intervals for the mean ratings of K arms.
 
     Args:
         counts: how often each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced from ``low`` to ``high``.
@@ -103,7 +103,7 @@ def mean_intervals(
 
 
 def mean_interval(values: FloatArray, low: float, high: float, *, alpha: float = ALPHA) -> tuple[float, float]:
-    """The same for the mean of n independent values of any kind between ``low`` and ``high``; n at least 1."""
+    """Return the same for the mean of n independent values of any kind between ``low`` and ``high``; n at least 1."""
     counts, above = _counted(values, low, high)
     below = (high - low) - above
     return low + _lower_ends(counts, above, alpha)[0], high - _lower_ends(counts, below, alpha)[0]
@@ -130,7 +130,7 @@ def _counted(values: FloatArray, low: float, high: float) -> tuple[FloatArray, F
 
 
 def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA) -> float:
-    """How far the mean of any of K arms may be from that of its ratings, all K at once: a union bound over the arms.
+    """Return a bound on the distance of any of K means from that of its ratings, for all at once: a union bound.
 
     The largest distance from an arm's mean rating to the far end of its interval at α/K, found without the intervals.
 
@@ -160,7 +160,7 @@ def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alp
 
 
 def reaches_beyond(counts: FloatArray, low: float, high: float, distance: float, *, alpha: float) -> NDArray[np.bool_]:
-    """Which of K arms may have a mean further than ``distance`` from that of their ratings, shape (K,).
+    """Return which of K arms may have a mean further than ``distance`` from that of their ratings, shape (K,).
 
     Args:
         counts, low, high: as for :func:`largest_reach`.
@@ -174,7 +174,7 @@ def reaches_beyond(counts: FloatArray, low: float, high: float, distance: float,
 
 
 def _reaches_beyond(counts: FloatArray, levels: FloatArray, distance: float, alpha: float) -> NDArray[np.bool_]:
-    """Which intervals of arms with ratings have an end further than ``distance`` from the mean rating; shape (K,)."""
+    """Return which intervals of arms with ratings have an end further than ``distance`` from the mean rating; shape (K,)."""
     exceeding = np.zeros(len(counts), dtype=np.bool_)
     for side in (counts, counts[:, ::-1]):
         exceeding |= _stands(side, levels, side @ levels / side.sum(axis=1) - distance, alpha)
@@ -198,7 +198,7 @@ class Part:
 
 
 def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[FloatArray, FloatArray]:
-    """Anytime-valid intervals for weighted sums of the means of arms that were rated independently of one another.
+    """Return anytime-valid intervals for weighted sums of the means of arms that were rated independently of one another.
 
     Args:
         parts: as the means of several judges, of a weight of 1/J each, or those of two runs, of weights 1 and −1.
@@ -267,7 +267,7 @@ def _kept_of(parts: Sequence[Part]) -> float:
 
 
 def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
-    """The lower ends of :func:`sum_intervals`."""
+    """Return the lower ends of :func:`sum_intervals`."""
     least, multipliers, tables = _tables(parts, alpha)
     found = np.empty(len(tables[0][1]))
     for some in _slices(len(found)):
@@ -314,7 +314,7 @@ def _remembered(part: Part, kept: float, multipliers: FloatArray, alpha: float) 
 
 
 def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> FloatArray:
-    """The minima of a part's rows, shape (K, multipliers)."""
+    """Return the minima of a part's rows, shape (K, multipliers)."""
     width, counts = part.high - part.low, np.asarray(part.counts, dtype=np.float64)
     table = np.empty((len(counts), len(multipliers)))
     for rows, given, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
@@ -423,7 +423,7 @@ def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float, *, steps: 
 
 
 def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
-    """Mean ratings, shape (K,); 0 where there are none."""
+    """Return mean ratings, shape (K,); 0 without any."""
     n, total = _summed(counts.T), _summed((counts * levels).T)
     return np.asarray(np.divide(total, n, out=np.zeros(len(counts)), where=n > 0))
 
@@ -434,7 +434,7 @@ def _stands(counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float)
 
 
 def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
-    """ln W⁺(m), shape (K,); levels and m from 0 on."""
+    """Return ln W⁺(m), shape (K,); levels and m from 0 on."""
     return np.asarray(np.logaddexp.reduce(_log_money(counts, levels, m)))
 
 
