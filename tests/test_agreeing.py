@@ -7,6 +7,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,11 @@ def test_refuses_what_labels_cannot_carry_before_any_call_is_paid(tmp_path: Path
     with pytest.raises(InputError, match=r"--agree 0.9: 10 decisions with people's labels, at least 25 are needed"):
         made(tmp_path, agree=0.9, labels=str(few))
     assert not (tmp_path / "run").exists() or not robin.open_run(tmp_path / "run").judgments().size
+    off = [replace(pair, human={"helpfulness": 9.0}) for pair in PAIRS]
+    with pytest.raises(InputError, match=r"0 decisions .*; 240 of 240 human ratings are off the scale 0-4"):
+        robin.judge(
+            off, judge=judge(), attribute="helpfulness", decide="score>=2", budget=300, agree=0.9, run=tmp_path / "y"
+        )
     with pytest.raises(InputError, match="agree"):
         robin.judge(
             PAIRS, judge=judge(), attribute="helpfulness", budget=300, agree=0.9, run=tmp_path / "x", quiet=True

@@ -130,7 +130,7 @@ def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str],
 
     robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     robin("resume", "r", "--budget", "10", *told, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
     assert not log.exists()
@@ -177,7 +177,7 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, e
         refused = start("resume", "r", "--budget", "8", XDG_CONFIG_HOME=another)
         said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
-        told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+        told = shlex.split(refused.stderr.split("name it yourself: ")[1])
         assert told == ["--judge", "sender"]
         assert not (here / "asked").exists()
         assert start("resume", "r", "--budget", "8", *told, XDG_CONFIG_HOME=another).returncode == 0
@@ -208,7 +208,7 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
     (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]
     assert (found["at"], found["command"]) == (str(folder), None)
 
-    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     assert robin("resume", "r", *told, cwd=here, **env).stdout == begun.stdout
     assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
     assert len((Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts").read_text(encoding="utf-8").split()) == 2
@@ -227,7 +227,7 @@ def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: di
     ):
         refused = robin(*command, cwd=here, **env)
         assert (refused.returncode, refused.stdout, wire.bodies) == (2, "", []), refused.stderr
-        assert f"say so yourself: --batch-files {strange}" in refused.stderr
+        assert f"name it yourself: --batch-files {strange}" in refused.stderr
     done = robin("resume", "r", "--batch-files", str(strange), cwd=here, **env)
     assert (done.returncode, str(strange) in done.stdout) == (0, True), done.stderr
 

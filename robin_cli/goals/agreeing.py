@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
-from robin_cli.analysis.agreement import off_scale
 from robin_cli.analysis.judge_quality import JudgeQuality
 from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.goals.summary import given_labels, labelled_texts
@@ -34,7 +33,7 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     """Return how many decisions of a run have all the labels that they take, or are named; ``given``: else the data's own."""
     space, task = run.space, run.inquiry.task
     named = {each.pair_id for each in given.best} if given is not None else set()
-    known = np.stack([_known(run, name, given) for name in space.attributes], axis=1)
+    known = np.stack([each.known for each in labels_of(run, given).values()], axis=1)
     if task is None:  # of a pairwise run: the comparisons of each prompt
         of = np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
     elif task.group is None:
@@ -48,23 +47,16 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     return int((whole | is_named).sum())
 
 
-def _known(run: StoredRun, attribute: str, given: GivenLabels | None) -> NDArray[np.bool_]:
-    """Which pairs have a label of an attribute, by those that were given, else by the data's own on the scale."""
-    if given is not None and (own := given.by_attribute[attribute]):
-        return np.array([pair_id in own for pair_id in run.space.pair_ids])
-    scale = run.manifest.told_scales[run.space.attributes.index(attribute)]
-    human = run.pairs.human(attribute)
-    return ~np.isnan(human) & (not off_scale(human, scale))
-
-
-def few_text(run: StoredRun, promise: float, labelled: int) -> str:
-    """Say that fewer decisions have people's labels than a promise takes, and what makes one count."""
+def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels | None) -> str:
+    """Say that fewer decisions have people's labels than a promise takes, what makes one count, and what does not."""
     task, each = run.inquiry.task, ""
     if task is None:
         each = "; a prompt counts once all its comparisons have a label"
     elif task.group is not None:
         each = "; a group counts once all its responses have a label, or its best is named"
-    return f"--agree {promise:g}: {number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed{each}"
+    off = [labels.why for labels in labels_of(run, given).values() if labels.why]
+    few = f"{number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed"
+    return "; ".join([f"--agree {promise:g}: {few}{each}", *off])
 
 
 def agreed_of(
@@ -88,8 +80,7 @@ def agreed_of(
             raise InputError(f"{name} {value:g}: is a share above 0 and below 1, for example 0.9")
     stances, labels = found.stances(given), labels_of(run, given)
     if (labelled := int(stances.labelled.sum())) < FEWEST:
-        why = "".join(f"; {name}: {each.why}" for name, each in labels.items() if each.why)
-        raise InputError(f"{few_text(run, share, labelled)}{why}; {_HOW}")
+        raise InputError(f"{few_text(run, share, labelled, given)}; {_HOW}")
     if stances.one_side:
         raise InputError(
             f"--agree {share:g}: people {stances.one_side} all {labelled:,} labelled pairs, and {run.name} does not. Labels of "

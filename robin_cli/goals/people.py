@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.run_agreement import (
@@ -22,9 +22,6 @@ from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.words import finite
 from robin_cli.storage.reader import RunData
-
-if TYPE_CHECKING:
-    pass
 
 _UNTOLD = "not told"
 """How the line begins on what is not stated."""
