@@ -67,7 +67,7 @@ def judge(
         data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a frame. With
             ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says who wrote them; or
             rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
-        judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
+        judge: the judge in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
             answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,

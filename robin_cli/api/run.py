@@ -29,7 +29,7 @@ class Run:
     """A run directory. Every method reads it again, so it can be watched while another process works on it.
 
     Attributes:
-        path: where it is.
+        path: its folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -277,7 +277,7 @@ class Run:
         """Continue the run, with a larger total ``budget`` if given; return the run.
 
         Args:
-            budget_usd: the same where the budget is of money.
+            budget_usd: the same if the budget is of money.
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,

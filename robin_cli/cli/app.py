@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
 _TAKES = {str: "TEXT", int: "N", float: "X"}
-"""What the help says that a flag takes, where the flag has no word of its own for it."""
+"""The help's words for the values of flags, by type, for flags without their own."""
 
 
 _GROUPS = {
@@ -226,9 +225,6 @@ def _leave(message: str, code: int) -> NoReturn:
 
 
 def _say(line: str) -> None:
-    from robin_cli.render.text import plain, wrapped
+    from robin_cli.render.text import fitted, plain
 
-    text = plain(line)
-    if sys.stderr is not None and sys.stderr.isatty():
-        text = wrapped(text, shutil.get_terminal_size().columns)
-    print(text, file=sys.stderr)
+    print(fitted(plain(line), sys.stderr), file=sys.stderr)

@@ -59,7 +59,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
     """Work on the open run until its budget is spent.
 
     Returns:
-        What that took, a line each; None where answers are to come from commands that the user runs.
+        The cost, in lines; None if the answers are to come from commands that the user runs.
 
     Args:
         pilot: more budget is to come.

@@ -238,7 +238,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
     """Draw a chart as the bytes of a file, svg or png; with a white background, except for a page.
 
     Args:
-        said: for a page: is filled with what the marks of each group of the SVG say, by its id.
+        said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -44,7 +44,7 @@ def export(
 
     Args:
         settings: the run's, for formats that have a place for them (xlsx).
-        fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+        fmt: one of FORMATS; None for the one of the file's suffix, or csv without a known suffix.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
         notify: called once if an id or a name in them was changed.

@@ -13,7 +13,7 @@ from os.path import commonprefix
 from rich.cells import cell_len
 
 CUT = "…"
-"""What stands where a text goes on."""
+"""The mark at the end of a text that is cut."""
 _READABLE = (32, 16)
 """Cells of an id below which columns are left out rather than more of it: those of high ranks, and the others."""
 _EXPENDABLE = 4
@@ -38,7 +38,7 @@ class Cells:
         numbers: of each cell a number that tells it from others that look the same, equal for what is the same, for texts
             that may wrap between words and be cut; None for cells that stay in one line and whole.
         group: what columns side by side have in common, a line above their names that may be cut; '' for none.
-        is_left: its cells stand at its left end.
+        is_left: its cells are left-aligned.
     """
 
     name: str

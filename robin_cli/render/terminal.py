@@ -22,7 +22,7 @@ from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.settings.table import TABLE
 
 DASH = "–"
-"""What stands where there is no value."""
+"""The cell of a missing value."""
 _GAP = 2
 """Cells between two columns."""
 _ALL_ROWS = "all rows:"

@@ -49,7 +49,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
 
 Quote = Callable[[str], str]
-"""What makes a name, an id or a command harmless where it is shown."""
+"""A function that makes a name, an id or a command harmless for its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Gated:
         spent: calls of the run.
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
-        notes: what was left out.
+        notes: notes on omissions.
         has_judge: whether there is one to ask again: not for scores that were there already.
     """
 

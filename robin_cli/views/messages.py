@@ -22,7 +22,7 @@ class Unfailing:
     """A text stream whose reader may leave: text that cannot be written is dropped.
 
     Args:
-        stream: what is written to; None for nothing, as in a program without a terminal.
+        stream: the stream to write to; None for none, as in a program without a terminal.
     """
 
     def __init__(self, stream: TextIO | None) -> None:

@@ -23,9 +23,9 @@ class Spent:
     """A run's cost, judges and data; its fields are those of ``robin status --json``.
 
     Attributes:
-        cached_share: of the tokens sent; None where no endpoint tells.
-        service_tier: what was asked for; None for the normal one.
-        cost_usd: None where that of an answer is not known; ``cost_usd_at_least``: as far as it is known.
+        cached_share: of the tokens sent; None if no endpoint reports it.
+        service_tier: the requested one; None for the normal one.
+        cost_usd: None if an answer's cost is unknown; ``cost_usd_at_least``: the sum of known ones.
         variances_from: a run or pool that the scheduler began with; None for none.
         sessions: how many there were.
     """

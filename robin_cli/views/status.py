@@ -36,10 +36,10 @@ class Work:
     """A run's progress, and the rows left out of its data; its fields are those of ``robin status --json``.
 
     Attributes:
-        budget_usd: the budget where it is of money.
+        budget_usd: the budget if it is of money.
         spent: calls; ``ratings``: those that brought one; ``unparsed``, ``failed``: the others, by reason.
         rated_by_text: why ratings are by their text where log probabilities were asked for.
-        in_flight_at_stop: None where that is not known.
+        in_flight_at_stop: None if unknown.
         rows_left_out: of the data, why and the first of them.
     """
 
@@ -156,7 +156,7 @@ class Status:
     """The state of a run.
 
     Attributes:
-        found: what it says.
+        found: the run's findings.
     """
 
     found: Found

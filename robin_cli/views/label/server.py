@@ -40,11 +40,11 @@ class LabelPage:
     """A server for the page of one run.
 
     Args:
-        labelling: what is labelled.
+        labelling: the run's labels.
         labeller: who labels; "" to ask at the page.
 
     Attributes:
-        done: set when somebody says at the page that it is enough.
+        done: set when a user ends the work at the page.
     """
 
     def __init__(self, labelling: Labelling, labeller: str = "") -> None:

@@ -37,7 +37,7 @@ class Labelling:
     """A run's labels while people work on them.
 
     Args:
-        run: whose pairs with a score are labelled, whole prompts in the random order of ``labels-wanted``.
+        run: the run, whose scored pairs are labelled, whole prompts in the random order of ``labels-wanted``.
         n: how many pairs each person is to label, those labelled before included.
 
     Raises:

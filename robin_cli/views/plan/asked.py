@@ -35,9 +35,9 @@ class Asked:
         told_by: the run, or pool, whose ratings say how these vary; None where a prior is taken.
         pilot: the run that is its beginning.
         run: the one of ``told_by``, if it is one.
-        paid: what a budget of money pays for.
-        goal: of the run.
-        kept: the scheduler that a run made before keeps, where the choice is left to robin.
+        paid: the costs that a budget of money covers.
+        goal: the run's goal.
+        kept: the scheduler recorded in an earlier run, if robin may choose.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.

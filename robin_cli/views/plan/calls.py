@@ -30,7 +30,7 @@ _WINDOW_S = 24 * 3600.0
 """In which a batch is answered, or comes back in part: the only ``completion_window`` that OpenAI has."""
 
 TAKEN = ("status", "prompt_tokens", "completion_tokens", "cost_usd", "received_at")
-"""The columns of a run's judgments that say what its calls took."""
+"""The columns of a run's judgments with the cost of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class Calls:
 
     Attributes:
         config: the settings that they are made with.
-        already: what the pilot took, of which the calls are part of every budget.
-        prompt, completion: tokens; ``completion`` is None where no answer is known.
+        already: the pilot's cost; its calls are part of every budget.
+        prompt, completion: tokens; ``completion`` is None if no answer is known.
         cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
         least, most: dollars for the prompt alone, and with the longest answer; None without a price.
         usual: dollars of a call, those of an answer of the usual length where nothing better is known; None without a price.
         price: in words; None without one.
         reserve: dollars that must be left for a call to be made under ``--max-cost``; None without a price.
-        seconds: of the run as a whole; None where no pace is known.
-        seconds_assumed: the same, taken for granted where no pace is known.
-        source: where the tokens are from, in words.
+        seconds: a call's share of the run's time; None if no pace is known.
+        seconds_assumed: the same by assumption, if no pace is known.
+        source: the source of the tokens, in words.
     """
 
     config: Settings

@@ -34,10 +34,10 @@ class Plan:
         multiples: of the budget, of which smaller ones than half are only looked at.
         how_to_pilot: the next command without a pilot.
         asked: the run, with the budget that is planned for.
-        belief: what is known of the judge.
-        first: lines that stand before all others, with what was asked for.
-        about: what is judged, and by which scheduler.
-        prior: what is taken for granted of how answers vary.
+        belief: the knowledge about the judge.
+        first: the lines before all others, with the answer.
+        about: the data and the scheduler.
+        prior: the assumption about the answers' variance.
         columns: the figures that the screen shows of each row.
         evenly: those of an even spread, by the header of the figure that they stand beside in the details.
         further: what the details have behind these.

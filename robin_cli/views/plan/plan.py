@@ -75,7 +75,7 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
 def pilot_calls(count: int, dataset: Dataset, settings: Settings, attributes: int) -> int:
     """Return a pilot's calls: ``count`` for each arm, or with --pairwise comparisons in both orders by all judges.
 
-    InputError where comparisons are too few to tell anything.
+    InputError if the comparisons are too few for any result.
     """
     a_pair = max(1, len(settings.model))
     if not settings.pairwise:

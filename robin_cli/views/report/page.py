@@ -61,7 +61,7 @@ class Bar:
     """The data of the column of kind bar, by the names of other columns; '' for missing parts.
 
     Attributes:
-        says: what is drawn, in words.
+        says: a description of the bar.
         tick, ring: values that are marked.
         thick, thin: ranges that are drawn as lines.
         scales: from where to where each scale goes.
@@ -81,8 +81,8 @@ class Words:
 
     Attributes:
         name: their heading.
-        find: what can be looked for.
-        opens: what a row opens to.
+        find: the description of the search.
+        opens: the description of an open row.
         texts: the headings of the texts there.
     """
 
@@ -174,8 +174,8 @@ class Quality(NamedTuple):
     """The judge's accuracy at a decision that people made, too.
 
     Attributes:
-        name: what is decided.
-        sides: what both may say.
+        name: the decision.
+        sides: the possible decisions.
         counts: labelled things, a row for each side that the judge takes, a column for each that people take.
     """
 
@@ -206,16 +206,16 @@ class Page:
     """The content of a report, from top to bottom.
 
     Attributes:
-        title, subtitle: what was judged, and by whom.
-        answer: to what was asked, in lines, the first the one that matters most.
+        title, subtitle: the data, and its judge.
+        answer: the answer in lines, the most important first.
         sure: how sure that is, a line each.
-        cost: what it cost.
-        warnings: what a reader must know before believing the figures.
+        cost: the run's cost.
+        warnings: notes that a reader needs before the figures.
         charts: the first beside the answer, the others below.
         headline: figures on other questions.
         facts: everything else about the run, by name.
         listing: the rows.
-        labelled: how good the judge is, where people labelled something.
+        labelled: the judge's accuracy, if people labelled something.
     """
 
     title: str
@@ -237,7 +237,7 @@ class Sections:
 
     Attributes:
         further: facts about the run.
-        systems_first: what is said of systems comes first.
+        systems_first: whether the part about systems comes first.
     """
 
     title: str
