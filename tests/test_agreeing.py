@@ -129,7 +129,7 @@ def test_prompts_of_comparisons_are_labelled_whole_and_for_both_responses(tmp_pa
         InputError, match=r"--agree 0.8: \d decisions .*; a prompt counts once all its comparisons have"
     ):
         run.scores(agree=0.8, labels=ones)
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so nothing tells .*; label more$"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so it is unknown .*; label more$"):
         run.judge_quality(labels=wanted[wanted["label"] == "A"])
 
 
@@ -164,7 +164,7 @@ def test_says_what_is_missing_for_the_quality_of_a_judge(tmp_path: Path) -> None
         run.judge_quality()
     good = [name for name, value in QUALITY.items() if value > 2.6]
     file = str(labels(tmp_path / "good.csv", good))
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so nothing tells"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so it is unknown"):
         run.judge_quality(labels=file)
     with pytest.raises(InputError, match=r"people keep all \d+ labelled pairs, and .* does not. .* drawn at random"):
         run.scores(agree=0.9, labels=file)
@@ -178,7 +178,7 @@ def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_at
         csv.writer(file).writerows([["pair_id", "label", "probability"], *rows])
     with pytest.raises(InputError, match="drawn with different probabilities, and a promise takes labels"):
         run.scores(agree=0.9, labels=str(tmp_path / "drawn.csv"))
-    with pytest.raises(InputError, match="--agree 90: is a share above 0 and below 1"):
+    with pytest.raises(InputError, match="--agree 90: must be a share above 0 and below 1"):
         run.scores(agree=90, labels=str(labels(tmp_path / "labels.csv", names)))
     with pytest.raises(InputError, match="--n 0: at least one disagreement"):
         run.disagreements(0, labels=str(tmp_path / "labels.csv"))

@@ -188,7 +188,7 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, m
         done = robin(*asked, *where, "--target-error", "0.2", cwd=tmp_path, exits=0)
 
     assert (
-        "--target-error 1: is a share of each attribute's scale, for there are several, so above 0 and below 1"
+        "--target-error 1: is a share of each attribute's scale, as there are several, so above 0 and below 1"
         in wrong.stderr
     )
     assert sent == 0
