@@ -265,5 +265,5 @@ def _either(is_one: NDArray[np.bool_], one: str, other: str) -> NDArray[np.objec
 
 
 def rows_of_groups(task: Task) -> IntArray:
-    """Return the rows of scores that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
+    """Return the score rows that each group of two responses or more compares, shape (decisions, responses), −1 for none."""
     return task.space.row_of(task.contests[: task.decisions, :, 0])
