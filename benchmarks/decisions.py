@@ -1,7 +1,8 @@
 """Wrong and certified decisions of apt and lucb beside an even spread: python -m benchmarks.decisions [POOL …].
 
 Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs
-in a row, or of the groups that the pool names. Two tables: shares in %, means over the sets, and the worst of them.
+in a row, or of the groups that the pool names: wrong and certified decisions in %, means over the sets. A table before these
+has the worst error of mean ratings over that of who knows the variances.
 
 Pools that say which response of a group is right have tables of their own, "The first call": how often the best by the mean
 ratings is the right one, and how often a pair is on the wrong side of a threshold, from one call a response up.
@@ -22,7 +23,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
-from robin_cli.policies.registry import make_policy
+from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, World, conduct
 from robin_cli.simulation.forecast import SHARE_WITHIN, Known, Needed, RatingsBelief, calls_to_the_end, foresee
@@ -30,6 +31,7 @@ from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
+ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
 ENDED, PILOTS, ENDS = {"threshold": 200, "best": 80}, 3, 8
 OWN = [
@@ -49,10 +51,12 @@ def scale_of(pool: Pool) -> Scale:
     return Scale(low, high)
 
 
-def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
-    """The rows of an even spread and of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
+def decided(pool: Pool, decide: str, policy: str, prefer: str) -> list[Row]:
+    """The rows of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
     budgets = tuple(calls * min(PAIRS, len(pool.ratings)) for calls in CALLS)
-    settings = SimulationSettings(schedulers=("uniform", policy), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS)
+    settings = SimulationSettings(
+        schedulers=(policy,), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS, prefer=prefer
+    )
     return conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
 
 
@@ -76,6 +80,66 @@ def first_calls(pools: list[Pool]) -> None:
                 print(
                     pool.name, calls, f"{even:.2f} ± {its:.2f}", f"{own:.2f} ± {sem:.2f}", beside, sep="  ", flush=True
                 )
+
+
+def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
+    """Print what is wrong, and what is certified, by an even spread, by ``policy`` and with all calls to the least clear."""
+    figures = np.array(
+        [_figures_of(pool, what, policy) for pool in pools]
+    )  # (sets, ways, budgets, mean or error, measure)
+    means = 100 * figures[..., 0, :].mean(axis=0)
+    errors = 100 * np.sqrt((figures[..., 1, :] ** 2).sum(axis=0)) / len(pools)
+    worst = 100 * figures[:, :, :, 0, 2].max(axis=(0, 1))
+    print(f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated")
+    print(
+        f"calls  wrong even  {policy}  --prefer right  certified even  {policy}  --prefer right  wrong of these (worst set)"
+    )
+    for place, calls in enumerate(CALLS):
+        cells = [
+            f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}" for each in (0, 1) for way in range(3)
+        ]
+        print(calls, *cells, f"{means[:, place, 2].max():.3f} ({worst[place]:.3f})", sep="  ", flush=True)
+
+
+def _figures_of(pool: Pool, what: str, policy: str) -> list[list[list[list[float]]]]:
+    """Means and standard errors of each way at each budget, see :func:`wrong_and_certified`."""
+    ways = [
+        decided(pool, _decide(pool, what), name, prefer)
+        for name, prefer in ((BASELINE, "certain"), (policy, "certain"), (policy, "right"))
+    ]
+    return [
+        [
+            [
+                [row.figure(f"{each}_{part}") for each in ("wrong", "certified", "certified_wrong")]
+                for part in ("mean", "sem")
+            ]
+            for row in rows
+        ]
+        for rows in ways
+    ]
+
+
+def worst_errors(pools: list[Pool]) -> None:
+    """Print the worst error of mean ratings over that of a policy that knows the variances."""
+    names = (BASELINE, "robin-hood", "two-priors", "robin")
+    print(
+        f"\nWorst error over the oracle's, geometric means of {len(pools)} sets, {RUNS} runs each, ± over sets, simulated"
+    )
+    print("calls", *names[:-1], sep="  ")
+    found = []
+    for pool in pools:
+        pairs = min(ESTIMATED, len(pool.ratings))
+        settings = SimulationSettings(
+            schedulers=names, budget=tuple(calls * pairs for calls in ESTIMATES), runs=RUNS, limit=pairs
+        )
+        rows = conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
+        found.append(np.log([each.figure("wce_mean") for each in rows]).reshape(len(names), -1))
+    logs = np.array(found)
+    logs = logs[:, :-1] - logs[:, -1:]
+    means, errors = np.exp(logs.mean(axis=0)), logs.std(axis=0, ddof=1) / len(pools) ** 0.5
+    for place, calls in enumerate(ESTIMATES):
+        cells = [f"{m:.2f} ± {m * e:.2f}" for m, e in zip(means[:, place], errors[:, place], strict=True)]
+        print(calls, *cells, sep="  ", flush=True)
 
 
 def ends(pools: list[Pool]) -> None:
@@ -141,36 +205,9 @@ def main(pools: list[Path]) -> None:
     pools_there = [grouped(pool) for pool in there if pool.right is None]
     if not pools_there:
         return
+    worst_errors(pools_there)
     for what, policy in (("threshold", "apt"), ("best", "lucb")):
-        found = []
-        for pool in pools_there:
-            rows = decided(pool, _decide(pool, what), policy)
-            evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
-            found.append(
-                [
-                    (
-                        *(
-                            each.figure(f"{measure}_mean")
-                            for measure in ("wrong", "certified", "certified_wrong")
-                            for each in (one, other)
-                        ),
-                        other.figure("calls_mean") / min(PAIRS, len(pool.ratings)),
-                    )
-                    for one, other in zip(evenly, mine, strict=True)
-                ]
-            )
-            print(what, pool.name, *(f"{100 * each[0]:.2f}/{100 * each[1]:.2f}" for each in found[-1]), flush=True)
-        mean = np.mean(found, axis=0)
-        worst = np.max([[each[1] / each[0] if each[0] else 0.0 for each in rows] for rows in found], axis=0)
-        print(f"\n{what}: {len(pools_there)} sets, {RUNS} runs each, simulated")
-        print(
-            "calls  uniform wrong  own  ratio (worst set)  certified uniform  own  certified wrong uniform  own  calls spent"
-        )
-        for calls, each, largest in zip(CALLS, mean, worst, strict=True):
-            shares = [f"{100 * share:.2f}" for share in each[:6]]
-            print(
-                calls, *shares[:2], f"{each[1] / each[0]:.2f} ({largest:.2f})", *shares[2:], f"{each[6]:.1f}", sep="  "
-            )
+        wrong_and_certified(pools_there, what, policy)
     ends(pools_there)
 
 
