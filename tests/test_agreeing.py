@@ -107,6 +107,31 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
         run.scores(agree=0.6, labels=str(best))
 
 
+def test_prompts_of_comparisons_are_labelled_whole_and_for_both_responses(tmp_path: Path) -> None:
+    def prefer(messages: Sequence[Mapping[str, str]]) -> str:
+        first, second = (QUALITY[name] for name in re.findall(r"answer \d+", messages[-1]["content"])[-2:])
+        return f"Feedback: fine\nVerdict: {'A' if first > second else 'B'}"
+
+    pairs = [
+        robin.Pair(f"{k}-{of[0]}{of[1]}", f"question {k}", f"answer {4 * k + of[0]}", other=f"answer {4 * k + of[1]}")
+        for k in range(30)
+        for of in ((0, 1), (0, 2), (1, 2))
+    ]
+    about: Any = {"attribute": "helpfulness", "pairwise": True, "decide": "best", "budget": 180, "quiet": True}
+    run = robin.judge(pairs, judge=prefer, run=tmp_path / "run", **about)
+    wanted = run.labels_wanted(90)
+    first, second = (wanted[f"response_{side}"].map(QUALITY) for side in "ab")
+    wanted["label"] = ["A" if is_first else "B" for is_first in first > second]
+    assert run.scores(agree=0.8, labels=wanted)["agreed"].all()
+    ones = wanted.drop_duplicates("prompt")
+    with pytest.raises(
+        InputError, match=r"--agree 0.8: \d decisions .*; a prompt counts once all its comparisons have"
+    ):
+        run.scores(agree=0.8, labels=ones)
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so nothing tells .*; label more$"):
+        run.judge_quality(labels=wanted[wanted["label"] == "A"])
+
+
 def test_draws_groups_of_a_column_whole(tmp_path: Path) -> None:
     with (tmp_path / "pairs.csv").open("w", newline="") as file:
         rows = [[f"p{k}", f"question {k}", f"answer {k}", f"topic {k // 3}"] for k in range(30)]

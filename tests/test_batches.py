@@ -194,9 +194,9 @@ TRAPS = {
 
 
 SAID = {
-    "expired; what was done of it is taken in": "expired",
+    "expired; its answers so far are taken in": "expired",
     "3 lines that cannot be read, not counted": "broken lines",
-    "with bytes that are no UTF-8, read as �": "bytes that are no UTF-8",
+    "with bytes that are not UTF-8, read as �": "bytes that are no UTF-8",
 }
 
 
@@ -331,7 +331,7 @@ def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(server
 def test_ends_where_answers_cannot_be_kept_short_and_the_budget_is_of_money(tmp_path: Path) -> None:
     with batch_server(answer=no_maximum) as server:
         done = robin(*spending(server, tmp_path), cwd=tmp_path, exits=3)
-    assert "no limit of money holds" in done.stderr
+    assert "no limit on money holds" in done.stderr
 
 
 def test_looks_for_a_batch_at_its_own_address_alone(server: BatchServer, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ while args:
     if asks and arg in {{"--base-url", "--model"}}:
         models += arg == "--model"
         args.pop(0)
+    elif asks and arg == "--settle":
+        args.pop(0)
+        kept += [arg, {models!r}[1]]
     elif args and arg == "--budget" and kept[0] == "simulate":
         kept += [arg, ",".join(str(max(200, int(each) // 20)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":

@@ -53,7 +53,7 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert ANSWERS <= asked < ANSWERS + 2 * AT_A_TIME
     assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)  # what was under way came, and is kept
     said = stopped.stderr.replace("\n", " ")
-    assert "the first 50 answers hold not one rating: 50 missing a rating line" in said
+    assert "the first 50 answers have no rating: 50 missing a rating line" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
     assert all(way in said for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r"))
     assert "\x1b" not in said
@@ -66,7 +66,7 @@ def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> 
         stopped = robin(*asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path, exits=3)
         status = robin("status", "r", cwd=tmp_path)
 
-    assert "answers hold not one verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
+    assert "answers have no verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
     assert "missing a verdict line" in status.stdout
     assert "rating line" not in stopped.stderr + status.stdout
 
@@ -90,15 +90,15 @@ def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
         judges = ("--base-url", wire.url, "--model", "talks", "--model", "mute", "--concurrency", "4")
         done = robin("judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path, exits=3)
 
-    assert "mute: the first 50 answers hold not one rating" in done.stderr.replace("\n", " ")
+    assert "mute: the first 50 answers have no rating" in done.stderr.replace("\n", " ")
     assert sum(body["model"] == "mute" for body in wire.bodies) < ANSWERS + 8
 
 
 def test_says_what_helps_by_what_the_answers_looked_like() -> None:
     cut = message(*[unparsed("truncated", "")] * 48, *[unparsed("empty", "")] * 2)
 
-    assert "a-judge: the first 50 answers hold not one rating: 2 empty, 48 truncated" in cut
-    assert "None holds any text, after up to 1,024 tokens" in cut
+    assert "a-judge: the first 50 answers have no rating: 2 empty, 48 truncated" in cut
+    assert "None has any text, after up to 1,024 tokens" in cut
     assert "raise --max-tokens, in a new run" in cut
     assert "another --model" in message(*[unparsed("refused")] * 50)
 
@@ -138,7 +138,7 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
         shown = robin("status", "r", cwd=tmp_path).stdout
         robin(*judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0)
 
-    assert first.stderr.count("--max-tokens is 4,096 from now on, in place of 1,024, and those that were cut") == 1
+    assert first.stderr.count("--max-tokens is 4,096 from now on, not 1,024, and such answers") == 1
     assert 1 <= cut <= 4
     assert {body["max_tokens"] for body in wire.bodies[30 + cut : 40 + cut]} == {4096}
     assert (facts["spent"], facts["unparsed"], facts["failed"]) == (40, {}, {"truncated": cut})

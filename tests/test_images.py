@@ -227,7 +227,7 @@ def test_ends_with_one_error_where_the_model_takes_no_images(folder: Path, name:
     put(folder, *(chat(text(f"{number}"), part("cats/1.png")) for number in range(3)))
     with serving(lambda _number, _body: error(*REFUSALS[name])) as wire:
         done = robin("judge", "data/pairs.jsonl", "--budget", "9", "--base-url", wire.url, *JUDGED, cwd=folder, exits=3)
-    has(done.stderr, "the model eyes takes no images", REFUSALS[name][1][:20], "--model")
+    has(done.stderr, "the model eyes does not accept images", REFUSALS[name][1][:20], "--model")
     assert len(wire.bodies) == 1
 
 

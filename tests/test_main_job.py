@@ -239,7 +239,7 @@ def test_says_what_is_wrong_and_what_to_do(
     assert done.stdout == ""
 
 
-def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
+def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     url = f"http://127.0.0.1:{free_port()}/v1"
 
@@ -247,6 +247,8 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path) -> None:
 
     has(done.stderr, "not answered a single call", "nothing was answered, and no run is kept; once it can be, give the")
     assert "bill" not in done.stderr
+    unknown = ("judge", data, "-a", "helpfulness", "-b", "50", "--base-url", replay_url, "--model", "gpt-9")
+    has(robin(*unknown, cwd=tmp_path, exits=3).stderr, "nothing was answered, and no run is kept", "check --model")
     assert not list((tmp_path / "runs").iterdir())
 
 
@@ -348,7 +350,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
         judged = robin(*command, "--base-url", wire.url, cwd=tmp_path, exits=0)
     said = " ".join(judged.stderr.split())
     assert "pairs.csv: 2 bad rows of 4 left out (--skip-bad-rows): 1 no prompt, 1 the same pair or id again." in said
-    assert "their mean is too high" in said
+    assert "the mean is too high" in said
     assert 'left out: pairs.csv:4: field "prompt" is empty' in said
     assert "empty responses in 1 of 2 pairs, judged as they are" in said
 

@@ -131,7 +131,7 @@ def test_ends_when_all_is_decided_or_the_money_is_spent(tmp_path: Path, two_judg
     [
         (("--budget-usd", "5", "--budget", "5"), "--budget and --budget-usd: a budget is of calls, or of money"),
         ((), "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars"),
-        (("--budget-usd", "0.001"), "does not pay for the prompts of 24 pairs × judges, each asked once"),
+        (("--budget-usd", "0.001"), "does not pay for one call for each of 24 pairs × judges"),
         (("--budget-usd", "5", "--mode", "theory"), "--budget-usd: not with --mode theory"),
         (("--budget-usd", "-1"), "US dollars, above 0"),
     ],

@@ -104,7 +104,7 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
         done = robin(
             *again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys, exits=2
         )
-        assert "this run is judged by first, second, now first, third" in done.stderr
+        assert "this run's judges are first, second, not first, third" in done.stderr
 
 
 def test_sends_no_key_to_a_judge_elsewhere_that_none_was_named_for(tmp_path: Path) -> None:

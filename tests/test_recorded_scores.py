@@ -141,7 +141,7 @@ ROWS = [{"prompt": f"q{at}", "score": at / 2} for at in range(12)]
 def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     done = robin("gate", "s.jsonl", "--require", "mean(score)>=2", cwd=tmp_path)
-    has(done.stderr, "scores lie from 0 to 5.5, and are taken as on a scale of 0-6; name another with --scale")
+    has(done.stderr, "scores lie from 0 to 5.5; their scale is taken to be 0-6; name another with --scale")
     done = robin("export", "s.jsonl", "--scale", "0-10", cwd=tmp_path, exits=0)
     assert not done.stderr
     refused = {

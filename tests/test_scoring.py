@@ -171,7 +171,7 @@ def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) 
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     with serving(lambda *_: error(400, message, param="response_format")) as wire:
         done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3)
-    has(done.stderr, "does not enforce this --answer-format", "text does everywhere")
+    has(done.stderr, "does not enforce this --answer-format", "works everywhere")
 
 
 @pytest.mark.external

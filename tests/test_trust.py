@@ -443,17 +443,17 @@ def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
         check_judges(load_settings(asked | more, file))
 
     for price in (0.0, 1e-6, 1.0):
-        said = r"gpt-4.1 costs less there, .*--max-cost would go by it; give --price-in and "
+        said = r"price of gpt-4.1, .* is lower than that of genai-prices .*--max-cost would rely on it; give --price-in and "
         refuses(InputError, said, check, price, None)
         check(price, "robin.toml")
         check(price, None, max_cost=None)
         check(price, None, price_in=[price], price_out=[price])
         check(price, None, model=["a model that nobody lists"])
-        with pytest.raises(InputError, match="costs less there"):  # one of the two is not enough
+        with pytest.raises(InputError, match="is lower than that of genai"):  # one of the two is not enough
             check(price, None, price_out=[10.0])
     check(10.0, None)
     Path("robin.toml").write_text("price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8")
-    refuses(InputError, "costs less there", check_judges, load_settings(asked, None))
+    refuses(InputError, "is lower than that of genai", check_judges, load_settings(asked, None))
 
 
 def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

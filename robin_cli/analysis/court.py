@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.settling import posterior
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
@@ -95,8 +96,7 @@ class Court:
         """Return the decisions and how many are wrong; ``truth``: the true means of all arms, shape (runs, K)."""
         self._update(sums)
         sure = certified(self._evidence.log, self._task.decision.error_rate)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = sums[1] / sums[0]
+        means = self.means(sums)
         leaning, wrong_if = _side_of(self._task, means), _wrong_sides(self._task, truth)
         wrong, wrongly = (
             np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0] for side in (leaning, self._evidence.side)
@@ -107,6 +107,14 @@ class Court:
             certified_wrong=(sure & wrongly).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
             calls=sums[0].sum(axis=1).astype(np.int64),
         )
+
+    def means(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> FloatArray:
+        """The mean rating of each arm, of the judge that settles its posterior; shape (runs, K)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = sums[1] / sums[0]
+        if self._task.space.settles:
+            means[:, 1::2] = posterior(self._task, *sums).mean
+        return np.asarray(means)
 
     def _update(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> None:
         run, contest = np.nonzero(self._changed)
@@ -120,7 +128,7 @@ class Court:
 
 def _by_judges(task: Task, means: FloatArray) -> FloatArray:
     """Return the means of competing responses over their judges, shape (runs, contests, responses); −inf for none."""
-    arms = task.contests
+    arms = task.scored
     return np.asarray(np.where(arms >= 0, means[:, arms], -np.inf).mean(axis=3))
 
 

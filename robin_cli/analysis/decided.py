@@ -13,7 +13,8 @@ from robin_cli.analysis.decisions import AT_ONCE, Evidence, Sums
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
-from robin_cli.model.arms import Arms, FloatArray, IntArray, mean
+from robin_cli.analysis.settling import judged_means, posterior
+from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.task import Task
 
@@ -84,10 +85,10 @@ def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None
 
     Args:
         counts, arms: of all its ratings.
-        means: the score of each pair and attribute, shape (rows,), nan where there is none; None: the judges' mean ratings.
+        means: the score of each pair and attribute, shape (rows,), nan where there is none; None: as :func:`judged_means`.
     """
     if means is None:
-        means = task.space.by_rater(mean(arms.counts, arms.totals)).mean(axis=1)
+        means = judged_means(task, arms.counts, arms.totals, arms.totals_sq)
     evidence = Evidence(task)
     every = np.arange(len(task.contests))
     sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
@@ -164,10 +165,14 @@ def doubts(
         sums: of the ratings of each arm, shape (K,) each.
         given_up: arms that are asked no more because they cannot be rated, shape (K,).
     """
-    space, found = task.space, moderated(task.space, *sums)
-    variances = space.by_rater(found.error_variance)
-    error = variances.sum(axis=1) / space.raters**2
-    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
+    space = task.space
+    if space.settles:
+        _, error, freedom = posterior(task, *sums)
+    else:
+        found = moderated(space, *sums)
+        variances = space.by_rater(found.error_variance)
+        error = variances.sum(axis=1) / space.raters**2
+        freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
     if task.group is not None:
         return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1)))
     of_pairs = [space.by_pair(each) for each in (means, error, freedom, leaning)]

@@ -40,6 +40,12 @@ FEWEST_LABELLED = 25
 ENOUGH_LABELLED = 50
 """Below this number there is a warning."""
 
+_WIDE = 0.25
+"""Share of the scale. A wider interval says why it is so wide."""
+
+_LITTLE = 0.2
+"""Below this λ the mean is all but that of the labels."""
+
 _LOOSER = 4.0
 """At α itself, bounds of bounded values would be 1.2 to 1.9 times as wide as t at 25 labels."""
 
@@ -60,6 +66,7 @@ class Corrected:
         n_labels: labels that count.
         n_prompts: prompts with a label; for a difference, those of the system with fewer.
         why: the reason for a refusal; '' otherwise.
+        ends: ends of the labels' scale; None if they are not known.
     """
 
     estimate: float
@@ -70,13 +77,19 @@ class Corrected:
     n_labels: int
     n_prompts: int
     why: str = ""
+    ends: tuple[float, float] | None = None
 
     @property
     def caution(self) -> str:
-        """The caution about few labels; '' if there are enough."""
-        if self.why or self.n_prompts >= ENOUGH_LABELLED:
-            return ""
-        return f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them; label more"
+        """The caution about few labels, or about a wide interval; '' if there is none."""
+        said = []
+        if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
+            cause = "scores say little of the labels" if self.lam < _LITTLE else "labels and scores differ much"
+            width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
+            said.append(f"{width}; four times as many labels halve it")
+        if not self.why and self.n_prompts < ENOUGH_LABELLED:
+            said.append(f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them")
+        return "; ".join([*said, "label more"]) if said else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +171,13 @@ def corrected(
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
     error = float(np.sqrt(variance))
-    half = student_factor(freedom + 1.0, alpha) * error
-    below, above = -half, half
+    below, above = (side * student_factor(freedom + 1.0, alpha) * error for side in (-1.0, 1.0))
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    return Corrected(estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts)
+    return Corrected(
+        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, "", ends
+    )
 
 
 def _bounds(

@@ -98,7 +98,8 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
     np.maximum.at(doubt, of[mine], worse[mine])
     agrees = np.ones(len(best.prompt))
     said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
-    np.minimum.at(agrees, of[mine], said[mine])  # nan stays
+    with np.errstate(invalid="ignore"):  # nan stays, and is no error
+        np.minimum.at(agrees, of[mine], said[mine])
     missing = np.isinf(doubt)
     return Stances(np.where(missing, np.nan, doubt), np.where(missing, np.nan, agrees), best.prompt)
 

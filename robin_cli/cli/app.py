@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -48,6 +50,8 @@ INTERRUPTED = 130
 _NAME_SHOWN = 120
 _show_warning = warnings.showwarning
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
+_DOCS = "Documentation: the folder docs/ of robin's source."
+"""Its address, once it has one."""
 _TAKES = {str: "TEXT", int: "N", float: "X"}
 """What the help says that a flag takes, where the flag has no word of its own for it."""
 
@@ -79,18 +83,9 @@ class _Group(TyperGroup):
 
     def get_help(self, ctx: Any) -> str:
         """The help of robin itself, likewise."""
-        from importlib.metadata import PackageNotFoundError, metadata
-
-        addresses: list[str] = []
-        with suppress(PackageNotFoundError):
-            addresses = metadata("robin-judge").get_all("Project-URL", [])
-        of_docs = [
-            address for name, _, address in (each.partition(", ") for each in addresses) if name == "Documentation"
-        ]
-        self.epilog = (
-            f"Documentation: {of_docs[0]}" if of_docs else "Documentation: the folder docs/ of robin's source."
-        )
+        self.epilog = _DOCS
         _tidy_help(self, ctx)
+        _import_for_help()
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:
@@ -105,6 +100,19 @@ class _Group(TyperGroup):
         except KeyboardInterrupt as error:  # Typer would end without a word
             _leave(f"interrupted{error}", INTERRUPTED)
         return result
+
+
+def _import_for_help() -> None:
+    """Import what prints help without what it has for Markdown and for tracebacks, which is a third of the time it takes."""
+    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+    if "typer.rich_utils" in sys.modules or unused.keys() & sys.modules.keys():
+        return
+    for name, has in unused.items():
+        sys.modules[name] = ModuleType(name)
+        setattr(sys.modules[name], has, object)
+    import_module("typer.rich_utils")
+    for name in unused:
+        del sys.modules[name]
 
 
 def _tidy_help(command: Any, ctx: Any) -> None:
@@ -146,7 +154,7 @@ def _root(
     pass
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:
     """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses
     but to read from the Hugging Face hub, whose library does need it. A plug-in may need it, too, at any time.
     """
@@ -209,13 +217,18 @@ def _note(
     if not issubclass(category, (RepeatedJudgments, LostJudgments, ReadAs)):
         _show_warning(message, category, filename, lineno, file, line)
         return
-    from robin_cli.render.text import plain
-
-    print(f"note: {plain(str(message))}", file=sys.stderr)
+    _say(f"note: {message}")
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    from robin_cli.render.text import plain
-
-    print(f"robin: {plain(message)}", file=sys.stderr)
+    _say(f"robin: {message}")
     sys.exit(code)
+
+
+def _say(line: str) -> None:
+    from robin_cli.render.text import plain, wrapped
+
+    text = plain(line)
+    if sys.stderr is not None and sys.stderr.isatty():
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    print(text, file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from robin_cli.model.errors import LimitReached, RobinError, RunError, StorageError, option, typed
+from robin_cli.model.errors import EndpointError, LimitReached, RobinError, RunError, StorageError, option, typed
 from robin_cli.model.records import number_of
 from robin_cli.render.text import plain
 from robin_cli.runner.checking import check_judges
@@ -82,7 +82,9 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
             )
         )
     except RobinError as error:
-        if store.has_answers and not isinstance(error, StorageError | RunError):  # which say themselves what is where
+        if isinstance(error, EndpointError) and store.never_reached:
+            messages.note("nothing was answered, and no run is kept; once it can be, give the same command again")
+        elif store.has_answers and not isinstance(error, StorageError | RunError):  # which say themselves what is where
             by_max_cost = isinstance(error, LimitReached) and settings.max_cost == settings.money_limit
             more = " --max-cost MORE" if by_max_cost else ""
             if count_answers(store.path)[0]:
@@ -90,8 +92,6 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
                 messages.note(
                     f"everything received is kept in {store.path}{lost}; to go on: {again(store, settings)}{more}"
                 )
-            elif store.never_reached:
-                messages.note("nothing was answered, and no run is kept; once it can be, give the same command again")
             else:
                 elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""
                 messages.note(f"nothing was answered; once it can be: {again(store, settings)}{elsewhere}")

@@ -1,1 +1,1 @@
-"""When a call may be made, and where: limits, retries and failover around judges."""
+"""Limits, retries and failover around judges."""

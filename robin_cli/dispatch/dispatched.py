@@ -1,4 +1,4 @@
-"""What every judge is for the loop of a run."""
+"""The interface of judges for the loop of a run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from robin_cli.model.exchange import Failure, Question, Reply
 
 
 class Dispatched(Judge):
-    """A judge around judges that is asked with a permit: taken before the call is chosen, so that the choice is not an old one.
+    """A judge around judges that is asked with a permit, taken before a call is chosen, so that the choice uses new answers.
 
     Attributes:
-        judges: what is inside, at least one.
-        line: of those who wait for a permit to begin a call.
+        judges: the judges inside, at least one.
+        line: the line for permits to begin a call.
     """
 
     judges: Sequence[Judge]
@@ -26,12 +26,12 @@ class Dispatched(Judge):
     @property
     @abstractmethod
     def bears(self) -> int:
-        """Requests that may be under way now; at least 1."""
+        """The most requests that may be under way now; at least 1."""
 
     @property
     @abstractmethod
     def under_way(self) -> int:
-        """Requests under way."""
+        """The number of requests under way."""
 
     @property
     @abstractmethod
@@ -40,46 +40,46 @@ class Dispatched(Judge):
 
     @property
     def no_room_at(self) -> float:
-        """When a service tier last said that it had no room, by the monotonic clock; minus infinity: never."""
+        """The time when a service tier last had no room, by the monotonic clock; minus infinity for never."""
         return -math.inf
 
     @abstractmethod
     def take(self) -> Permit | float:
-        """A permit to begin a call, or how long to wait, see :class:`Line`."""
+        """Return a permit to begin a call, or how long to wait, see :class:`Line`."""
 
     async def acquire(self) -> Permit:
-        """Wait for a permit to begin a call; FIFO."""
+        """Wait for a permit to begin a call, first come, first served."""
         return await self.line.acquire()
 
     @abstractmethod
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
-        """Ask with ``permit``, which is given back, or wait for one. EndpointError as :meth:`Judge.ask`."""
+        """Ask with ``permit``, which is released, or wait for one. EndpointError as :meth:`Judge.ask`."""
 
     @abstractmethod
     def answered(self, permit: Permit, tokens: int) -> None:
-        """Take ``permit`` back: a request that somebody else made with it was answered, at the price of ``tokens``."""
+        """Release ``permit`` after a request made elsewhere was answered, with ``tokens`` in all."""
 
     @abstractmethod
     def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
-        """Take ``permit`` back: a request that somebody else made with it failed; :meth:`after` is to follow."""
+        """Release ``permit`` after a request made elsewhere failed; call :meth:`after` next."""
 
     @abstractmethod
     async def after(
         self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
     ) -> Reply | Failure:
-        """Go on with a call, begun at ``started``, whose first request :meth:`failed`, as :meth:`ask` would have."""
+        """Go on as :meth:`ask` would with a call, begun at ``started``, whose first request :meth:`failed`."""
 
     @property
     def most_samples(self) -> int:
-        """Ratings that one request brings at most, whichever judge it goes to."""
+        """The most ratings of one request, whichever judge it goes to."""
         return min(judge.most_samples for judge in self.judges)
 
     def tokens(self, question: Question) -> int:
-        """Tokens that asking takes in all, about."""
+        """Return about how many tokens asking takes."""
         return max(judge.tokens(question) for judge in self.judges)
 
     def most_cost(self, question: Question) -> float:
-        """What asking costs at most, in US dollars, whichever judge it ends at."""
+        """Return the most that asking may cost, in US dollars, whichever judge answers."""
         return max(judge.most_cost(question) for judge in self.judges)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""One judge at several addresses: each call goes where there is most room, and away from what fails."""
+"""Failover: one judge at several addresses. Calls go to the address with the most room, and away from one that fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_OPEN_S = 120.0
 
 
 class CircuitBreaker:
-    """Whether an endpoint is asked: closed, it is; open, it is not; half-open, by one call at a time.
+    """The circuit breaker of an endpoint: closed, it is asked; open, it is not; half-open, one call at a time tests it.
 
     It opens after three failures in a row, for 5 s, then 10, up to two minutes, and closes with the first success.
     """
@@ -30,18 +30,18 @@ class CircuitBreaker:
 
     @property
     def closed(self) -> bool:
-        """Whether the endpoint is asked without restraint."""
+        """Whether the endpoint is asked without limits."""
         return self._failures < _FAILURES
 
     @property
     def open_s(self) -> float:
-        """Seconds until one call may look whether the endpoint is back; 0 where it is closed or half-open."""
+        """The seconds until one call may test the endpoint; 0 if closed or half-open."""
         return max(0.0, self._open_until - self._clock())
 
     def failed(self, *, for_good: bool = False) -> bool:
-        """A call failed, or the endpoint cannot be used (``for_good``); True where this opened a closed circuit."""
+        """Record a failed call, or that the endpoint cannot be used (``for_good``); return whether this opened the circuit."""
         if self.open_s:
-            return False  # one of many that were under way as it opened: it says nothing new
+            return False  # a call that was under way when it opened: nothing new
         was_closed = self.closed
         self._failures = max(self._failures + 1, _FAILURES if for_good else 0)
         if not self.closed:
@@ -50,7 +50,7 @@ class CircuitBreaker:
         return was_closed and not self.closed
 
     def succeeded(self) -> bool:
-        """A call was answered; True where this closed the circuit."""
+        """Record an answered call; return whether this closed the circuit."""
         was_open = not self.closed
         self._failures, self._open_until = 0, float("-inf")
         return was_open
@@ -68,21 +68,21 @@ class _Endpoint:
 
     @property
     def load(self) -> float:
-        """Requests under way over those it bears; 1 or more: there is no room."""
+        """Requests under way as a share of those allowed; at 1 there is no room."""
         limiter = self.judge.limiter
         return limiter.under_way / (limiter.limit if self.breaker.closed else 1)
 
 
 class Failover(Dispatched):
-    """Asks one of ``judges``, by the room they have; where that fails and another is at work, that.
+    """Asks the one of ``judges`` with the most room, and another one if it fails.
 
-    An endpoint that fails, or that cannot be used (a key refused, a model unknown), has its circuit opened; its calls move to
-    the others. Where all are open, whoever asks last sees what was said.
+    The circuit of an endpoint opens if calls fail there, or it cannot be used (a key is refused, a model unknown); its calls
+    move to the others. If all are open, the last call returns, or raises, its failure.
 
     Args:
-        judges: by the name of the endpoint, at least two.
+        judges: at least two, each with the name of its endpoint.
         clock: seconds, monotonic.
-        notify: called with one line when a circuit opens and when it is closed again.
+        notify: gets a line when a circuit opens, and when it closes again.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Failover(Dispatched):
 
     @property
     def bears(self) -> int:
-        """Requests that may be under way now, at all endpoints whose circuit is not open; at least 1."""
+        """The most requests that may be under way now, at endpoints whose circuit is not open; at least 1."""
         return max(1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s))
 
     @property
@@ -119,7 +119,7 @@ class Failover(Dispatched):
         return max(endpoint.judge.no_room_at for endpoint in self._endpoints)
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
-        """Ask an endpoint, and another where that fails; EndpointError where none can be used."""
+        """Ask an endpoint, and another one if that fails. EndpointError if none can be used."""
         began = self._clock()
         permit = permit or await self.acquire()
         return await self._follow(question, permit, self._of(permit).judge.ask(question, permit), began)
@@ -144,7 +144,7 @@ class Failover(Dispatched):
     async def _follow(
         self, question: Question, permit: Permit, coming: Awaitable[Reply | Failure], began: float
     ) -> Reply | Failure:
-        """What comes of a call whose first request, with ``permit``, is under way, there or elsewhere."""
+        """Return the outcome of a call whose first request, with ``permit``, is under way; ask other endpoints if it fails."""
         while True:
             endpoint = self._of(permit)
             try:
@@ -157,7 +157,7 @@ class Failover(Dispatched):
                 if isinstance(outcome, Reply) or outcome.permanent:
                     self._succeeded(endpoint)
                     return outcome
-                # Where no tier has room, the call waits for the first that has, as it would at one address.
+                # If no tier has room, the call waits for the first that has, as it would at one address.
                 waits = outcome.lacks_room and self._clock() - began < NO_ROOM_S
                 if not self._others(endpoint) and not waits:
                     return outcome

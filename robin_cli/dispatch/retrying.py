@@ -1,4 +1,4 @@
-"""What may pass is asked again: at once, later, or when the endpoint says."""
+"""Retries after failures that may pass: at once, later, or when the endpoint asks for it."""
 
 from __future__ import annotations
 
@@ -18,34 +18,32 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
 PATIENCE_S = 600.0
-"""How long one call may be told "too many requests" before it is given up."""
+"""How long a call may be refused with "too many requests" before it is given up."""
 
 NO_ROOM_S = 24 * 3600.0
-"""How long one call waits for room at its service tier: no longer than a batch service may take."""
+"""How long a call waits for room at its service tier: as long as a batch service may take."""
 
 _EXPONENTIAL = wait_random_exponential(multiplier=0.5, max=60.0)
 _LONGEST_PACED_BACKOFF_S = 4.0
-"""Where the limiter spreads the requests, a call that was one too many need not stay away for long."""
+"""The longest back-off of a refused call if the limiter adapts: it spreads the requests itself."""
 
 _LOOKS_EVERY_S = 2.0
 _NEWEST = 1 / 16
 _ANSWERS_ENOUGH = 0.25
-"""Where one in four of the latest requests was answered, the endpoint is there, and no call stays away for long."""
-
+"""If at least this share of recent requests was answered, the endpoint is up, and long back-offs end."""
 
 _SHOWN_HOLD_S = 30.0
 
 
 class Retrying(Dispatched):
-    """Asks ``judge``, each time by a permit of ``limiter``, and again after transient failures: back-off with full jitter.
+    """Asks ``judge``, each time with a permit of ``limiter``, and again after transient failures: back-off with full jitter.
 
-    The limiter learns from what comes of every request. A call in back-off has no permit: another is made meanwhile. As many
-    may be in back-off, or wait to be made again after it, as may be under way. They wait in the limiter's own line, which is
-    served first.
+    The limiter learns from every outcome. A call in back-off has no permit, so another one is made meanwhile. As many calls may
+    be in back-off, or wait after it, as may be under way. They wait in the limiter's own line, which comes first.
 
     Args:
-        max_retries: retries after errors; "too many requests" is no error, and waited out; nor is a lack of room.
-        patience_s: how long a call is made again, beside the time in which there was no room for it.
+        max_retries: retries after errors. "Too many requests" and a lack of room are not errors: they are waited out.
+        patience_s: how long a call is made again, without the time in which there was no room for it.
         no_room_s: how long it waits for room.
         sleep, clock: for tests; seconds.
     """
@@ -71,7 +69,7 @@ class Retrying(Dispatched):
         self._clock = clock
         self._patience_s, self._no_room_s = patience_s, no_room_s
         self._no_room_at = -math.inf
-        self._answered_part = 0.0  # of the latest requests; an average that forgets
+        self._answered_part = 0.0  # the answered share of recent requests, a moving average
         self._away = 0  # calls in back-off, or in line after it
         self.line = Line(self.take, sleep)
         limiter.watch(self.line.look_again)
@@ -93,11 +91,11 @@ class Retrying(Dispatched):
         return self._no_room_at
 
     def take(self) -> Permit | float:
-        """A permit to begin a call, unless one waits to be made again; or how long to wait, see :class:`Line`."""
+        """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
         return UNTIL_ONE_ENDS if self._away >= self.bears or self.limiter.line.is_waited_in else self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
-        """Ask until there is an answer, a failure for good, or no patience left; EndpointError as :meth:`Judge.ask`."""
+        """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
         started = self._clock()
         return await self._again(question, await self._attempt(question, permit), started)
 
@@ -111,12 +109,12 @@ class Retrying(Dispatched):
         if isinstance(outcome, Failure) and outcome.overloaded:
             self.limiter.refused(permit, retry_after_s=outcome.retry_after_s)
             if outcome.throttled:
-                self._tell(outcome.retry_after_s)
+                self._report_wait(outcome.retry_after_s)
 
     async def after(
         self,
         question: Question,
-        permit: Permit,  # noqa: ARG002  # it was taken back
+        permit: Permit,  # noqa: ARG002  # it was released
         outcome: Failure | EndpointError,
         started: float,
     ) -> Reply | Failure:
@@ -125,7 +123,7 @@ class Retrying(Dispatched):
         return await self._again(question, await self._adapted(question, outcome), started)
 
     async def _attempt(self, question: Question, permit: Permit | None) -> Reply | Failure:
-        """Make one request, and another, with a permit of its own, where what came of it says what not to send."""
+        """Make one request, and another, with its own permit, if the outcome shows what not to send."""
         permit = permit or await self.limiter.acquire()
         return await self._adapted(question, await self._request(question, permit))
 
@@ -156,21 +154,21 @@ class Retrying(Dispatched):
             self.failed(permit, outcome)
         return outcome
 
-    def _tell(self, wait_s: float | None) -> None:
+    def _report_wait(self, wait_s: float | None) -> None:
         self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")
         if wait_s is not None and wait_s > _SHOWN_HOLD_S:
             capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
             self._notices.once(f"the endpoint asks to wait {wait_s:g} s before the next request{capped}")
 
     async def _again(self, question: Question, outcome: Reply | Failure, started: float) -> Reply | Failure:
-        """Make a call again as long as what came of it may pass."""
+        """Make a call again as long as its failure may pass."""
         permit: Permit | None = None
         if not _may_pass(outcome):
             return outcome
         first: Reply | Failure | None = outcome
 
         async def attempt() -> Reply | Failure:
-            # tenacity costs a tenth of a call's CPU, so it is set up for calls that failed: its first attempt is that failure.
+            # tenacity costs a tenth of a call's CPU, so only failed calls use it: its first attempt is the failure.
             nonlocal first, outcome
             if first is not None:
                 first = None
@@ -180,14 +178,14 @@ class Retrying(Dispatched):
 
         async def sleep(seconds: float) -> None:
             nonlocal permit
-            told = isinstance(outcome, Failure) and outcome.retry_after_s is not None
+            must_wait = isinstance(outcome, Failure) and outcome.retry_after_s is not None
             self._away += 1
             try:
-                await (self._sleep(seconds) if told else self._back_off(seconds))
+                await (self._sleep(seconds) if must_wait else self._back_off(seconds))
                 permit = await self.limiter.acquire()
             finally:
                 self._away -= 1
-                self.limiter.look_again()  # a call may be begun in its place
+                self.limiter.look_again()  # a call may begin in its place
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_may_pass),
@@ -205,14 +203,13 @@ class Retrying(Dispatched):
             backoff_s = min(backoff_s, _LONGEST_PACED_BACKOFF_S)
         if failure.retry_after_s is None:
             return backoff_s
-        # Spread the return of callers that were all told the same second.
+        # Spread the return of calls that were all asked to wait until the same second.
         return min(failure.retry_after_s, MAX_HOLD_S) + min(backoff_s, 1.0)
 
     async def _back_off(self, seconds: float) -> None:
-        """Wait so long, or, looking now and then, until the endpoint is seen to answer what it is asked.
+        """Wait so long, or until the endpoint answers other requests.
 
-        Long back-offs are for endpoints that are away. Where only some requests fail, the last calls of a run would wait them
-        out alone.
+        Long back-offs are for endpoints that are down. If only some requests fail, the last calls of a run must not wait alone.
         """
         await self._sleep(seconds % _LOOKS_EVERY_S)
         for _ in range(int(seconds // _LOOKS_EVERY_S)):
@@ -236,21 +233,21 @@ class _Errors(stop_base):
 
 
 class _Patience(stop_base):
-    """Stop a call after ``most_s`` seconds, beside those in which there was no room for it, or after ``no_room_s`` of these."""
+    """Stop a call after ``most_s`` seconds with room for it, or after ``no_room_s`` seconds without."""
 
     def __init__(self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float) -> None:
         self._most_s, self._no_room_s = most_s, no_room_s
         self._clock = clock
-        self._told_at = started
+        self._last_s = started
         self._spent_s = self._without_room_s = 0.0
 
     def __call__(self, retry_state: RetryCallState) -> bool:
         now, lacks_room = self._clock(), _failure_of(retry_state).lacks_room
         if lacks_room:
-            self._without_room_s += now - self._told_at
+            self._without_room_s += now - self._last_s
         else:
-            self._spent_s += now - self._told_at
-        self._told_at = now
+            self._spent_s += now - self._last_s
+        self._last_s = now
         return self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
 
 

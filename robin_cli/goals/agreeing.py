@@ -229,10 +229,13 @@ def _check_sides(run: RunData, attribute: str, holds: FloatArray, criterion: Cri
             f"{run.name}: {attribute}: {number_of(len(known), 'label')} of pairs with a score, {FEWEST} are needed; {_HOW}"
         )
     if len(sides := np.unique(known)) == 1:
-        side = "" if sides[0] else "not "
+        named = f"are {'' if sides[0] else 'not '}{criterion.relation} {criterion.threshold:g}"
+        more = ", or take another --threshold"
+        if criterion is _WINNER:
+            named, more = f"prefer {'A' if sides[0] else 'B'}", ""
         raise InputError(
-            f"{run.name}: all {len(known):,} labels of {attribute} are {side}{criterion.relation} {criterion.threshold:g}, so "
-            "nothing tells how the judge does on the others; label more, or take another --threshold"
+            f"{run.name}: all {len(known):,} labels of {attribute} {named}, so nothing tells how the judge does on the others; "
+            f"label more{more}"
         )
 
 

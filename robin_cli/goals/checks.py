@@ -75,9 +75,27 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
         )
 
 
+def check_settle(settings: Settings) -> None:
+    """InputError for what goes not with a judge that settles what another leaves open."""
+    if settings.settle is None:
+        return
+    if len(settings.model) != 2:
+        raise InputError(
+            f"--settle {settings.settle}: settles what one other judge leaves open; name one --model, another one"
+        )
+    for name in ("pairwise", "batch", "batch_files", "ray", "variances"):
+        if getattr(settings, name):
+            raise InputError(f"--settle: not with {TABLE[name].flag}; leave one of the two out")
+    if settings.samples_per_request > 1:
+        raise InputError(
+            "--settle: not with --samples-per-request: each answer says where the next is worth it; leave it out"
+        )
+
+
 def check_together(settings: Settings) -> None:
     """InputError for settings that do not go together, or say how another is meant that is not given: they would do nothing."""
     check_pairwise(settings)
+    check_settle(settings)
     if settings.tier_fallback and settings.service_tier is None:
         raise InputError(
             "--tier-fallback: says what to do where a --service-tier has no room, and none is given; give one"

@@ -12,6 +12,7 @@ from robin_cli.analysis.decided import Decided, decide, doubts, first_rows, lean
 from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.settling import judged_means
 from robin_cli.goals.watching import ErrorWatch, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import DROP, KEEP, UNDECIDED
@@ -194,8 +195,7 @@ class DecisionsWatch(Watch):
         if len(task.space) > _MANY_ARMS:
             return []
         sums = arms.copied_sums()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = task.space.by_rater(sums[1] / sums[0]).mean(axis=1)
+        means = judged_means(task, *sums)
         leaning = leanings(task, means)
         share = share_of(doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)])
         if math.isnan(share):

@@ -213,6 +213,8 @@ class Rated(Found):
             means = {name: "–" if math.isnan(mean) else f"{mean:.2f}" for name, mean in own.means.items()}
             mean = ", ".join(f"{told} {name}" if len(means) > 1 else told for name, told in means.items())
             lines[f"judge {number}"] = asked.line("rating", f"mean {mean} over {number_of(own.scores, 'score')}")
+        if self.run.space.settles:
+            return lines
         unknown = "not known: a judge has fewer than two ratings of every pair"
         apart = f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
         return {**lines, "between judges": f"{unknown if math.isnan(spread) else self.error_text(spread)} ({apart})"}
@@ -238,7 +240,12 @@ class Rating(Goal):
     def check_reach(self, budget: int) -> None:
         """InputError if ``budget`` calls do not reach every arm once."""
         space = self.space
-        arms = len(space)
+        arms = space.asked_once
+        if budget < arms and space.settles:
+            raise InputError(
+                f"--budget {budget}: {space.judges[0]} is asked about everything once, and {space.judges[1]} about "
+                f"{number_of(space.start, 'pair')} at random, which takes {arms:,}; raise it, or take fewer pairs with --limit"
+            )
         if budget < arms:
             what = things_rated(arms, len(space.attributes), len(space.judges))
             raise InputError(

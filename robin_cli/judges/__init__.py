@@ -1,1 +1,1 @@
-"""What is asked: one interface, and one file for each way to reach a model."""
+"""Judges: their interface, and a file for each way to reach a model."""

@@ -1,13 +1,13 @@
-"""Lines of a batch's files: what is asked, and what came of it, read without trusting any of it.
+"""Lines of a batch's files, requests and answers. Answers are read without trusting them.
 
-Two kinds of writers are known. Batch services give ``{"id", "custom_id", "response": {"status_code", "request_id", "body"},
-"error"}`` in two files, in any order: OpenAI's, whose failed lines have an error in ``body``, or a status of 0 and nothing, or
-no ``response`` and an ``error`` of their own; OGX's (1.5.0), whose ``body`` is a JSON string.
+Two kinds of writers are known. Batch services write ``{"id", "custom_id", "response": {"status_code", "request_id", "body"},
+"error"}`` into two files, in any order. OpenAI's failed lines have an error in ``body``, or a status of 0 and nothing, or no
+``response`` and an ``error`` of their own; OGX's (1.5.0) ``body`` is a JSON string.
 
-``vllm run-batch`` gives all lines in one file, in the order of the input (vllm/entrypoints/openai/run_batch.py, read at commits
-53159ce0 of 2025, 0056ae7b, and a later one that transcribes, too). A success has status 200 and ``"error": null``. A failure
-has its status, ``"body": null``, and as ``error`` a text, ``{"error": {"message", "type", "param", "code"}}``, or the same flat
-in older ones. Most versions write the file when all is done; one that writes as it goes may leave half a line at its end.
+``vllm run-batch`` writes all lines into one file, in the order of the input (vllm/entrypoints/openai/run_batch.py, read at
+commits 53159ce0 of 2025, 0056ae7b, and a later one that also transcribes). A success has status 200 and ``"error": null``. A
+failure has its status, ``"body": null``, and as ``error`` a text, or ``{"error": {"message", "type", "param", "code"}}``, which
+older versions write flat. Most versions write the file at the end; one that writes as it goes may leave half a line.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _TIMEOUT = "request_timeout"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of what came of a batch.
+    """A line with the outcome of a request.
 
     Attributes:
-        custom_id: whose it is, as the service says: it may be nobody's, or that of another line, too; None: the line is broken.
-        outcome: None: nothing was done of it, as the batch expired or was cancelled; it was not asked, and not billed.
-            As of any reply: whoever shows it takes secrets out first.
-        is_damaged: it holds bytes that are no UTF-8, which are read as �.
+        custom_id: the request's id, which may be unknown, or repeat another line's; None if the line is broken.
+        outcome: None if the request was not made, and not billed, because the batch expired or was cancelled. Take secrets out
+            before it is shown, as of any reply.
+        is_damaged: it holds bytes that are not UTF-8, which are read as �.
     """
 
     custom_id: str | None
@@ -66,16 +66,16 @@ class Line:
 
 
 def line_of(custom_id: str, body: Mapping[str, Any]) -> bytes:
-    """One request of an input file, with its line end. InputError as :func:`with_parts`."""
+    """Return one request as a line of an input file, with its line end. InputError as :func:`with_parts`."""
     sent = {**body, "messages": with_parts(body["messages"])}
     return orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": sent}) + b"\n"
 
 
 def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
-    """Read output and error files, a line at a time; blank ones are left out.
+    """Yield the lines of output and error files, without blank ones.
 
     Args:
-        limit_bytes: the longest line that is read; of a longer one only whose it is.
+        limit_bytes: the longest line that is read; of a longer one only the id is.
 
     Raises:
         OSError: a file cannot be opened or read.
@@ -89,10 +89,10 @@ def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
 
 
 def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
-    """Lines of ``file``, of which no more than ``most`` bytes are held."""
+    """Yield the lines of ``file``, each cut to ``most`` bytes."""
     while line := file.readline(most):
         yield line
-        while len(line) == most and not line.endswith(b"\n"):  # the rest of it
+        while len(line) == most and not line.endswith(b"\n"):  # skip the rest of a long line
             line = file.readline(most)
 
 
@@ -104,10 +104,10 @@ def _line(text: bytes, limit: int) -> Line:
         content = read_json(text, limit)
         custom_id = content.get("custom_id") if isinstance(content, dict) else None
         if not isinstance(content, dict) or not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-            how = "without custom_id" if isinstance(content, dict) else "no JSON object"
-            return Line(None, Failure("malformed", f"a line that is broken: {how}"))
+            how = "without custom_id" if isinstance(content, dict) else "not a JSON object"
+            return Line(None, Failure("malformed", f"a broken line: {how}"))
         return Line(custom_id, _outcome(content, text, limit), not _is_utf8(text))
-    except TooLong as error:  # whose it is: in what JSON holds as a text, quotes are escaped
+    except TooLong as error:  # look for the id: inside a JSON text its quotes would be escaped
         found = _ID.search(text[:_HEAD])
         return Line(found[1].decode("utf-8", "replace") if found else None, too_long(error))
 
@@ -136,7 +136,7 @@ def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Prob
 
 
 def _unanswered(error: object, status: int) -> Problem | None:
-    """What no HTTP status tells: the batch ended before it, its time was over, or the service failed."""
+    """Return the outcome of a line without an HTTP status: the batch ended before it, it timed out, or the service failed."""
     code, message = code_and_message(error)
     if code in _NOT_DONE:
         return None
@@ -144,6 +144,6 @@ def _unanswered(error: object, status: int) -> Problem | None:
         return Failure("timeout", f"timed out within the batch service ({message or code})")
     problem = error_in_200(error, {})
     if isinstance(problem, Failure) and problem.reason == "malformed":
-        said = message or code or "no message"
-        return Failure("batch_error", f"failed within the batch service (status {status}: {said})")
+        detail = message or code or "no message"
+        return Failure("batch_error", f"failed within the batch service (status {status}: {detail})")
     return problem

@@ -1,4 +1,4 @@
-"""The body of an answer, read piece by piece within a limit: what an endpoint sends costs no more memory than that."""
+"""Bodies of answers, read piece by piece within a limit, so that no endpoint can fill the memory."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from asyncio import Semaphore
 from collections.abc import AsyncIterable
 
 SMALL = 256 * 1024
-"""Bytes of a body that any number of calls may hold at a time; more than that, only some of them."""
+"""Any number of bodies of up to so many bytes may be in memory; only some larger ones may."""
 
 MOST_HELD = 64 * 1024 * 1024
-"""Bytes that the larger bodies of one endpoint's answers hold together while they come, about."""
+"""About the most bytes of the larger bodies of one endpoint together, while they come."""
 
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
-
 
 Body = bytes | bytearray
 
 
 class TooLong(Exception):
-    """A reply is longer than the limit; says which."""
+    """A reply is longer than a limit, which the message names."""
 
 
 class Unreadable(Exception):
-    """A body is compressed in a way that is not read here, or is no such thing."""
+    """A body is compressed in an unknown way, or not as its header says."""
 
 
 class Turns:
-    """Turns at holding more than SMALL of a body of at most ``limit`` bytes, first come, first served."""
+    """Turns for bodies of more than SMALL and at most ``limit`` bytes, first come, first served."""
 
     def __init__(self, limit: int) -> None:
         self._free = Semaphore(max(1, MOST_HELD // limit))
         self._limit = limit
 
     async def read(self, pieces: AsyncIterable[bytes]) -> tuple[bytearray, bool]:
-        """Read a body of at most the limit; past SMALL only in a turn. Returns it, and whether a turn is held for it.
+        """Read a body up to the limit, past SMALL only in a turn; return it, and whether a turn is held for it.
 
-        While it waits for its turn nothing is read, so the endpoint is held back by its own connection.
+        While it waits for its turn nothing is read, so the connection holds the endpoint back.
 
         Raises:
-            TooLong: there is more; the rest was not read.
+            TooLong: the body is longer; the rest is not read.
         """
         body = bytearray()
         held = False
@@ -58,12 +57,12 @@ class Turns:
         return body, held
 
     def end(self) -> None:
-        """Give a turn back."""
+        """Return a turn."""
         self._free.release()
 
 
 async def beginning(pieces: AsyncIterable[bytes], limit: int) -> bytearray:
-    """Read the first ``limit`` bytes of a body, or all of it; the rest is not read."""
+    """Read at most the first ``limit`` bytes of a body."""
     body = bytearray()
     async for piece in pieces:
         body += piece[: limit - len(body)]
@@ -73,11 +72,11 @@ async def beginning(pieces: AsyncIterable[bytes], limit: int) -> bytearray:
 
 
 def decoded(body: Body, encoding: str, limit: int) -> Body:
-    """Undo the content encoding of a body, as far as ``limit`` bytes; gzip and deflate are known.
+    """Decompress a body of at most ``limit`` bytes; gzip and deflate are known.
 
     Raises:
-        TooLong: it is longer than that.
-        Unreadable: another encoding, several, or not what it is said to be.
+        TooLong: it is longer.
+        Unreadable: it has another encoding, several, or not the one that its header names.
     """
     name = encoding.strip().lower()
     if name in {"", "identity"}:
@@ -88,7 +87,7 @@ def decoded(body: Body, encoding: str, limit: int) -> Body:
     try:
         text = decoder.decompress(body, limit + 1)
     except zlib.error as error:
-        raise Unreadable(f'said to be "{name}" and is not ({error})') from None
+        raise Unreadable(f'not compressed as "{name}", as its header says ({error})') from None
     if len(text) > limit:
         raise TooLong(f"a compressed reply of more than {limit:,} bytes")
     return text

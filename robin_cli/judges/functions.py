@@ -1,4 +1,4 @@
-"""Judges that others wrote: a function from messages to text, or a Judge of a package; checked, so that neither harms a run."""
+"""Judges by others: a Python function, or a Judge of a package; checked, so that neither can harm a run."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ _MOST_OF_AN_ERROR = 2000
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
-"""A judge from Python, ``async`` or not: chat messages in, the text of an answer out."""
-
+"""A judge in Python, ``async`` or not, from chat messages to the text of an answer."""
 
 _LONGEST_NAME = 120
 
 
 def naming(function: Any) -> tuple[str, bool]:
-    """Return a function's name in a run, and whether that says which function it is.
+    """Return a function's name in a run, and whether the name identifies it.
 
-    The name is the ``name`` that its author gave it, or the object that it is a method of; else its module, its name in there
-    and a hash of bound arguments. That of a lambda, a closure or an object may be another's, too.
+    The name is the attribute ``name`` of the function, or of the object whose method it is; else its module, its name there and
+    a hash of bound arguments. The name of a lambda, a closure or an object does not identify it.
     """
     owner = getattr(function, "__self__", None)
     owner = None if isinstance(owner, type | ModuleType) else owner
@@ -67,7 +66,7 @@ def _hash(text: str) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether its repr is the same in every process."""
+    """Return whether a value's repr is the same in every process."""
     if isinstance(value, dict):
         return all(_is_plain(each) for item in value.items() for each in item)
     if isinstance(value, list | tuple):
@@ -76,7 +75,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _DaemonThreads(Executor):
-    """Makes calls by at most so many threads. Unlike a ThreadPoolExecutor's, the process waits for none of them as it ends."""
+    """Makes calls in at most so many threads. Unlike those of a ThreadPoolExecutor, the process never waits for them."""
 
     def __init__(self, most: int) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -93,7 +92,7 @@ class _DaemonThreads(Executor):
         return future
 
     def end(self) -> None:
-        """Let the threads go, each once it has done what it is at."""
+        """End the threads, each after its current call."""
         for _ in range(self._threads):
             self._calls.put(None)
 
@@ -103,9 +102,9 @@ class _DaemonThreads(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function())
-                except StopIteration as error:  # which no future takes
+                except StopIteration as error:  # a future does not take one
                     future.set_exception(RuntimeError(f"StopIteration: {error}"))
-                except BaseException as error:  # noqa: BLE001  # whoever waits for it is told
+                except BaseException as error:  # noqa: BLE001  # the caller gets it
                     future.set_exception(error)
             self._idle.release()
 
@@ -122,29 +121,29 @@ class FunctionJudge(Judge):
         self._threads = None if self._awaited else _DaemonThreads(options.at_a_time)
 
     async def ask(self, question: Question) -> Reply | Failure:
-        """Call the function with messages of its own; what it raises is raised."""
+        """Call the function with a copy of the messages. Raises what it raises."""
         started = time.monotonic()
         messages: list[Message] = [dict(message) for message in question.messages]
         if self._threads is None:
-            said: Any = self._function(messages)
+            result: Any = self._function(messages)
         else:
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
-        if inspect.isawaitable(said):
-            said = await said
-        if isinstance(said, str):
-            return Reply((Answer(said),), self._model, Usage(), None, time.monotonic() - started)
-        if isinstance(said, Reply | Failure):
-            return said
-        raise EndpointError(f"{self._model}: gave {type(said).__name__}, not text; return the answer as a str")
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, str):
+            return Reply((Answer(result),), self._model, Usage(), None, time.monotonic() - started)
+        if isinstance(result, Reply | Failure):
+            return result
+        raise EndpointError(f"{self._model}: gave {type(result).__name__}, not text; return the answer as a str")
 
     async def aclose(self) -> None:
-        """Let the threads go; one that is still at work is not waited for."""
+        """End the threads, without waiting for those at work."""
         if self._threads is not None:
             self._threads.end()
 
 
 class Checked(Judge):
-    """A judge of somebody else's: what it raises is a failure that may pass, what it answers is made fit to be kept.
+    """Wraps a judge by others: its exceptions become failures that may pass, and its answers are made fit to be stored.
 
     Args:
         meter: completes the usage of replies.
@@ -158,21 +157,21 @@ class Checked(Judge):
 
     @property
     def most_samples(self) -> int:
-        """Ratings that one request brings at most; EndpointError where the judge cannot say."""
-        return max(1, int(self._told("most_samples", lambda: self._judge.most_samples)))
+        """The most ratings of one request. EndpointError if the judge fails to tell."""
+        return max(1, int(self._number("most_samples", lambda: self._judge.most_samples)))
 
     def tokens(self, question: Question) -> int:
-        """Tokens of the prompt, estimated, and the most that its answers should have."""
+        """Return the estimated tokens of the question and the most of its answers."""
         characters = sum(len(message["content"]) for message in question.messages)
         return self._meter.tokens(characters) + self._options.max_tokens * question.samples
 
     def most_cost(self, question: Question) -> float:
-        """What asking costs at most, in US dollars, by the price that was given or by the judge's own word."""
+        """Return the most that asking may cost, in US dollars, by the user's price or by the judge's own report."""
         given = self._meter.most(question.messages, self._options.max_tokens, question.samples)
-        return max(given, self._told("most_cost", lambda: self._judge.most_cost(question)))
+        return max(given, self._number("most_cost", lambda: self._judge.most_cost(question)))
 
     async def ask(self, question: Question) -> Reply | Failure:
-        """Ask within the time there is; EndpointError where the judge itself says that it cannot be used."""
+        """Ask within the time limit. EndpointError if the judge raises one, or tries to end the process."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._options.timeout_s):
@@ -182,7 +181,7 @@ class Checked(Judge):
             return self._reply(question, outcome)
         except RobinError as error:
             kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
-            raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may name keys, too
+            raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may hold keys too
         except asyncio.CancelledError:
             asking = asyncio.current_task()
             if asking is None or asking.cancelling():
@@ -192,27 +191,27 @@ class Checked(Judge):
             raise EndpointError(f"{self._options.model}: ended with {type(error).__name__}; mend the judge") from error
         except TimeoutError:
             reason, detail = "timeout", f"no answer within {self._options.timeout_s:g} s (--timeout)"
-        except Exception as error:  # noqa: BLE001  # a stranger's code may raise anything
+        except Exception as error:  # noqa: BLE001  # code by others may raise anything
             reason, detail = "judge_error", self._shown(f"{type(error).__name__}: {error}")
         return Failure(reason, detail, time.monotonic() - started)
 
     async def aclose(self) -> None:
-        """Close it; EndpointError, naming it, where that fails."""
+        """Close the judge. EndpointError, which names it, if that fails."""
         try:
             await self._judge.aclose()
         except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001  # as in ask()
-            said = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(f"{self._options.model}: could not be closed ({said}); mend the judge") from None
+            detail = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: could not be closed ({detail}); mend the judge") from None
 
-    def _told(self, what: str, tell: Callable[[], object]) -> float:
-        """A number that the judge tells of itself."""
+    def _number(self, name: str, get: Callable[[], object]) -> float:
+        """Return a number that the judge reports of itself. EndpointError if that fails, or is not a number."""
         try:
-            told = tell()
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a stranger's code may raise anything
-            said = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(f"{self._options.model}: its {what} failed ({said}); mend the judge") from None
-        if (number := amount_of(told)) is None:
-            raise EndpointError(f"{self._options.model}: its {what} is no number, at least 0; mend the judge")
+            value = get()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # code by others may raise anything
+            detail = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(f"{self._options.model}: its {name} failed ({detail}); mend the judge") from None
+        if (number := amount_of(value)) is None:
+            raise EndpointError(f"{self._options.model}: its {name} is not a number of at least 0; mend the judge")
         return number
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
@@ -254,7 +253,7 @@ class Checked(Judge):
 
 
 def _counted(usage: Usage) -> Usage:
-    """Usage whose numbers are numbers: what is none, or negative, was not said."""
+    """Return usage with sound numbers: None for others, or negative ones."""
     return replace(
         usage,
         prompt_tokens=tokens_of(usage.prompt_tokens),

@@ -1,4 +1,4 @@
-"""``--debug-http FILE``: every request and what came of it, a JSON object a line, for bug reports; without the key."""
+"""``--debug-http FILE``: a log of requests and answers for bug reports, a JSON object per line, without the key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from robin_cli.model.errors import InputError
 _SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE)
 
 _MOST_SHOWN = 64 * 1024
-"""Bytes of a body, or characters of anything else, that are written."""
+"""The most bytes of a body, or characters of other values, that are written."""
 
 
 class HttpLog:
-    """A file that only its owner can read, added to.
+    """A log that only its owner can read; an existing file is appended to.
 
     Args:
-        path: the file.
-        redact: takes secrets out of the beginning of a text, so many characters of it.
-        notify: called with one line when the file can be written no more; the run goes on without it.
+        redact: returns the beginning of a text, so many characters, without secrets.
+        notify: gets a line when the file cannot be written any more; the run goes on without it.
 
     Raises:
         InputError: the file cannot be opened.
@@ -40,7 +39,7 @@ class HttpLog:
             raise InputError(f"--debug-http {path}: cannot be written ({error.strerror}); name another file") from error
 
     def write(self, url: str, request: Mapping[str, str], sent: bytes, took_s: float, **outcome: Any) -> None:
-        """Add one exchange: ``request`` headers, what was ``sent``; then ``status``, ``headers`` and ``body``, or ``error``."""
+        """Append an exchange: ``request`` headers, the body ``sent``, and ``status``, ``headers``, ``body``, or ``error``."""
         if self._file is None:
             return
         line = {"url": url, "request_headers": request, "request_body": sent, "took_s": round(took_s, 4), **outcome}

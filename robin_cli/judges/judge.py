@@ -1,4 +1,4 @@
-"""What a judge is to the rest of robin: something that is asked, and answers, cannot for this pair, or not at all."""
+"""The interface of judges."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from robin_cli.model.exchange import Failure, Question, Reply
 
 
 class Judge(ABC):
-    """Something to ask. A new one needs :meth:`ask` alone; limits, retries and failover are wrapped around it by dispatch."""
+    """A judge. A new one needs only :meth:`ask`; dispatch adds limits, retries and failover."""
 
     @abstractmethod
     async def ask(self, question: Question) -> Reply | Failure:
-        """Make one request, once.
+        """Make one request, once; return a Failure if it brings no answer.
 
         Raises:
-            EndpointError: an error after which every call would fail.
+            EndpointError: every call would fail.
         """
 
     @property
     def most_samples(self) -> int:
-        """Ratings that one request brings at most, as far as is known by now; at least 1."""
+        """The most ratings of one request, as far as is known yet; at least 1."""
         return 1
 
-    def tokens(self, question: Question) -> int:  # noqa: ARG002  # for those who count
-        """Tokens that asking takes in all, about; 0 where nobody counts them."""
+    def tokens(self, question: Question) -> int:  # noqa: ARG002  # for judges that count tokens
+        """Return about how many tokens asking takes; 0 if they are not counted."""
         return 0
 
-    def most_cost(self, question: Question) -> float:  # noqa: ARG002  # for those who have a price
-        """What asking costs at most, in US dollars; 0 where no price is known."""
+    def most_cost(self, question: Question) -> float:  # noqa: ARG002  # for judges with a price
+        """Return the most that asking may cost, in US dollars; 0 without a price."""
         return 0.0
 
     async def aclose(self) -> None:
@@ -41,12 +41,13 @@ class Judge(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a judge is to be asked. They may be another's words, out of a file that came with the data, as the messages are.
+    """The options of a judge's requests. Like messages, they may come from a file by somebody else.
 
     Attributes:
-        timeout_s: bounds one request from its first byte to its last.
-        max_reply_bytes: of a reply, decompressed, that is read; a longer one is asked for once more, then its pair is given up.
-        at_a_time: calls that will ever be under way together.
+        timeout_s: the limit for one request, from its first byte to its last.
+        max_reply_bytes: the longest reply that is read, decompressed. A longer one is asked for once more, then its pair is
+            given up.
+        at_a_time: the most calls under way together.
     """
 
     model: str
@@ -60,20 +61,20 @@ class Options:
 
 
 class Notices:
-    """Lines that a user should know of one endpoint, each told once.
+    """Lines for the user about one endpoint, each reported once.
 
     Args:
-        name: of the endpoint, in front of every line.
-        notify: is told.
+        name: the endpoint's name, which begins every line.
+        notify: gets the lines.
     """
 
     def __init__(self, name: str, notify: Callable[[str], None]) -> None:
         self._name = name
         self._notify = notify
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def once(self, line: str, *, key: str | None = None) -> None:
-        """Tell ``line``, unless a line of this ``key`` (by default, this line) was told."""
-        if (key or line) not in self._told:
-            self._told.add(key or line)
+        """Report ``line``, unless a line with this ``key`` (by default the line itself) was reported."""
+        if (key or line) not in self._reported:
+            self._reported.add(key or line)
             self._notify(f"{self._name}: {line}")

@@ -1,7 +1,7 @@
 """The batch service of an OpenAI-compatible endpoint: /v1/files and /v1/batches.
 
-What may pass is tried again, for half a night where nothing is lost by waiting. Only the creation of a batch is not sent twice
-unless it is known that the first came to nothing: each batch is paid for.
+Problems that may pass are tried again, for up to half a night if nothing is lost by waiting. The creation of a batch is sent
+again only if the first is known to have failed: each batch is paid for.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from robin_cli.model.records import SERVICE_ID
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200 * 1000 * 1000
-"""Of one input file: OpenAI's limits, and the lowest of those who speak its protocol."""
+"""The limits of one input file: OpenAI's, the lowest of the services with its protocol."""
 
 PATIENCE_S = 12 * 3600.0
-"""How long what may pass is tried again: a night without network must not end a run."""
+"""How long to try again: a night without network must not end a run."""
 
 FIRST_S = 120.0
-"""The same as long as nothing ever came from there: it may be the wrong address."""
+"""How long to try again before the first answer: the address may be wrong."""
 
 UNREACHED_S = 2.0
-"""The same as long as there was never a connection, nor a batch made there."""
+"""How long to try again before the first connection, if no batch was made there."""
 
 SHORTLY_S = 300.0
-"""How long a file or a batch that was made may be unknown there, and a creation be one request too many."""
+"""How long the service may not know a new file or batch, or refuse a creation with 429."""
 
 AT_ONCE_S = 30.0
-"""How long a person waits who pressed Ctrl-C; and how long it is tried what need not be done."""
+"""How long to try requests while the user waits after Ctrl-C, and requests that may fail."""
 
 MOST_DOWNLOADED = 4 * 2**30
 _MOST_HOLD_S = 600.0
@@ -63,15 +63,15 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as its service tells of it.
+    """A batch as its service reports it.
 
     Attributes:
-        status: validating, in_progress, finalizing, cancelling, and those of ``is_over``; others may come.
-        counts: requests that are done, and all, as its service counts them for people to look at.
-        output_file: None where nothing was answered, and at some services on completed batches, too.
-        errors: why it was refused at validation, one line each, without secrets.
-        metadata: what it was created with; some services drop it.
-        is_full: it was refused at validation because too many requests or tokens are enqueued: it may pass later.
+        status: validating, in_progress, finalizing, cancelling, or one of ``is_over``; there may be others.
+        counts: finished requests and all requests, by the service's count; only for display.
+        output_file: None if nothing was answered; at some services also for completed batches.
+        errors: the reasons of a refusal at validation, one line each, without secrets.
+        metadata: from its creation; some services drop it.
+        is_full: refused at validation because too many requests or tokens are enqueued: it may pass later.
     """
 
     id: str
@@ -86,15 +86,15 @@ class Batch:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it. What is in its files was done, and is billed, whatever the status."""
+        """Whether it has ended. The answers in its files are billed, whatever the status."""
         return self.status in _OVER
 
 
 class BatchRefused(Exception):
-    """The service makes no batch of this file.
+    """The service refuses to make a batch of a file.
 
-    ``is_full``: its cap on enqueued requests or tokens is reached; the same file may be taken when other batches have ended.
-    A batch that is refused later, at validation, has the status "failed", and says the same of itself: ``Batch.is_full``.
+    ``is_full``: its cap on enqueued requests or tokens is reached; it may accept the file once other batches have ended. A
+    batch that is refused later, at validation, has the status "failed" and ``Batch.is_full``.
     """
 
     def __init__(self, detail: str, *, is_full: bool) -> None:
@@ -104,11 +104,11 @@ class BatchRefused(Exception):
 
 
 class Unknown(Exception):
-    """A request to create a batch went out, and nobody knows what came of it: look with ``find`` before it is sent again."""
+    """A request to create a batch was sent, and its outcome is unknown: look with ``find`` before it is sent again."""
 
 
 class _MayPass(Exception):
-    """It may be otherwise when it is tried again, for so long at most. ``sent``: the request may have been acted on."""
+    """A problem that may pass within ``patience_s``. ``sent``: the service may have received the request."""
 
     def __init__(
         self, detail: str, *, sent: bool, after_s: float | None = None, patience_s: float = PATIENCE_S, status: int = 0
@@ -119,13 +119,13 @@ class _MayPass(Exception):
 
 
 class OpenAIBatches:
-    """The batch service at an endpoint. Whatever may pass is tried again inside, for hours where nothing is lost by it.
+    """The batch service at an endpoint. Problems that may pass are tried again inside, for hours if nothing is lost by it.
 
-    All methods raise EndpointError for what will not pass: a key that is refused, no credit, no batch service there.
+    All methods raise EndpointError for other problems: a refused key, no credit, no batch service.
 
     Args:
-        endpoint: where, and with which key; ``timeout_s`` bounds each request, those with files by their size.
-        notify: called with one line, once each, for what a user should know of this service.
+        endpoint: its address and key; ``timeout_s`` limits each request, plus time for the size of its file.
+        notify: gets lines about this service for the user, each once.
         sleep: for tests; seconds.
     """
 
@@ -139,11 +139,11 @@ class OpenAIBatches:
         self.base_url, self._most_bytes = endpoint.base_url, endpoint.max_reply_bytes
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
-        self._was_there = False  # whether anything ever came from it
+        self._was_there = False  # whether the service ever answered
         self._transport = Transport(endpoint, notify)
 
     async def upload(self, path: Path) -> str:
-        """Upload the requests in the file at ``path``; return its id there. Uploaded twice, it is two files, and free."""
+        """Upload a file of requests; return its id. A second upload makes a second file, and is free."""
 
         async def attempt() -> str:
             content = await self._content(Request("POST", "files", file=path))
@@ -152,11 +152,11 @@ class OpenAIBatches:
         return await self._patiently(attempt)
 
     async def create(self, file_id: str, metadata: Mapping[str, str]) -> Batch:
-        """Create a batch of an uploaded file. From here on it costs money, so nothing is sent twice.
+        """Create a batch of an uploaded file. It costs money, so the request is not sent twice.
 
         Raises:
             BatchRefused: it was not created.
-            Unknown: it may have been created, or not.
+            Unknown: it may or may not have been created.
         """
         asked = {"input_file_id": file_id, "endpoint": URL, "completion_window": "24h", "metadata": dict(metadata)}
 
@@ -173,27 +173,27 @@ class OpenAIBatches:
         return await self._patiently(attempt)
 
     async def get(self, batch_id: str) -> Batch:
-        """Ask how a batch stands."""
+        """Return the state of a batch."""
         return await self._of("GET", f"batches/{_quoted(batch_id)}")
 
     async def cancel(self, batch_id: str) -> Batch:
-        """Cancel a batch; what was done of it is still given, and billed. One that is over is returned as it is."""
+        """Cancel a batch, and return it; one that is over is unchanged. Its answers so far are available, and billed."""
         path = f"batches/{_quoted(batch_id)}"
         try:
             return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
         except (BatchRefused, EndpointError) as error:
             batch = await self._of("GET", path, AT_ONCE_S)
-            if batch.is_over or isinstance(error, BatchRefused):  # LiteLLM says 500 of one that is over
+            if batch.is_over or isinstance(error, BatchRefused):  # LiteLLM answers 500 for one that is over
                 return batch
             raise
 
     async def find(self, metadata: Mapping[str, str], input_file: str | None) -> Batch | None:
-        """Find the newest batch that has all of ``metadata``, or was made of ``input_file`` where a service drops metadata.
+        """Return the newest batch with all of ``metadata``, or made of ``input_file``, for services that drop metadata.
 
-        One that was refused at validation is found only if there is no other: it may have been asked for again since.
+        A batch that was refused at validation is returned only if there is no other: it may have been created again since.
         """
         after: str | None = ""
-        refused: Batch | None = None  # one that there was no room for may have had the same metadata
+        refused: Batch | None = None  # an earlier try with the same metadata may have found no room
         for _ in range(_MOST_PAGES):
             batches, after = await self._page(after)
             for batch in batches:
@@ -207,7 +207,7 @@ class OpenAIBatches:
         return refused
 
     async def download(self, file_id: str, to: Path) -> None:
-        """Download a file; it appears at ``to`` whole and synced, or not at all."""
+        """Download a file to ``to``, where it appears whole and synced, or not at all."""
 
         async def attempt() -> None:
             with whole_file(to) as file:
@@ -219,7 +219,7 @@ class OpenAIBatches:
         await self._surely(attempt)
 
     async def delete(self, file_id: str) -> None:
-        """Delete a file; one that is gone already, or may not be deleted, is left."""
+        """Delete a file, if it exists and may be deleted."""
 
         async def attempt() -> None:
             (await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))).done()
@@ -232,20 +232,20 @@ class OpenAIBatches:
         await self._transport.aclose()
 
     async def _of(self, method: str, path: str, patience_s: float = PATIENCE_S) -> Batch:
-        """A request about one batch that was made."""
+        """Make a request about an existing batch."""
 
         async def attempt() -> Batch:
             try:
                 return self._batch(await self._content(Request(method, path, again=method == "GET"), made=True))
             except _MayPass as error:
-                if error.status == 409:  # it is no state that passes
+                if error.status == 409:  # a conflict does not pass
                     raise BatchRefused(error.detail, is_full=False) from None
                 raise
 
         return await (self._surely if method == "GET" else self._patiently)(attempt, patience_s)
 
     async def _page(self, after: str | None) -> tuple[list[Batch], str | None]:
-        """Some of the batches there, and what the next page comes after; None: there are no more."""
+        """Return a page of batches, and the id after which the next page begins; None if there is none."""
         query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
 
         async def attempt() -> tuple[list[Batch], str | None]:
@@ -266,10 +266,10 @@ class OpenAIBatches:
         try:
             return await self._patiently(attempt, patience_s)
         except BatchRefused as error:
-            self._give_up(f"refuses what it is asked of a batch ({error.detail}); robin resume asks again")
+            self._give_up(f"refuses a request about a batch ({error.detail}); ask again with robin resume")
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
-        """Try until it is no longer a :class:`_MayPass`; EndpointError where it stays one."""
+        """Try until there is no :class:`_MayPass`. EndpointError if it does not pass in time."""
         started, slept, wait_s = time.monotonic(), 0.0, 1.0
         while True:
             try:
@@ -287,13 +287,13 @@ class OpenAIBatches:
             slept, wait_s = slept + pause_s, min(2 * wait_s, _LONGEST_WAIT_S)
         if error.status == 429:
             raise BatchRefused(error.detail, is_full=True)
-        came = "nothing else came of trying again: robin resume goes on from here"
+        step = "tried again in vain; go on later with robin resume"
         if not self._was_there:
-            came = "nothing ever came from there: is the service running, and --base-url right?"
-        raise EndpointError(f"{self.base_url}: {error.detail}; {came}")
+            step = "it never answered: is the service running, and --base-url right?"
+        raise EndpointError(f"{self.base_url}: {error.detail}; {step}")
 
     async def _content(self, request: Request, *, made: bool = False, of: str = "") -> dict[str, Any]:
-        """The JSON object of a good answer."""
+        """Return the JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
             content = read_json(response.plain(self._most_bytes), self._most_bytes)
@@ -302,12 +302,12 @@ class OpenAIBatches:
         finally:
             response.done()
         if not isinstance(content, dict):
-            _malformed("no JSON object")
+            _malformed("content that is not a JSON object")
         self._was_there = True
         return content
 
     async def _good(self, request: Request, *, made: bool = False, of: str = "") -> Response:
-        """A good answer. ``made``: it is about what was made, so it may only be not known yet; ``of``: the file used."""
+        """Return a good answer. ``made``: it is about an existing object, which may not be known yet; ``of``: a file's id."""
         try:
             response = await self._transport.send(request)
         except Unreachable as error:
@@ -316,7 +316,7 @@ class OpenAIBatches:
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
-        self._was_there = self._was_there or response.status >= 300  # a page of whatever else is there is a 200, too
+        self._was_there = self._was_there or response.status >= 300  # a 200 may be another server's page
         if response.is_good:
             return response
         raise self._problem(response, made=made, of=of)
@@ -349,7 +349,7 @@ class OpenAIBatches:
         batch_id, status = _id(content.get("id")), content.get("status")
         if batch_id is None or not isinstance(status, str):
             _malformed("a batch without id or status")
-        said = _refusals(content.get("errors"))
+        refusals = _refusals(content.get("errors"))
         status = status[:40].lower()
         return Batch(
             id=batch_id,
@@ -358,9 +358,9 @@ class OpenAIBatches:
             output_file=_id(content.get("output_file_id")),
             error_file=_id(content.get("error_file_id")),
             input_file=_id(content.get("input_file_id")),
-            errors=tuple(self._transport.redacted(": ".join(filter(None, each))) for each in said if any(each)),
+            errors=tuple(self._transport.redacted(": ".join(filter(None, each))) for each in refusals if any(each)),
             metadata=_texts(content.get("metadata")),
-            is_full=any(_FULL.search(f"{code} {message}") for code, message in said),
+            is_full=any(_FULL.search(f"{code} {message}") for code, message in refusals),
         )
 
     def _give_up(self, why: str) -> NoReturn:
@@ -376,19 +376,19 @@ def _quoted(name: str) -> str:
 
 
 def _id(value: object) -> str | None:
-    """An id that a service gave; None for nothing, and for what can be none."""
+    """Return an id by a service; None if it is missing or malformed."""
     return value if isinstance(value, str) and re.fullmatch(SERVICE_ID, value) else None
 
 
 def _refusals(errors: object) -> list[tuple[str, str]]:
-    """Codes and messages of the errors of a batch, with the line of the input that they are about."""
+    """Return codes and messages of the errors of a batch, with the input line that they are about."""
     data = errors.get("data") if isinstance(errors, dict) else errors
-    said = []
+    found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
         code, message = code_and_message(each)
         line = each.get("line") if isinstance(each, dict) else None
-        said.append((code, f"line {line}: {message or code}" if isinstance(line, int) else message))
-    return said
+        found.append((code, f"line {line}: {message or code}" if isinstance(line, int) else message))
+    return found
 
 
 def _counts(value: object) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""A judge behind an OpenAI-compatible endpoint: what is sent, what is learnt of its parameters, and how replies are read."""
+"""A judge at an OpenAI-compatible endpoint: it makes requests, learns which parameters are accepted, and reads replies."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from robin_cli.parsing.expectation import TOP_LOGPROBS
 from robin_cli.parsing.forms import STRUCTURES, without_reasoning
 
 _FEW_LOGPROBS = 5
-"""Some endpoints give no more for each token."""
+"""Some endpoints return no more per token."""
 
 RAISED = 4
-"""How many times as long an answer may be, once one was cut off before its text."""
+"""The factor by which the limit on answers is raised, once one was cut off before its text."""
 
 _TRIES_AT_FIRST = 2
-"""Tries of a call as long as there was never a connection: a wrong address is reported at once, an outage is waited out."""
+"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
 _TIER = "service_tier"
 _NORMAL = "default"
 
 _AT_ONCE_BYTES = 16 * 1024
-"""Longer replies are read one after another, each in a turn of the event loop of its own: reading them takes its time."""
+"""Longer replies are read one after another, each in its own turn of the event loop, because reading them takes time."""
 
 
 class OpenAIJudge(Judge):
-    """Asks an endpoint, and learns which parameters it takes.
+    """Asks an endpoint, and learns which parameters it accepts.
 
     Args:
-        endpoint: where and how.
+        endpoint: its address and options.
         meter: completes the usage of replies.
-        notify: called with one line, once each, for what a user should know of this endpoint.
+        notify: gets lines about this endpoint for the user, each once.
     """
 
     def __init__(self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]) -> None:
@@ -77,11 +77,11 @@ class OpenAIJudge(Judge):
 
     @property
     def most_reply_bytes(self) -> int:
-        """Of a reply that is read."""
+        """The longest reply that is read, in bytes."""
         return self._endpoint.max_reply_bytes
 
     def tokens(self, question: Question) -> int:
-        """Tokens of the prompt, estimated, and the most that its answers may have."""
+        """Return the estimated tokens of the question and the most of its answers."""
         characters = sum(len(message["content"]) for message in question.messages)
         return self._meter.tokens(characters) + self._most_tokens * question.samples
 
@@ -89,10 +89,10 @@ class OpenAIJudge(Judge):
         return self._meter.most(question.messages, self._most_tokens, question.samples)
 
     async def ask(self, question: Question) -> Reply | Failure:
-        """Make one request; a failure is ``adapted``, at most once for each parameter, where the endpoint refuses a parameter.
+        """Make one request. A failure is ``adapted``, at most once per parameter, if the endpoint refuses a parameter.
 
         Raises:
-            EndpointError: an error after which every call would fail.
+            EndpointError: every call would fail.
         """
         body = self.body(question)
         started = time.monotonic()
@@ -102,7 +102,7 @@ class OpenAIJudge(Judge):
     def read(
         self, question: Question, body: Mapping[str, Any], outcome: Completion | Problem, latency_s: float
     ) -> Reply | Failure:
-        """What ``outcome`` of the request ``body`` is to the run; learns, and raises, as :meth:`ask`."""
+        """Return the reply or failure for the ``outcome`` of the request ``body``. Learns and raises as :meth:`ask`."""
         match outcome:
             case Completion():
                 return self._reply(question, body, outcome, latency_s)
@@ -114,14 +114,14 @@ class OpenAIJudge(Judge):
                 failure = replace(outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s)
                 if failure.permanent and self._lowered(body, failure.detail):
                     failure = replace(failure, adapted=True)
-                if body.get(_TIER) == "flex" and is_overload(failure):  # Google's flex is the first to go, with a 503
+                if body.get(_TIER) == "flex" and is_overload(failure):  # Google answers 503 when flex has no room
                     failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
             case Stop():
                 raise self._transport.ended(outcome)
 
     async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
-        """What comes of one request with ``extra`` parameters, after all that was learnt; not retried."""
+        """Make one request with ``extra`` parameters and return its outcome, without retries."""
         return await self._send({**self.body(Question(messages)), **extra})
 
     @property
@@ -130,20 +130,20 @@ class OpenAIJudge(Judge):
 
     @property
     def takes_system(self) -> bool:
-        """Whether a system message is taken, as far as is known by now."""
+        """Whether the endpoint accepts a system message, as far as is known yet."""
         return "system" not in self._without
 
     def parameters(self) -> set[str]:
-        """Names of what is sent along with the messages, after all that was learnt."""
+        """Return the names of the parameters that are sent, after all that was learnt."""
         return set(self.body(Question([], seed=0))) - {"messages", "model"}
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
     def _without_room(self, failure: Failure, body: Mapping[str, Any]) -> Failure:
-        """What is said and done where the tier that ``body`` asks for has no room."""
+        """Return the failure of a request whose service tier has no room, and notify the user."""
         tier = body.get(_TIER)
-        if tier is None:  # then it is the endpoint that is busy
+        if tier is None:  # the endpoint itself is busy
             return replace(failure, reason="rate_limited", throttled=True, overloaded=True)
         falls_back = self._endpoint.tier_fallback and tier == self._endpoint.service_tier
         then = "waiting for it; --tier-fallback asks at the normal tier meanwhile"
@@ -153,47 +153,47 @@ class OpenAIJudge(Judge):
         return replace(failure, falls_back=falls_back)
 
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
-        """Whether an answer was cut off before its text by a limit that is higher now; raises it at the first such answer."""
+        """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
         if not all(each.finish_reason == "length" and _holds_no_text(each.text) for each in outcome.answers):
             return False
         own = self._endpoint.max_tokens
         if self._raises and "max_tokens" not in self._without:
             self._raises, self._limit = False, own * RAISED
             self._notices.once(
-                f"an answer was cut off before its text, as where a judge reasons first: --max-tokens is {self._limit:,} from "
-                f"now on, in place of {own:,}, and those that were cut are asked for again"
+                f"an answer was cut off before its text; the judge may reason first. --max-tokens is {self._limit:,} from now "
+                f"on, not {own:,}, and such answers are asked for again"
             )
         return self._sent(body) < self._limit
 
-    def _lowered(self, body: Mapping[str, Any], told: str) -> bool:
-        """Go back to the limit on answers that the run began with, where the endpoint refuses the raised one."""
+    def _lowered(self, body: Mapping[str, Any], detail: str) -> bool:
+        """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
         own = self._endpoint.max_tokens
         if self._took_raised or self._sent(body) <= own:
             return False
         if self._limit > own:
             self._limit = own
             self._notices.once(
-                f"refuses answers of {self._sent(body):,} tokens ({told}): --max-tokens is {own:,} again"
+                f"refuses answers of {self._sent(body):,} tokens ({detail}): --max-tokens is {own:,} again"
             )
         return True
 
     def _sent(self, body: Mapping[str, Any]) -> int:
-        """The limit on an answer in a request; 0 where it has none."""
+        """Return the limit on answers in a request; 0 if it has none."""
         return int(body.get(self._renamed.get("max_tokens", "max_tokens"), 0))
 
     def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
-        told = outcome.usage
-        if told.service_tier is None and self._endpoint.service_tier is not None and _TIER not in body:
-            told = replace(told, service_tier=_NORMAL)
-        usage = self._meter.measured(question.messages, outcome.answers, told)
+        reported = outcome.usage
+        if reported.service_tier is None and self._endpoint.service_tier is not None and _TIER not in body:
+            reported = replace(reported, service_tier=_NORMAL)
+        usage = self._meter.measured(question.messages, outcome.answers, reported)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
-            self._notices.once(
-                f"asked for {wanted} answers in one request, it gives {came}; asking for {came} at a time"
-            )
+            self._notices.once(f"gives {came} of {wanted} answers in one request; asking for {came} at a time")
         if usage.estimated:
-            self._notices.once("does not count all tokens: those missing are estimated, and marked so", key="estimated")
+            self._notices.once(
+                "does not count all tokens: missing counts are estimated, and marked so", key="estimated"
+            )
         model = outcome.model or self._endpoint.model
         answers = self._transport.redactor.answers(outcome.answers[: question.samples])
         self._took_raised = self._took_raised or self._sent(body) > self._endpoint.max_tokens
@@ -214,13 +214,13 @@ class OpenAIJudge(Judge):
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
                 return _read(response, self._endpoint.max_reply_bytes)
             async with self._reading:
-                await asyncio.sleep(0)  # what else waits goes first; and so does what follows the answer before
+                await asyncio.sleep(0)  # other tasks go first, also those that follow the previous answer
                 return _read(response, self._endpoint.max_reply_bytes)
         finally:
             response.done()
 
     def body(self, question: Question) -> dict[str, Any]:
-        """What is sent to ask ``question``, after all that was learnt."""
+        """Return the body of a request for ``question``, after all that was learnt."""
         endpoint = self._endpoint
         wanted: dict[str, Any] = {
             "max_tokens": self._limit if self.most_cost(question) <= question.most_usd else endpoint.max_tokens,
@@ -242,7 +242,7 @@ class OpenAIJudge(Judge):
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
     def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
-        """What was sent, some time ago, for ``outcome`` to come of it: perhaps before the limit on answers was raised."""
+        """Return the body of an earlier request with this ``outcome``: the limit on answers may have been raised since."""
         body, endpoint = self.body(question), self._endpoint
         if isinstance(outcome, Completion) and (self._limit > endpoint.max_tokens or not endpoint.raises):
             took = (outcome.usage.completion_tokens or 0) // len(outcome.answers)
@@ -251,20 +251,20 @@ class OpenAIJudge(Judge):
         return body
 
     def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
-        """Change what is sent from now on; False if that parameter was not sent or was changed already."""
-        # In all cases another call may have learnt it meanwhile: then this body is just an old one, the next will do.
+        """Change later requests; return False if the parameter was not sent, or was changed already."""
+        # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
         name = refused.parameter
         if name == "system":
             if not any(message["role"] == "system" for message in body["messages"]):
                 return False
             self._without.add("system")
-            self._notices.once("takes no system message; its text goes to the front of the user's")
+            self._notices.once("accepts no system message; its text goes to the front of the user's")
             return True
         if name == IMAGES:
             if any("images" in message for message in body["messages"]):
                 raise EndpointError(
-                    f"{self._endpoint.base_url}: the model {self._endpoint.model} takes no images ({refused.detail}); name one "
-                    "that does with --model, or leave the rows with images out"
+                    f"{self._endpoint.base_url}: the model {self._endpoint.model} does not accept images ({refused.detail}); "
+                    "name one that does with --model, or leave the rows with images out"
                 )
             return False
         sent = name if name in body else self._renamed.get(name, name)
@@ -279,37 +279,39 @@ class OpenAIJudge(Judge):
                 )
         elif name == sent == "max_tokens":
             self._renamed[name] = "max_completion_tokens"
-            self._notices.once("the endpoint wants max_completion_tokens in place of max_tokens; sending that")
+            self._notices.once("wants max_completion_tokens instead of max_tokens; sending that")
         elif name == "top_logprobs" and body[name] > _FEW_LOGPROBS:
             self._top_logprobs = _FEW_LOGPROBS
-            self._notices.once(f"gives fewer log probabilities a token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}")
+            self._notices.once(
+                f"gives fewer log probabilities per token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
+            )
         else:
             self._leave_out("logprobs" if name == "top_logprobs" else name, refused.detail, body)
         return True
 
-    def _leave_out(self, name: str, told: str, body: Mapping[str, Any]) -> None:
-        """Send a parameter no more; EndpointError if the run cannot do without it."""
+    def _leave_out(self, name: str, detail: str, body: Mapping[str, Any]) -> None:
+        """Stop sending a parameter. EndpointError if the run cannot do without it."""
         self._without.add(name)
         tier, error = self._endpoint.service_tier, ""
-        notice = f'the endpoint refuses "{name}" ({told}); going on without it'
+        notice = f'refuses "{name}" ({detail}); going on without it'
         if name in STRUCTURES:
-            notice = ""  # there is another name for it
+            notice = ""  # another parameter may do the same
             if STRUCTURES & body.keys() <= self._without:
                 error = (
-                    f"does not enforce this --answer-format ({told}); another may do, text does everywhere: start a new run "
-                    "with it"
+                    f"does not enforce this --answer-format ({detail}); start a new run with another one, or with text, which "
+                    "works everywhere"
                 )
         elif name == _TIER:
-            notice = f"refuses the service tier {tier} ({told}): asking at the normal tier"
+            notice = f"refuses the service tier {tier} ({detail}): asking at the normal tier"
             if not self._endpoint.tier_fallback:
                 error = (
-                    f"refuses the service tier {tier} for {self._endpoint.model} ({told}); leave --service-tier out, or ask at "
-                    "the normal tier in such cases with --tier-fallback"
+                    f"refuses the service tier {tier} for {self._endpoint.model} ({detail}); leave --service-tier out, or ask "
+                    "at the normal tier in such cases with --tier-fallback"
                 )
         elif name == "max_tokens" and self._endpoint.bounded:
             error = (
-                f"takes no longest length for answers ({told}), so no limit of money holds; leave --max-cost and --budget-usd "
-                "out"
+                f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost and "
+                "--budget-usd out"
             )
         elif name == "logprobs":
             notice += ", rating by the text alone"

@@ -1,7 +1,7 @@
-"""Judges by name: robin's own, at OpenAI-compatible endpoints, and those that installed packages add.
+"""Judges by name: robin's own, at OpenAI-compatible endpoints, and those of installed packages.
 
-A package adds one by an entry point of the group ``robin.judges``: a :class:`~robin_cli.judges.judge.Judge` that is made of
-:class:`~robin_cli.judges.judge.Options`, or a function from messages to text. It is loaded once it is named.
+A package adds one by an entry point of the group ``robin.judges``, which leads to a :class:`~robin_cli.judges.judge.Judge` that
+is made from :class:`~robin_cli.judges.judge.Options`, or to a function from messages to text. It is loaded when it is named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUP = "robin.judges"
 
 
 def check_known(name: str) -> None:
-    """InputError unless there is one judge of this name."""
+    """Raise InputError unless there is exactly one judge of this name."""
     if name not in (names := [AT_ENDPOINTS, *plugins(GROUP)]):
         raise InputError(
             f'--judge: no "{name}"; there are: {", ".join(names)} (others come with packages){did_you_mean(name, names)}'
@@ -29,14 +29,14 @@ def check_known(name: str) -> None:
 
 
 def judge_named(name: str, options: Options) -> Judge:
-    """The judge that a package adds under ``name``; InputError, naming the package, where it cannot be made."""
+    """Make the judge that a package adds as ``name``. InputError, which names the package, if it cannot be made."""
     check_known(name)
     with plugins(GROUP)[name].loaded(f"--judge {name}") as found:
         return judge_of(found, options)
 
 
 def judge_of(found: Any, options: Options) -> Judge:
-    """The judge that ``found`` is, or makes. TypeError for what is neither."""
+    """Make a judge of ``found``, a subclass of Judge or a function. TypeError if it is neither."""
     if isinstance(found, type) and issubclass(found, Judge):
         made: Callable[[Options], Judge] = found
         return made(options)

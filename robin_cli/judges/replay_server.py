@@ -1,8 +1,7 @@
-"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings, or verdicts.
+"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings or verdicts.
 
-A real HTTP server with real answers, except that no model reads anything: which recorded pair answers for a prompt is
-decided by a hash of the prompt; recorded verdicts are found by the texts they are on. So it is good for demos, tests and load
-trials, and says so in every answer.
+It is a real HTTP server, but no model reads anything: a hash of the prompt chooses the recorded pair whose rating answers it;
+recorded verdicts are found by their texts. It is for demos, tests and load tests, and every answer says so.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from robin_cli.datasets.pools import Pool
 from robin_cli.datasets.votes import VotePool
 from robin_cli.model.records import MODEL_PREFIX
 
-_SAID = ("B", "tie", "A")
+_WORDS = ("B", "tie", "A")
 _MARKS = ((":\n", "\n"), ("\n", "\n"), ("", ""))
-"""What stands before a text in a question, and behind it."""
+"""The texts before and after a prompt or response in a question, the most specific first."""
 
 _TIE = re.compile(r"\btie\b", re.IGNORECASE)
 
 
 class Asked(NamedTuple):
-    """A recorded comparison, the order it was asked in (0 where its A came first), and whether a tie is an answer."""
+    """A recorded comparison, its order in a question (0 if its A comes first), and whether a tie is allowed."""
 
     comparison: int
     order: int
@@ -45,8 +44,8 @@ class Votes:
 
     Args:
         pool: recorded verdicts.
-        first_place: how much oftener the response that comes first is preferred than without its place, −½ to ½: it is
-            preferred whatever was recorded with twice this probability, or the second where it is below 0.
+        first_place: the preference for the first place, −½ to ½: with a probability of twice its absolute value, the first
+            response is preferred whatever was recorded, or the second if it is negative.
     """
 
     def __init__(self, pool: VotePool, first_place: float = 0.0) -> None:
@@ -57,9 +56,9 @@ class Votes:
         self._shown = {prompt: readable_turns(prompt) for prompt in self._of_prompt}
 
     def asked(self, messages: Sequence[object]) -> Asked | None:
-        """What is asked about: the recorded prompt and its two responses that take up most of the question, in this order.
+        """Return the recorded comparison in a question: the one whose prompt and two responses have the longest texts.
 
-        Whole lines behind a label are looked for first, as our template shows them, then whole lines, then any place.
+        It looks for whole lines after a label first, as in robin's template, then for whole lines, then anywhere.
         """
         text = "\n" + "\n".join(_contents(messages)) + "\n"
         for marks in _MARKS:
@@ -70,7 +69,7 @@ class Votes:
         return None
 
     def _found(self, text: str, prompt: str, mark: str, end: str) -> Iterator[tuple[int, int, int, str]]:
-        """The comparisons of a prompt that are in a question: how long their texts are, which, its order, and what is left."""
+        """Yield the comparisons of a prompt that are in a question: length of the texts, number, order, rest of the text."""
         shown = self._shown[prompt]
         asked = _after(text, mark, shown, end)
         if asked is None:
@@ -86,23 +85,23 @@ class Votes:
                     break
 
     def verdict(self, asked: Asked, rng: np.random.Generator) -> str:
-        """A, B or tie, as the question calls its responses."""
+        """Draw a verdict: A, B or tie, as the question names its responses."""
         if rng.random() < 2 * abs(self._first_place):
             return "A" if self._first_place > 0 else "B"
         points = int(rng.choice(self._pool.points[asked.order][asked.comparison]))
         if points == 1 and not asked.ties:
             points = 2 * int(rng.integers(2))
-        return _SAID[2 - points if asked.order else points]
+        return _WORDS[2 - points if asked.order else points]
 
 
 def _after(text: str, mark: str, sought: str, end: str) -> tuple[str, str] | None:
-    """What is before a text between two marks, and what is behind it from the second mark on; None where it is not there."""
+    """Return the texts before and after ``sought`` between two marks; None if it is not there."""
     at = text.find(f"{mark}{sought}{end}")
     return None if at < 0 else (text[: at + len(mark)], text[at + len(mark) + len(sought) :])
 
 
 def answer_of(verdict: str, feedback: str, asked: object) -> str:
-    """The text of an answer: JSON where the request asks for it, else two lines."""
+    """Return the text of an answer: JSON if the request asks for it, else two lines."""
     if isinstance(asked, dict) and str(asked.get("type")).startswith("json"):
         return orjson.dumps({"feedback": feedback, "verdict": verdict}).decode()
     return f"Feedback: {feedback}\nVerdict: {verdict}"
@@ -125,7 +124,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class _Request(msgspec.Struct):
-    """What is read of a request."""
+    """The parts of a request that are read."""
 
     messages: Annotated[list[Any], msgspec.Meta(min_length=1)]
     model: Any = None
@@ -141,14 +140,14 @@ def _refusal(message: str, code: str, kind: type[web.HTTPException] = web.HTTPBa
 
 
 class Replay:
-    """Answers for a set of pools; each pool is a model, ``replay:`` and the name of the pool.
+    """Answers from a set of pools; each is a model named ``replay:`` and the pool's name.
 
     Args:
-        pools: by name.
-        source: where the ratings come from, told in every answer.
-        latency_s: how long every answer takes, at least 0.
-        seed: of the draws for requests that bring no seed of their own.
-        first_place: of pools of verdicts, see :class:`Votes`.
+        pools: the pools by name.
+        source: the source of the ratings, which every answer names.
+        latency_s: the time for every answer, at least 0.
+        seed: for the draws of requests without a seed.
+        first_place: for pools of verdicts, see :class:`Votes`.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class Replay:
         self._started = int(time.time())
 
     def app(self) -> web.Application:
-        """The server as an aiohttp application."""
+        """Return the server as an aiohttp application."""
         app = web.Application(client_max_size=_MAX_BODY)
         app.add_routes(
             [
@@ -207,7 +206,7 @@ class Replay:
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
         number = next(self._number)
-        # No two answers are alike to the letter, as with a judge that thinks; with a seed, they are what the seed makes them.
+        # No two answers are the same to the letter, as with a real judge; with a seed, they depend on the seed alone.
         label = f"{number}." if seed is None else f"of seed {seed}."
         if isinstance(pool, VotePool):
             texts = self._verdicts(pool, body, samples, seed, label)
@@ -229,7 +228,7 @@ class Replay:
         asked = votes.asked(body.messages)
         if asked is None:
             raise _refusal(
-                f"No comparison that was recorded in {self._source} is in the messages: a prompt, and behind it two responses",
+                f"The messages hold no comparison recorded in {self._source}: a prompt, and after it two responses",
                 "not_recorded",
             )
         rng = self._rng if seed is None else np.random.default_rng([seed, asked.comparison, asked.order])
@@ -275,8 +274,8 @@ async def serve(replay: Replay, port: int, ready: Callable[[str], None], stop: a
 
     Args:
         replay: what to answer with.
-        port: 0 for one that is free.
-        ready: called once with the base URL when requests are taken.
+        port: 0 for a free one.
+        ready: called once, with the base URL, when the server is ready.
         stop: ends the server, after the requests under way.
 
     Raises:

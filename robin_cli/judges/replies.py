@@ -1,4 +1,4 @@
-"""What endpoints send back, read without trusting any of it: answers, errors, and how long to wait.
+"""Reading of endpoints' replies, without trusting them: answers, errors, and times to wait.
 
 Pure functions of status, headers and body; the many dialects of "OpenAI-compatible" end here.
 """
@@ -25,7 +25,7 @@ from robin_cli.model.records import NO_ROOM, Usage
 class Unsupported:
     """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
 
-    ``parameter`` "system" is the role: its text goes to the front of the user's message. IMAGES are those of the messages.
+    The ``parameter`` "system" stands for the role of a message, and IMAGES for the images in messages.
     """
 
     parameter: str
@@ -34,7 +34,7 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Every call would fail like this one; ``unkeyed``: what to say instead where no key was sent."""
+    """Every call would fail like this one; ``unkeyed`` is the message to use if no key was sent."""
 
     detail: str
     unkeyed: str = ""
@@ -58,7 +58,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 
 _QUOTA = _words(r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit")
-_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only there does Gemini tell a daily quota from one a minute
+_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only here Gemini's daily quota differs from one per minute
 _BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)")
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
 _CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
@@ -122,50 +122,50 @@ _NO_IMAGES = _words(
     r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string"
 )
 _ONE_IMAGE = _words(r"format|mime|media.?type|image/|extension|download|fetch")
-"""What is said of one image, where others may be taken."""
+"""Words about a single image: others may be accepted."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-
 _MIB = 1024 * 1024
 MOST_IN_TEXT = 1 / 32
-"""Of the longest reply, the part that may be the text of its answers, in characters: reading ratings takes its time."""
+"""The most characters of answers' texts, as a share of the longest reply in bytes: reading ratings takes time."""
 
 _MOST_LISTS_A_MIB = 50_000
 _MOST_NAMES_A_MIB = 60_000
-"""What makes JSON slow to read. Log probabilities of 20 tokens at each place have 33,000 and 50,000."""
+"""The most lists and objects, and names, per MiB: they make JSON slow to read. With 20 log probabilities per token there are
+33,000 and 50,000."""
 
 _MOST_CHOICES = 128
 _MOST_TOKENS = 1 << 15
 _MOST_COST_USD = 1000.0
-"""Of one call, as the endpoint states it: what is said to cost more is not believed, and would end any budget."""
+"""The highest cost of one call that is believed from an endpoint: a higher one would end any budget."""
 
 _MOST_NUMBER = 1e15
 _MESSAGE = 2000
-"""Characters of an error that are looked at."""
+"""The most characters of an error that are read."""
 
 _NAME = 200
-"""Characters that a name has at most: a model's, a request's, that of the reason why an answer ended."""
+"""The most characters of a name: of a model, a request, or a finish reason."""
 
 
 def read_completion(
     body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB, content: object = None
 ) -> Completion | Problem:
-    """The completion in the body of a 200, or what is wrong with it: an error inside, no choices, HTML, half a body.
+    """Return the completion in the body of a 200, or its problem: an error inside, no choices, HTML, half a body.
 
     Args:
-        body: of a reply, decompressed.
+        body: the decompressed body of a reply.
         headers: names in lower case.
-        limit: the longest reply that is read, in bytes. Reading one takes no more than some 20 ms for each MiB of it.
-        content: what was read out of ``body`` already; None: nothing yet.
+        limit: the longest reply that is read, in bytes. Reading takes at most about 20 ms per MiB.
+        content: the JSON value of ``body``, if it was read already.
 
     Raises:
-        TooLong: the text of its answers is too long, or it holds so much that reading it would take too long.
+        TooLong: the texts of the answers are too long, or reading would take too long.
     """
     content = read_json(body, limit) if content is None else content
     if not isinstance(content, dict):
-        return Failure("malformed", f"a 200 that is no JSON object: {_excerpt(body)}")
+        return Failure("malformed", f"a 200 that is not a JSON object: {_excerpt(body)}")
     if content.get("error") or content.get("object") == "error":
         return error_in_200(content, headers)
     choices = content.get("choices")
@@ -173,7 +173,7 @@ def read_completion(
     if not choices or not all(isinstance(choice, dict) for choice in choices):
         return Failure("malformed", f"a 200 without choices: {_excerpt(body)}")
     answered = [choice for choice in choices if not choice.get("error")]
-    if not answered:  # OpenRouter's, when the model fails half-way
+    if not answered:  # OpenRouter's form when the model fails half-way
         return error_in_200(choices[0], headers)
     answers = tuple(_answer(choice) for choice in answered)
     characters = sum(len(each.text) + len(each.refusal or "") for each in answers)
@@ -192,7 +192,7 @@ def read_completion(
 
 
 def read_json(body: Body, limit: int) -> object:
-    """What a JSON text holds; None for what is none. TooLong as :func:`read_completion`."""
+    """Return the value of a JSON text; None if it is not JSON. TooLong as :func:`read_completion`."""
     lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
     if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
         raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
@@ -200,7 +200,7 @@ def read_json(body: Body, limit: int) -> object:
 
 
 def classify(status: int, body: Body, headers: Mapping[str, str], content: object = None) -> Problem:
-    """What an HTTP error status with this body means for the run; ``content`` as for :func:`read_completion`."""
+    """Return what an HTTP error with this body means for the run; ``content`` as for :func:`read_completion`."""
     error = _error_in(_json(body) if content is None else content, _excerpt(body))
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
         return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
@@ -212,7 +212,7 @@ def classify(status: int, body: Body, headers: Mapping[str, str], content: objec
 
 
 def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
-    """What an error means that no status came with; ``malformed`` where it does not say."""
+    """Return what an error without a status means for the run; ``malformed`` if that is unclear."""
     error = _error_in(content, "no message")
     code = number(error.code)
     if code is not None and 400 <= code < 600:
@@ -225,54 +225,54 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
 
 def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
     message, after_s = error.message, retry_after_s(headers)
-    told = message if message.startswith(str(status)) else f"{status}: {message}"
+    detail = message if message.startswith(str(status)) else f"{status}: {message}"
     if status != 429 and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
-        return Unsupported(IMAGES, told)
+        return Unsupported(IMAGES, detail)
     if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
-        return Failure("filtered", told)
+        return Failure("filtered", detail)
     if status in {429, 498} and _NO_ROOM.search(error.words) and not _BROKE.search(f"{error.code} {error.kind}"):
-        return Failure(NO_ROOM, told, retry_after_s=after_s)
+        return Failure(NO_ROOM, detail, retry_after_s=after_s)
     if status == 429 and _QUOTA.search(error.words):
-        return Stop(_NO_CREDIT.format(told))
+        return Stop(_NO_CREDIT.format(detail))
     if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
-        return Failure("context_length", told)
+        return Failure("context_length", detail)
     if status in _ENDS:
-        return Stop(_ENDS[status].format(told), unkeyed=_UNKEYED.format(told) if status == 401 else "")
+        return Stop(_ENDS[status].format(detail), unkeyed=_UNKEYED.format(detail) if status == 401 else "")
     if status in {408, 409, 425, 429} or status >= 500:
         throttled = status == 429 or (status == 503 and (after_s is not None or _CROWDED.search(message) is not None))
         return Failure(
             "rate_limited" if throttled else f"http_{status}",
-            told,
+            detail,
             retry_after_s=after_s,
             throttled=throttled,
             overloaded=throttled or status in {503, 529},
         )
-    return _bad_request(status, error, told)
+    return _bad_request(status, error, detail)
 
 
-def _bad_request(status: int, error: _Error, told: str) -> Problem:
+def _bad_request(status: int, error: _Error, detail: str) -> Problem:
     message, words, param = error.message, error.words, error.param
     if param == _SERVICE_TIER or (_TIER.search(message) and _NO_TIER.search(words)):
-        return Unsupported(_SERVICE_TIER, told)
+        return Unsupported(_SERVICE_TIER, detail)
     for pattern, fact in _OF_ALL_CALLS:
         if pattern.search(words):
-            return Stop(fact.format(told))
+            return Stop(fact.format(detail))
     if _FILTER.search(words):
-        return Failure("filtered", told)
+        return Failure("filtered", detail)
     if status == 413 or _WINDOW.search(words) or (param not in _PARAMETERS and _TOO_LONG.search(words)):
-        return Failure("context_length", told)
+        return Failure("context_length", detail)
     if _NO_SYSTEM.search(message):
-        return Unsupported("system", told)
+        return Unsupported("system", detail)
     refused = param if param in _PARAMETERS else None
     if refused is None and _REFUSES.search(words):
         refused = next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
     if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
-        return Failure("bad_request", f"{told}; lower --max-tokens")
-    return Unsupported(refused, told) if refused else Failure("bad_request", told)
+        return Failure("bad_request", f"{detail}; lower --max-tokens")
+    return Unsupported(refused, detail) if refused else Failure("bad_request", detail)
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds that the endpoint asks to wait, at least 0; None if it does not say.
+    """Return the seconds that the endpoint asks to wait, at least 0; None if it does not.
 
     Reads ``retry-after-ms``, ``retry-after`` (seconds, or an HTTP date, for which ``now`` is the time, seconds since 1970;
     by default the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit
@@ -297,7 +297,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
 
 
 def duration_s(text: str) -> float | None:
-    """``6m0s``, ``1m30s``, ``500ms`` or a plain number of seconds; None if it is none of these."""
+    """Return the seconds of ``6m0s``, ``1m30s``, ``500ms`` or a plain number; None for other texts."""
     if (seconds := number(text)) is not None:
         return max(0.0, seconds)
     text = text.strip()
@@ -307,30 +307,30 @@ def duration_s(text: str) -> float | None:
 
 
 def is_overload(failure: Failure) -> bool:
-    """Whether a 503 says that there are too many requests of everybody's, rather than that nothing is there."""
+    """Return whether a 503 means that all users make too many requests, rather than that nothing is there."""
     return failure.overloaded and failure.detail.startswith("503") and _OVERLOADED.search(failure.detail) is not None
 
 
 def clean_text(value: object) -> str:
-    """Text that can be stored: '' for anything that is no string, lone surrogates replaced."""
+    """Return a text that can be stored, with lone surrogates replaced; '' for None, objects and lists."""
     if not isinstance(value, str):
         return "" if value is None or isinstance(value, dict | list) else str(value)
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def too_long(what: object) -> Failure:
-    """The failure of a reply that is ``what`` and so read no further."""
+    """Return the failure for a reply that is too long, for the reason ``what``."""
     return Failure("reply_too_long", f"{what}; --max-reply raises the limit", tries=2)
 
 
 def code_and_message(content: object) -> tuple[str, str]:
-    """What an error says of itself, in any of the dialects; '' for what it does not say."""
+    """Return the code and message of an error in any dialect; '' for a missing part."""
     error = _error_in(content, "")
     return error.code, error.message
 
 
 class _Error(NamedTuple):
-    """What an error says of itself; '' for what it does not say."""
+    """The parts of an endpoint's error; '' for a missing part."""
 
     code: str
     kind: str
@@ -344,16 +344,16 @@ class _Error(NamedTuple):
 
 def _error_in(content: object, otherwise: str) -> _Error:
     """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
-    if isinstance(content, list):  # Gemini wraps its error in a list
+    if isinstance(content, list):  # Gemini's form
         content = content[0] if content else None
     if isinstance(content, dict):
-        content = content.get("error", content)  # old vLLM and litellm send it flat
+        content = content.get("error", content)  # old vLLM and litellm write it flat
     elif not isinstance(content, str):
         content = None
     error = content if isinstance(content, dict) else {"message": content}
     message = error.get("message")
-    said = _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
-    return _Error(_name(error.get("code")), _name(error.get("type")), _name(error.get("param")), said or otherwise)
+    line = _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+    return _Error(_name(error.get("code")), _name(error.get("type")), _name(error.get("param")), line or otherwise)
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
@@ -371,14 +371,14 @@ def _answer(choice: dict[str, Any]) -> Answer:
 
 
 def _usage(usage: object, *, one_choice: bool) -> Usage:
-    """What the endpoint counted. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
+    """Return the endpoint's counts. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
     if not isinstance(usage, dict):
         return Usage()
     details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return Usage(
         prompt_tokens=tokens_of(usage.get("prompt_tokens")),
         completion_tokens=tokens_of(usage.get("completion_tokens")),
-        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's own, in dollars
+        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's field, in dollars
         cached_tokens=tokens_of(details.get("cached_tokens")) if isinstance(details, dict) else None,
         counts_one_choice=one_choice,
         reasoning_tokens=tokens_of(of_answer.get("reasoning_tokens")) if isinstance(of_answer, dict) else None,
@@ -392,26 +392,26 @@ def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
 
 
 def tokens_of(value: object) -> int | None:
-    """A whole number that was given, at least 0; None for what is none."""
+    """Return a value as a whole number of at least 0; None if it is not one."""
     amount = amount_of(value)
     return None if amount is None else int(amount)
 
 
 def amount_of(value: object, *, most: float = 1e15) -> float | None:
-    """A number that was given, from 0 to ``most``; None for what is none."""
+    """Return a value as a number from 0 to ``most``; None if it is not one."""
     amount = number(value)
     return amount if amount is not None and 0 <= amount <= most else None
 
 
 def _json(body: Body) -> object:
     collects = gc.isenabled()
-    gc.disable()  # else it would look again and again through all that is being made
+    gc.disable()  # else it would walk all new objects again and again
     try:
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(body)
         with suppress(ValueError, RecursionError):
-            return json.loads(body)  # lone surrogates and other things that orjson does not take
-        with suppress(ValueError, RecursionError):  # bytes that are no UTF-8: the answer around them is paid for
+            return json.loads(body)  # for lone surrogates and the like, which orjson refuses
+        with suppress(ValueError, RecursionError):  # for bytes that are not UTF-8: the answer around them is paid for
             return json.loads(body.decode("utf-8", "replace"), strict=False)
         return None
     finally:
@@ -420,7 +420,7 @@ def _json(body: Body) -> object:
 
 
 def number(value: object) -> float | None:
-    """The number that an endpoint gave, as one or as text; None for what is none, or has more than 15 digits."""
+    """Return an endpoint's number, which may be a text; None if it is not one, or has more than 15 digits."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > _NAME:
@@ -440,15 +440,15 @@ def _http_date(text: str) -> float | None:
 
 
 def _name(value: object) -> str:
-    """A short text; '' for a long one."""
+    """Return a short text; '' for a long one."""
     return "" if isinstance(value, str) and len(value) > _NAME else clean_text(value)
 
 
 def _excerpt(body: Body) -> str:
-    # More than is shown: whoever shows it takes keys out first, and must see them whole.
+    # Longer than it is shown: keys are taken out later, and must be whole then.
     return _one_line(body[:_MESSAGE].decode("utf-8", "replace")) or "nothing"
 
 
 def _one_line(text: str) -> str:
-    """Without line ends, and without anything that would steer a terminal."""
+    """Return a text on one line, without characters that would control a terminal."""
     return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())

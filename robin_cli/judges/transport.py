@@ -1,8 +1,8 @@
-"""Requests to an OpenAI-compatible endpoint, by the openai SDK's client. The only file that knows openai and what is below.
+"""Requests to an OpenAI-compatible endpoint, by the openai SDK's client. Only this file uses openai and its HTTP libraries.
 
-The SDK makes the client (key, headers, proxies, TLS); the request itself goes to its HTTP client as it stands. Building
-each request anew in the SDK costs more than sending it (docs/evidence/performance.md), and what the SDK would add, retries
-and errors by class, is decided by robin, which knows the budget.
+The SDK makes the client (key, headers, proxies, TLS); requests go directly to its HTTP client. Building each request in the SDK
+costs more than sending it (docs/evidence/performance.md), and the SDK's retries and error classes are not needed: robin, which
+knows the budget, has its own.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from robin_cli.model.errors import EndpointError
 _CONNECT_TIMEOUT_S = 10.0
 _LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
 _PLAIN = _LOST | {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT}
-"""Errors of the system whose own words say all there is; the number alone does not tell TLS's from others."""
+"""Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
 _CHAT = "chat/completions"
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
-"""What is read of the body of an error: more says no more."""
+"""The most that is read of an error's body."""
 
 _SLOWEST = 10_000.0
-"""Bytes a second of a file that is no longer waited for."""
+"""The lowest rate for a file, in bytes per second; slower transfers time out."""
 
 _NEXT_ANSWER = b"\nHTTP/1."
 _MOST_AT_ONCE = 16
@@ -53,16 +53,16 @@ _HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Options):
-    """Where a judge is, and how it is asked.
+    """The address of a judge, and the options of its requests.
 
     Attributes:
-        api_key: sent as a bearer token, to this address only; never part of a representation.
-        raises: where answers are cut off before their text, longer ones are asked for, once.
-        bounded: answers must have a longest length, because money was promised not to run out.
+        api_key: sent as a bearer token, to this address only; never part of a repr.
+        raises: raise the limit on answers, once, if they are cut off before their text.
+        bounded: answers must have a limit, because money is limited.
         debug_http: a file for all requests and answers.
-        logprobs: ask for them.
-        service_tier: sent along, if it is not None.
-        tier_fallback: ask at the normal tier where that one has no room, or is none.
+        logprobs: ask for log probabilities.
+        service_tier: sent with requests; None for none.
+        tier_fallback: ask at the normal tier if the service tier has no room, or does not exist.
     """
 
     base_url: str
@@ -76,9 +76,9 @@ class Endpoint(Options):
 
 
 class Unreachable(Exception):
-    """No answer came, as it says: the connection failed or broke, or (``timed_out``) the time was over.
+    """No answer came: the connection failed or broke, or the request timed out (``timed_out``).
 
-    ``sent``: the request may have got there; not where there was no connection to begin with.
+    ``sent``: the endpoint may have received the request; False if there never was a connection.
     """
 
     def __init__(self, why: str, *, timed_out: bool, sent: bool) -> None:
@@ -89,10 +89,13 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back, of any status; names of headers are in lower case. Of an error's body, the beginning.
+    """A response of any status. The body of an error is only its beginning.
 
-    ``headers`` are without the key; the body is once it is :meth:`plain`. ``encoding``: how it is compressed after all.
-    ``turn``: where a large body is held in one, to be given back by :meth:`done`.
+    Attributes:
+        headers: without the key; names are in lower case.
+        body: may hold the key; :meth:`plain` takes it out.
+        encoding: the compression of the body; "" for none.
+        turn: held for a large body, until :meth:`done`.
     """
 
     status: int
@@ -104,14 +107,14 @@ class Response:
 
     @property
     def is_good(self) -> bool:
-        """Whether the request was answered, and not by an error."""
+        """Whether the status is a success."""
         return 200 <= self.status < 300
 
     def plain(self, limit: int) -> Body:
-        """Return the body as it was before it was compressed, without the key, in whatever form it is in there.
+        """Return the decompressed body without the key, in any form of it.
 
         Raises:
-            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`; of an error, whose status says enough, it is empty.
+            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`. An error's body is then b"": its status suffices.
         """
         try:
             return self.redactor.body(decoded(self.body, self.encoding, limit))
@@ -121,17 +124,19 @@ class Response:
             return b""
 
     def done(self) -> None:
-        """The body is needed no more: another large one may come."""
+        """Release the body, so that another large one may come."""
         if self.turn is not None:
             self.turn.end()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent to ``path`` below the base URL: ``body``, or a form with ``file``, which is read from disk meanwhile.
+    """A request to ``path`` below the base URL.
 
-    ``to``: where the body of a good answer goes as it comes, of ``most`` bytes at most. ``again``: it may be sent twice, if the
-    first was perhaps read.
+    Attributes:
+        file: sent as a form instead of ``body``; it is read from disk as it is sent.
+        to: a file for the body of a good answer, of at most ``most`` bytes.
+        again: the request may be sent twice if the first may have been received.
     """
 
     method: str
@@ -144,7 +149,7 @@ class Request:
 
 
 class _Response(aiohttp.ClientResponse):
-    """A response whose beginning is no flood of interim answers (100 Continue), which aiohttp reads through without end."""
+    """A response that refuses a flood of interim answers (100 Continue), which aiohttp would read without end."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         handler = connection.protocol
@@ -152,7 +157,7 @@ class _Response(aiohttp.ClientResponse):
             receive = handler.data_received
 
             def data_received(data: bytes) -> None:
-                if data.count(_NEXT_ANSWER) <= _MOST_AT_ONCE:  # JSON holds no line ends of its own
+                if data.count(_NEXT_ANSWER) <= _MOST_AT_ONCE:  # JSON escapes line ends
                     receive(data)
                     return
                 handler.set_exception(aiohttp.ClientPayloadError("a flood of interim answers"))
@@ -165,12 +170,12 @@ class _Response(aiohttp.ClientResponse):
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Load the authorities that this machine trusts: once for all endpoints, for it takes as long as twenty calls."""
+    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls."""
     return httpx2.create_ssl_context()
 
 
 class _Client(DefaultAioHttpClient):
-    """The SDK's HTTP client, on aiohttp sessions that keep no cookies: an endpoint could fill the memory with them."""
+    """The SDK's HTTP client with aiohttp sessions without cookies: an endpoint could fill the memory with them."""
 
     def _init_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
         return _on_a_session_of_ours(super()._init_transport(*args, **named))
@@ -194,10 +199,10 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
 
 class Transport:
-    """Connections to one endpoint.
+    """The connections to one endpoint.
 
     Args:
-        notify: called with one line if the file for all exchanges can be written no more.
+        notify: gets a line if the debug file cannot be written any more.
     """
 
     def __init__(self, endpoint: Endpoint, notify: Callable[[str], None]) -> None:
@@ -208,11 +213,11 @@ class Transport:
         debug_http = endpoint.debug_http
         self._log = None if debug_http is None else HttpLog(Path(debug_http), self.redactor.error, notify)
         self._large = Turns(endpoint.max_reply_bytes)
-        self._kept_open = 0  # connections that another request may find, at most
+        self._kept_open = 0  # at most so many idle connections may be reused
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
         self._http = _Client(
             timeout=timeout,
-            # without numbers it would be aiohttp's own limit of 100
+            # the default would be aiohttp's own limit of 100
             limits=httpx2.Limits(max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time),
             verify=_certificates(),
             follow_redirects=False,  # a redirect to another host must not get the key
@@ -221,41 +226,41 @@ class Transport:
             base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=0, http_client=self._http
         )
         if client.base_url.host != _OPENAI_HOST:
-            # The SDK would tell any address the account that OPENAI_ORG_ID and OPENAI_PROJECT_ID name.
+            # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
             client.organization = client.project = None
         self._client = client
         self._base_url = client.base_url
         self._chat_url = client.base_url.join(_CHAT)
         stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-        # What is compressed may expand a thousandfold, and answers are short.
+        # No compression: it may expand a thousandfold, and answers are short.
         stated = {**stated, "Accept-Encoding": "identity", "Authorization": f"Bearer {endpoint.api_key}"}
         self._headers = httpx2.Headers(stated)
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def post(self, body: bytes) -> Response:
-        """Send ``body`` to the chat completions of the endpoint; raises as :meth:`send`."""
+        """Send ``body`` to the endpoint's chat completions. Raises as :meth:`send`."""
         return await self.send(Request("POST", _CHAT, body, again=True))
 
     async def send(self, request: Request) -> Response:
         """Send a request.
 
-        A connection that was kept open may be closed by the endpoint just as the request is sent. Then nothing was wrong with
-        either, and one that may be is sent once more at once.
+        The endpoint may close an idle connection just as a request is sent on it. Then a request that may be sent ``again`` is
+        sent once more at once.
 
         Raises:
-            Unreachable: no answer, or only a part of one.
-            TooLong: an answer, longer than is read.
-            OSError: a file cannot be read, or written.
+            Unreachable: there is no answer, or only a part of one.
+            TooLong: the answer is longer than the limit.
+            OSError: a file cannot be read or written.
         """
         with nullcontext() if request.file is None else reading(request.file) as file:
             return await self._answered(request, file)
 
     def redacted(self, text: str) -> str:
-        """Return the beginning of an error that the endpoint sent, as it may be shown."""
+        """Return the beginning of an endpoint's error, without the key."""
         return self.redactor.error(text)[:500]
 
     def ended(self, stop: Stop) -> EndpointError:
-        """Return the error for what every request here comes to."""
+        """Return the error for a problem of every request to this endpoint."""
         unkeyed = stop.unkeyed if self._endpoint.api_key == "none" else ""
         return EndpointError(f"{self._endpoint.base_url}: {self.redacted(unkeyed or stop.detail)}")
 
@@ -269,7 +274,7 @@ class Transport:
         started = time.monotonic()
         most_s: float | None = self._endpoint.timeout_s
         if call.to is not None:
-            most_s = None  # that is looked at as it comes
+            most_s = None  # _write_all limits the time
         elif file is not None:
             most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
         try:
@@ -280,8 +285,8 @@ class Transport:
             raise
         except _Unwritable as error:
             raise error.cause from None
-        except Exception as error:  # as in the SDK: whatever the layers below raise, there is no answer
-            # The aiohttp transport calls a failure to connect, a refusal as well, a ConnectTimeout.
+        except Exception as error:  # as in the SDK: whatever a lower layer raises, there is no answer
+            # The aiohttp transport raises ConnectTimeout for every failure to connect, also a refusal.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             self._write(call, started, error=repr(error))
@@ -340,7 +345,7 @@ class Transport:
 
 
 class _Unwritable(Exception):
-    """The disk would not take what came: no fault of the connection, whatever errors look like there."""
+    """The disk refused the answer; wrapped, so that it is not taken for a connection's error."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -370,7 +375,7 @@ def _writing() -> Iterator[None]:
 
 
 def _never_connected(error: BaseException | None) -> bool:
-    """Whether there was no connection that a request could have gone by."""
+    """Return whether there was no connection for the request."""
     while error is not None:
         if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return True
@@ -379,7 +384,7 @@ def _never_connected(error: BaseException | None) -> bool:
 
 
 def _hung_up(error: Exception) -> bool:
-    """Whether the endpoint closed the connection before any byte of an answer came."""
+    """Return whether the endpoint closed the connection before it answered a byte."""
     cause = error.__cause__
     if isinstance(cause, aiohttp.ClientConnectorError):
         return False
@@ -389,7 +394,7 @@ def _hung_up(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """What went wrong below, in the system's words where it is the system's error, "Connection refused"; else as it is said."""
+    """Return the reason of an error: the system's message, such as "Connection refused", or else the error's own."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _PLAIN:

@@ -32,14 +32,13 @@ from robin_cli.planning.urgency import (
     FIRST,
     IN_WARM_UP,
     NEVER,
-    WARM_UP,
     Front,
     block_of,
     by_turns,
     sets_of,
     urgency_by,
 )
-from robin_cli.policies.base import Policy, Seen, exited
+from robin_cli.policies.base import WARM_UP, Policy, Seen, exited
 
 Found = TypeVar("Found")
 
@@ -421,8 +420,9 @@ class Planner:
             urgency, nearness = of_members[at].ravel(), None if near is None else near[at].ravel()
             if known < len(some):
                 urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
-            if not math.isfinite(urgency.sum()):
-                self._check(policy, some, urgency)
+            is_right = urgency < math.inf if policy.retires else np.isfinite(urgency)
+            if not is_right.all():
+                self._check(policy, some[~is_right], urgency[~is_right])
         else:
             urgency = WARM_UP - self._order(some, made)
         if self._in_rounds:
@@ -456,7 +456,7 @@ class Planner:
         for arm, found in zip(some.tolist(), urgency.tolist(), strict=True):
             # An outcome during the computation may leave columns that do not fit together.
             has_changed = self._stale is None or self._set_of[arm] in self._stale
-            if not np.isfinite(found) and not has_changed:
+            if not has_changed:
                 raise InputError(
                     f"--scheduler: {policy.full_name} gives arm {arm} the priority {found}, which is not a finite number; "
                     "every answer is kept. Report this to its authors"

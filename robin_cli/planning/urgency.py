@@ -9,13 +9,10 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import contest_of
-from robin_cli.policies.base import Policy, Seen, exited
+from robin_cli.policies.base import WARM_UP, Policy, Seen, exited
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
-
-WARM_UP = 2.0**52
-"""Less a number of calls, it is the urgency of an arm in its warm-up: exact as float64, and above any variance over a count."""
 
 IN_WARM_UP = 0.5 * WARM_UP
 """Every arm in its warm-up has a larger urgency."""

@@ -30,6 +30,9 @@ OBJECTIVES = ("worst-case", "mean-error")
 
 MODES = ("practice", "theory")
 
+WARM_UP = 2.0**52
+"""Less a number of calls: the urgency of an arm in its warm-up; exact in a float64, and above any variance over a count."""
+
 _FLAT_MASS = 2.0
 
 DEFAULT_MARGIN = 0.025
@@ -119,6 +122,7 @@ class Policy:
         compares: it is for runs that compare systems (``setup.systems``); no other policy is.
         by_budget: its first calls depend on the whole budget.
         pairwise: it is for pairwise runs (``setup.matches``); of other policies only the even spread is.
+        retires: a priority of −inf means that an arm gets no more calls.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -133,6 +137,7 @@ class Policy:
     compares: ClassVar[bool] = False
     chooses: ClassVar[bool] = False
     pairwise: ClassVar[bool] = False
+    retires: ClassVar[bool] = False
     by_budget: ClassVar[bool] = False
 
     warm_up: int

@@ -10,8 +10,19 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
+from robin_cli.model.prediction import Line, drawn_to, joined
 from robin_cli.model.task import Task
-from robin_cli.policies.base import Policy, Seen, Setup, flat_variance, of_arms, per_arm, root, squares_within
+from robin_cli.policies.base import (
+    WARM_UP,
+    Policy,
+    Seen,
+    Setup,
+    flat_variance,
+    of_arms,
+    per_arm,
+    root,
+    squares_within,
+)
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
@@ -56,6 +67,10 @@ class Deciding(Policy):
     .2, no call goes there. Their share of the calls left is s = min(3/8 + f/2, 43/32 − f): less if each certain decision takes
     many, or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
+    Where the last judge settles, the first is asked about everything once, and this one about a random sample; all further
+    calls are of this one. What competes then is not its mean but the posterior of it, by the line through that sample (see
+    :mod:`robin_cli.model.prediction`) and its own ratings, whose variance is moderated by g alone, which is of no mean here.
+
     Attributes:
         task: the decision; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
@@ -66,6 +81,7 @@ class Deciding(Policy):
 
     whole: ClassVar[bool] = True
     by_budget: ClassVar[bool] = True
+    retires: ClassVar[bool] = True
 
     task: Task
     low: FloatArray
@@ -73,6 +89,7 @@ class Deciding(Policy):
     pooled: FloatArray
     horizon: int | None
     warm_up: int = 2
+    line: Line | None = None
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
@@ -81,7 +98,11 @@ class Deciding(Policy):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
         horizon = setup.budget if setup.prefer == "certain" else None
-        return cls(setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up)
+        policy = cls(setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up)
+        if not setup.task.space.settles:
+            return policy
+        policy = replace(policy, warm_up=0, pooled=_before(setup.task, 0)[None])
+        return policy.foretelling(*np.zeros((3, len(policy.low))))
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -101,7 +122,16 @@ class Deciding(Policy):
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
-        return self.course(Columns(n, pending, total, total_sq, arm % len(self.low))).priority
+        own = arm % len(self.low)
+        return self._in_order(self.course(Columns(n, pending, total, total_sq, own)).priority, n, pending, own)
+
+    def _in_order(self, priority: FloatArray, n: FloatArray, pending: FloatArray, own: IntArray) -> FloatArray:
+        """Return ``priority``; if a judge settles, after what is asked once, and none for what the other judge has rated."""
+        if self.line is None:
+            return priority
+        settling = own % self.task.space.arms_per_row > 0
+        is_first = (n < 1.0) & self.task.asked_once[own]
+        return np.where(is_first, WARM_UP - (n + pending), np.where(settling, priority, -np.inf))
 
     def priorities(
         self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
@@ -116,7 +146,7 @@ class Deciding(Policy):
         near = np.where(log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf)
         if not is_alone:
             near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
-        return found.priority, near
+        return self._in_order(found.priority, n, pending, own), near
 
     def sight(
         self,
@@ -185,14 +215,50 @@ class Deciding(Policy):
             mine = self.task.space.kind == kind
             # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
             freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
-            if self.warm_up > 1:
+            if self.warm_up != 1:
                 found.append(np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None])
             else:
                 found.append(_by_mean(freedom, squares, where, first))
-        return replace(self, pooled=np.stack(found, axis=-1))
+        fitted = replace(self, pooled=np.stack(found, axis=-1))
+        return fitted if self.line is None else fitted.foretelling(n, total, total_sq)
+
+    def foretelling(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
+        """The same with the line of each attribute through what both judges rated of the random sample."""
+        space, start, lines = self.task.space, self.task.start, []
+        for attribute, scale in enumerate(space.scales):
+            arms = [space.arm_at(start, attribute, judge) for judge in range(2)]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                x, y = (np.take(total, arm, axis=-1) / np.take(n, arm, axis=-1) for arm in arms)
+                count, rated, squares = (np.take(each, arms[1], axis=-1) for each in (n, total, total_sq))
+                noise = self._moderated(count, rated, squares, np.broadcast_to(arms[1], y.shape)) / count
+            lines.append(Line.through(x, y, noise, scale))
+        return replace(self, line=joined(lines))
+
+    def _moderated(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
+        """The variance of a rating of these arms, (SS + 4 g) / (n + 3); g itself where there is one rating or none."""
+        (pooled,) = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
+        freedom = np.maximum(n - 1.0, 0.0)
+        return (squares_within(n, total, total_sq) + PRIOR_WEIGHT * pooled) / (freedom + PRIOR_WEIGHT)
+
+    def _settled_by(self, arms: Columns, line: Line) -> Responses:
+        """:meth:`responses` where the last judge settles: the posteriors of its means."""
+        (n, pending, total), (x_n, _, x_total) = ([each[..., place] for each in arms[:3]] for place in (1, 0))
+        arm = arms.arm[..., 1]
+        attribute = self.task.space.attribute[arm]
+        own = line.at(lambda each: of_arms(each, attribute))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean, variance = own.foretold(x_total / x_n)
+        noise = self._moderated(n, total, arms.total_sq[..., 1], arm)
+        mean, _ = drawn_to(mean, variance, n, total, noise)
+        precision = 1.0 / variance + (n + pending) / noise
+        gain = 1.0 / precision - 1.0 / (precision + 1.0 / noise)
+        there = arm != arms.arm[..., 0]  # a place without a response has one arm for both
+        return Responses(there, mean, 1.0 / precision, np.stack([np.zeros(gain.shape), gain], axis=-1), gain)
 
     def responses(self, arms: Columns) -> Responses:
         """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""
+        if self.line is not None:
+            return self._settled_by(arms, self.line)
         n, pending, total, total_sq, arm = arms
         there, count = n > 0, n
         is_whole = np.count_nonzero(n) == n.size
@@ -306,7 +372,7 @@ def _before(task: Task, warm_up: int) -> FloatArray:
     """Return g before the first fit, by ``task.space.kind``; see :class:`Deciding`."""
     scales = task.space.scales
     each = [scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2 for scale in scales]
-    return np.repeat(each, task.space.raters)
+    return np.repeat(each, task.space.arms_per_row)
 
 
 def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float) -> FloatArray:

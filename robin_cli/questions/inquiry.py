@@ -69,7 +69,7 @@ class Inquiry:
         """The decision by ratings; None without one."""
         if self.is_pairwise or self.decision is None:
             return None
-        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None, self.seed)
 
     @property
     def wants_best(self) -> bool:

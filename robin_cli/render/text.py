@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from textwrap import wrap
 
 _ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+_COMMAND = re.compile(r"(?<=:) (?=\S*\brobin [a-z])")
 
 
 def plain(text: str, *, keep: str = "\n\t") -> str:
@@ -20,6 +24,16 @@ def plain(text: str, *, keep: str = "\n\t") -> str:
 def one_line(value: object) -> str:
     """Return ``value`` as text of one line that a terminal cannot act on."""
     return plain(str(value), keep="")
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return ``text`` with lines that wrap between words; a long command behind a colon has a line, to be copied as it is."""
+    lines = []
+    for line in text.split("\n"):
+        prose, *command = [line] if len(line) <= width else _COMMAND.split(line, maxsplit=1)
+        lines += wrap(prose, width, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"  {each}" for each in command]
+    return "\n".join(lines)
 
 
 def _acts(char: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rounds at a batch service: what is submitted is in the ledger first, and seen through from wherever it stands."""
+"""The courier for batch services. A submission is in the ledger first, and goes on from any state after a crash."""
 
 from __future__ import annotations
 
@@ -20,68 +20,62 @@ from robin_cli.storage.manifest import now
 
 FIRST_LOOK_S = 0.25
 LONGEST_LOOK_S = 60.0
-"""How long it is until a batch is looked at first, and between two looks once it takes long."""
+"""The time until the first look at a batch, and the longest between two looks."""
 
 _SLOWER = 1.5
 _LOOKS_FOR_IT = 4
-"""How often a batch is looked for that may have been created, before it is taken not to have been: lists lag behind."""
+"""How often to look for a batch that may have been created before it counts as missing: services' lists lag behind."""
 
 _TRIES = 5
 _LONGEST_PAUSE_S = 300.0
 _TOO_LONG_S = 26 * 3600.0
-"""Batches are to be over after 24 hours."""
+"""Services promise to finish batches within 24 hours."""
 
 _TO_BE_MADE_S = 10.0
-"""How long a session that is to end waits for a batch that is being made: then it is known, and can be cancelled."""
+"""How long a stopping session waits for a batch that is being created: once it is known, it can be cancelled."""
 
 _VALIDATING = "validating"
 
-Told = TypeVar("Told")
+T = TypeVar("T")
 
 
 class _Stopped(Exception):
-    """The session ends: what is under way goes on without it."""
+    """The session ends; batches under way go on without it."""
 
 
 class AtService(Courier):
-    """Takes requests to batch services.
+    """Takes requests to batch services. When the run is stopped, batches go on at the service unless the user cancels them.
 
     Args:
-        services: by judge.
-        run_id: what the batches of this run are found by.
-        stop: asked to stop, the batches go on at the service, unless they are to be cancelled.
-        notify: is told, a line each, how it goes.
+        services: the service of each judge.
+        run_id: identifies the batches of this run at the service.
+        notify: gets lines for the user.
     """
 
-    def __init__(
-        self,
-        services: Mapping[str, OpenAIBatches],
-        run_id: str,
-        notify: Callable[[str], None],
-    ) -> None:
+    def __init__(self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]) -> None:
         self.most_requests = MOST_REQUESTS
         self._services = services
         self._run_id = run_id
         self._notify = notify
         self._sending = {judge: asyncio.Lock() for judge in services}
-        self._at_work: Counter[str] = Counter()  # batches of a judge that the service has taken
-        self._freed = asyncio.Event()  # one of them is over
+        self._at_work: Counter[str] = Counter()  # by judge, batches that the service has accepted
+        self._freed = asyncio.Event()  # set when one of them is over
         self._seen: dict[int, Batch] = {}
         self._refusals = 0
-        self._ends = asyncio.Event()  # something went wrong: what is under way goes on without this session
+        self._ends = asyncio.Event()  # set when the session ends, and batches go on without it
 
     def check(self, submissions: Sequence[Submission]) -> None:
         for each in submissions:
             if each.folder:
                 raise RunError(
-                    f"requests of this run lie in {each.folder} to be answered; robin resume with "
-                    f"{option('--batch-files', each.folder)} takes in what came of them"
+                    f"requests of this run are in {each.folder}; robin resume with {option('--batch-files', each.folder)} "
+                    "takes in their answers"
                 )
             service = self._services.get(each.judge)
             if service is not None and each.url != service.base_url and each.state not in {"written", "answered"}:
                 raise RunError(
                     f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {service.base_url} "
-                    f"now; robin resume with --base-url {each.url} takes in what came of it"
+                    f"now; robin resume with --base-url {each.url} takes in its answers"
                 )
 
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
@@ -103,12 +97,12 @@ class AtService(Courier):
         return outcome
 
     async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
-        """See ``submissions`` through at their services, all at a time as far as these take them."""
+        """See ``submissions`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
         tasks = [asyncio.create_task(self._see_through(each, rounds)) for each in submissions]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            self._ends.set()  # what is being written down is not cut off
+            self._ends.set()  # tasks that write to disk finish first
             came = await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             stopping.cancel()
@@ -126,7 +120,7 @@ class AtService(Courier):
 
     async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
         service = self._services[submission.judge]
-        if submission.state == "written":  # it was nowhere yet
+        if submission.state == "written":  # it was not sent anywhere yet
             submission = submission.now("written", url=service.base_url)
         is_there = submission.url == service.base_url
         if submission.state in {"written", "uploaded", "creating"}:
@@ -147,12 +141,12 @@ class AtService(Courier):
         self._over(submission)
         self._refusals = 0
         if (file := submission.file_id) is not None and is_there:
-            await self._told(service.delete(file))
+            await self._answer(service.delete(file))
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _submitted(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission | None:
-        """Send a submission, from wherever it stands; None where the service has no room for it, and it is given back."""
+        """Send a submission, from any state; return None, and its calls, if the service has no room for it."""
         tries = 0
         while True:
             if self._ends.is_set():
@@ -160,10 +154,10 @@ class AtService(Courier):
             if submission.state == "written":
                 requests = rounds.ledger.requests(submission)
                 if not requests.exists():
-                    self._notify(f"{requests}: is gone; nothing of it was asked, and its calls are chosen anew")
+                    self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
                     rounds.withdraw(submission)
                     return None
-                submission = submission.now("uploaded", file_id=await self._told(service.upload(requests)))
+                submission = submission.now("uploaded", file_id=await self._answer(service.upload(requests)))
                 rounds.ledger.set(submission)
             try:
                 batch = await self._created(submission, service, rounds)
@@ -171,7 +165,7 @@ class AtService(Courier):
                     submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
                     rounds.ledger.set(submission)
                     self._seen[submission.number] = batch
-                    # Whether there is room for the next is not known before.
+                    # Only a validated batch shows whether there is room for the next one.
                     batch = await self._watched(submission, service, lambda each: each.status != _VALIDATING)
                     if batch.status != "failed" or not batch.is_full:
                         break
@@ -180,7 +174,7 @@ class AtService(Courier):
                 tries += 1
                 if tries >= _TRIES:
                     raise EndpointError(
-                        "the batch service does not say whether it made a batch; robin resume looks again"
+                        "the batch service does not report whether it made a batch; look again with robin resume"
                     )
             except BatchRefused as refused:
                 if refused.is_full and self._at_work[submission.judge]:
@@ -196,29 +190,29 @@ class AtService(Courier):
         return submission
 
     async def _created(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Batch | None:
-        """The batch of an uploaded file; None where it is not known whether there is one, and none was found."""
+        """Return the batch of an uploaded file, created now if need be; None if it is unknown whether there is one."""
         metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
         if submission.state == "uploaded":
             rounds.ledger.set(submission.now("creating"))
             assert submission.file_id is not None  # noqa: S101  # it is uploaded
             with suppress(Unknown):
-                return await self._told(service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S)
+                return await self._answer(service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S)
         for look in range(_LOOKS_FOR_IT):
-            if (batch := await self._told(service.find(metadata, submission.file_id))) is not None:
+            if (batch := await self._answer(service.find(metadata, submission.file_id))) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
         return None
 
     async def _unmade(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission:
-        """The submission before its upload, once no batch can come of the file that is there: one made late finds none."""
-        assert submission.file_id is not None  # noqa: S101  # a batch was asked for of it
-        await self._told(service.delete(submission.file_id))
+        """Delete the uploaded file, so that a batch created late finds none; return the submission as before its upload."""
+        assert submission.file_id is not None  # noqa: S101  # it is uploaded
+        await self._answer(service.delete(submission.file_id))
         submission = submission.now("written", file_id=None)
         rounds.ledger.set(submission)
         return submission
 
     async def _refused(self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool) -> None:
-        """Give back what the service would not take; EndpointError unless smaller pieces may be taken."""
+        """Return the calls of a refused batch. EndpointError unless the service may accept smaller ones."""
         rounds.withdraw(submission)
         self._over(submission)
         if not is_full or submission.requests == 1:
@@ -242,28 +236,28 @@ class AtService(Courier):
     # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _watched(self, submission: Submission, service: OpenAIBatches, is_so: Callable[[Batch], bool]) -> Batch:
-        """The batch once it ``is_so``; looked at less often the longer it takes."""
+        """Wait until a batch ``is_so``, looking less often the longer it takes; return it."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
-            batch = self._seen[submission.number] = await self._told(service.get(submission.batch_id))
+            batch = self._seen[submission.number] = await self._answer(service.get(submission.batch_id))
             if is_so(batch):
                 return batch
             waited_s += wait_s
             if waited_s > _TOO_LONG_S:
                 waited_s = 0.0
                 self._notify(
-                    f"batch {batch.id} is {batch.status} after {_TOO_LONG_S / 3600:g} h: where the service lost it, stop "
+                    f"batch {batch.id} is {batch.status} after {_TOO_LONG_S / 3600:g} h: if the service lost it, stop "
                     "robin on a terminal with Ctrl-C, which offers to forget it"
                 )
             await self._pause(wait_s)
             wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
 
-    async def _told(self, asking: Coroutine[Any, Any, Told], *, within_s: float = 0.0) -> Told:
-        """What a service says; raises _Stopped where the session is to end first, for that may be hours.
+    async def _answer(self, asking: Coroutine[Any, Any, T], *, within_s: float = 0.0) -> T:
+        """Return a service's answer, which may take hours. Raises _Stopped if the session ends first.
 
         Args:
-            within_s: wait so long for it all the same.
+            within_s: how long to wait for it after that.
         """
         task, ends = asyncio.create_task(asking), asyncio.create_task(self._ends.wait())
         try:
@@ -278,7 +272,7 @@ class AtService(Courier):
         raise _Stopped
 
     async def _pause(self, seconds: float, *, or_when: asyncio.Event | None = None) -> None:
-        """Wait so long, or until ``or_when``; raises _Stopped where the session is to end."""
+        """Wait so long, or until ``or_when``. Raises _Stopped if the session ends."""
         events = [self._ends] if or_when is None else [self._ends, or_when]
         waits = [asyncio.create_task(event.wait()) for event in events]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -292,35 +286,35 @@ class AtService(Courier):
     async def _fetched(
         self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
     ) -> Submission:
-        """The submission once its files lie here: whatever its status is, what is in them was done, and is billed."""
+        """Download a batch's files, whatever its status: the answers in them are billed. Return its submission."""
         for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
             if file_id is not None:
                 with writing(path, "; the answers are at the service still: make room, then robin resume"):
-                    await self._told(service.download(file_id, path))
+                    await self._answer(service.download(file_id, path))
         submission = submission.now("answered")
         rounds.ledger.set(submission)
         if batch.status != "completed":
-            self._notify(f"batch {batch.id}: {batch.status}; what was done of it is taken in")
+            self._notify(f"batch {batch.id}: {batch.status}; its answers so far are taken in")
         return submission
 
     async def _left(self, rounds: Rounds) -> None:
-        """Leave what is under way to the service, or cancel it and take in what was done of it."""
+        """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
         at_work = {each.batch_id: each for each in rounds.ledger.open if each.state == "submitted" and each.batch_id}
         named = ", ".join(map(str, at_work))
         if any(each.state == "creating" for each in rounds.ledger.open):
-            self._notify("whether the service made the batch that was asked for last is not known: robin resume looks")
+            self._notify("the service may or may not have made the last batch: robin resume looks for it")
         if not at_work:
             return
         left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
         if left is Left.RUNNING:
             self._notify(
-                f"left at the service, which works on and bills it: {named}; robin resume takes in what comes of it"
+                f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
             )
             return
         if left is Left.FORGOTTEN:
             for submission in at_work.values():
                 rounds.withdraw(submission)
-            self._notify(f"forgotten: {named}; its calls are made again, and it may be on the bill all the same")
+            self._notify(f"forgotten: {named}; its calls are made again, and it may still be billed")
             return
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:
@@ -328,14 +322,14 @@ class AtService(Courier):
                 *(self._services[each.judge].cancel(str(batch_id)) for batch_id, each in at_work.items()),
                 return_exceptions=True,
             )
-            for error in cancelled:  # of the others none is left running for it
+            for error in cancelled:  # after all were asked to cancel
                 if isinstance(error, BaseException):
                     raise error
-            self._notify(f"cancelling {named}; what was done of it by now is billed, and taken in")
+            self._notify(f"cancelling {named}; its answers so far are billed, and taken in")
             for submission in at_work.values():
                 await self._see_through(submission, rounds)
         except _Stopped:
-            self._notify(f"not waited for: {named}; robin resume takes in what was done of it")
+            self._notify(f"not waited for: {named}; robin resume takes in the answers")
         finally:
             stopping.cancel()
             self._ends.clear()
@@ -346,4 +340,4 @@ class AtService(Courier):
 
 
 def _why(batch: Batch) -> str:
-    return "; ".join(batch.errors[:3]) or "it does not say why"
+    return "; ".join(batch.errors[:3]) or "it gives no reason"

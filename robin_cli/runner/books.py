@@ -1,4 +1,4 @@
-"""The book-keeping of a session, written once around whatever carries its calls."""
+"""The book-keeping of a session, the same for all carriers of calls."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ from robin_cli.storage.group_commit import GroupCommit
 
 @dataclass(slots=True)
 class Stats:
-    """What this session did so far; read by the progress display.
+    """The counters of this session, which progress displays read.
 
-    ``calls`` are those begun, and ``in_flight`` the requests under way; ``by_text`` counts, by reason, ratings that were to go
-    by log probabilities and went by the text; ``estimated`` counts judgments whose tokens are estimates, ``priced`` and
-    ``unpriced`` answers whose cost is known and those whose cost is not, ``dropped`` requests that were not waited for. Cached
-    tokens and service tiers are counted as :class:`~robin_cli.storage.fold.Spending` says.
+    Attributes:
+        calls: calls begun; ``in_flight``: requests under way.
+        by_text: ratings read from the text although log probabilities were wanted, by reason.
+        estimated: judgments with estimated tokens.
+        priced, unpriced: answers with a known cost, and without.
+        dropped: requests that were not waited for.
+        cached_tokens, at_tier and the like: see :class:`~robin_cli.storage.fold.Spending`.
     """
 
     under_way: Callable[[], int] = int
@@ -58,11 +61,11 @@ class Stats:
 
     @property
     def in_flight(self) -> int:
-        """Requests under way now: a call that waits to be made again is none."""
+        """The number of requests under way; a call that waits for a retry is not."""
         return self.under_way()
 
     def count(self, judgments: Sequence[Judgment]) -> None:
-        """Count what is on disk now."""
+        """Count judgments that are on disk."""
         for judgment in judgments:
             self.ratings += judgment.rating is not None
             if judgment.text_because is not None:
@@ -86,7 +89,7 @@ class Stats:
 
 
 class Idle(Enum):
-    """Why no call is begun: nothing until something changes, or nothing ever again."""
+    """The reason why no call begins: wait for a change, or nothing is left to ask."""
 
     WAIT = "wait"
     EXHAUSTED = "exhausted"
@@ -94,16 +97,16 @@ class Idle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unpaid:
-    """The next call is not covered: it may cost ``most`` dollars."""
+    """The money does not cover the next call, which may cost ``most`` dollars."""
 
     most: float
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call that was chosen: who is asked, the money set aside for it, and what it says and by which permit, until it is made.
+    """A chosen call: its judge, the dollars set aside for it and, until it is made, its question and permit.
 
-    Its prompt may be long, of ``size`` bytes: whoever has made the call sets ``question`` to None.
+    Its prompt, of ``size`` bytes, may be long: set ``question`` to None once the call is made.
     """
 
     ticket: Ticket
@@ -115,26 +118,27 @@ class Call:
 
 
 class Books:
-    """What a session may still ask and spend, what came of it, and what is on its way to the disk.
+    """Chooses calls within the budget, and writes their answers.
 
-    A carrier gets calls by :meth:`choose`, and hands what came back to :meth:`append`. So these hold for all carriers: the
-    units and the money of a call are reserved before it is made; and an answer is on disk before planner and goal learn of it,
-    for memory must not know more than the disk.
+    A carrier gets calls from :meth:`choose`, and hands their judgments to :meth:`append`. So this holds for all carriers: the
+    calls and the money of the budget are reserved before a call is made, and an answer is on disk before planner and goal learn
+    of it: memory must not know more than the disk.
 
     Args:
-        desk: makes questions of tickets and judgments of what comes, and keeps these.
-        planner, money: who chooses, within the calls there are, and how much money there is to spend.
-        samples: ratings wanted of one request, at least 1.
-        health: of each judge, by number.
+        desk: makes questions of tickets and judgments of answers, and stores these.
+        planner: chooses calls.
+        money: the money to spend.
+        samples: ratings wanted per request, at least 1.
+        health: the health of each judge, by number.
 
     Attributes:
-        calls: that the budget has; where it is of money, about so many.
-        at_first: ratings of an arm that are asked before any are looked at.
+        calls: the calls in the budget; for a budget of money, about as many as it pays for.
+        at_first: ratings per arm that are asked before any are looked at.
         ask: makes the question of a ticket.
-        asked: calls that are made and of which nothing came yet.
-        unwritten: calls whose answers are on their way to the disk.
-        changed: one of these, or what the planner knows.
-        error: what ends the session. ``broken``: nothing more can be kept.
+        asked: the number of calls made and not answered yet.
+        unwritten: the number of calls whose answers are on their way to the disk.
+        changed: set when one of these changes, or the planner learns something.
+        error: ends the session. ``broken``: answers cannot be stored any more.
     """
 
     def __init__(
@@ -165,7 +169,7 @@ class Books:
 
         Args:
             judges: by number, as the desk has them.
-            keeps_question: the call is made soon.
+            keeps_question: keep the question in the call, which is made soon.
         """
         planned = self.planner.plan(1, samples)
         if not planned:
@@ -184,17 +188,17 @@ class Books:
             self.planner.tell(ticket, Unanswered.WITHDRAWN)  # answers under way are still counted, and the sums hold
             raise
         if not self.money.covers(most, number):
-            # The next call is this one: a cheaper arm asked in its place would bend what the planner decides.
+            # A cheaper arm must not take its place: that would override the planner's choice.
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
             return Unpaid(most)
         self.money.reserve(most, number)
         return Call(ticket, number, most, question if keeps_question else None)
 
     def end_of_money(self, next_call: Unpaid, why: str = "") -> Idle:
-        """The money does not pay for another call, and nothing is under way that may cost less than was set aside for it.
+        """End the session because the money does not cover another call, and no call under way may return some.
 
         Raises:
-            LimitReached: it was a limit, and not the budget. InputError: it never paid for a call.
+            LimitReached: the money was a limit, not the budget. InputError: it never covered a call.
         """
         if self.money.is_budget:
             self.money.end(next_call.most)
@@ -203,7 +207,7 @@ class Books:
         raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}")
 
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
-        """Count calls as under way that were handed over before, and set their money aside, whether there is so much or not."""
+        """Count calls of an earlier session as under way, and set their money aside, even beyond the limit."""
         self.planner.take_up(tickets)
         calls = [Call(ticket, self.desk.judge_of(ticket.arm)) for ticket in tickets]
         for call in calls:
@@ -213,22 +217,22 @@ class Books:
         return calls
 
     def begin(self) -> None:
-        """Count a call that is made."""
+        """Count a call that is made now."""
         self.stats.calls += 1
         self.asked += 1
 
     def judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
-        """The judgments in a reply, or the one that records a failure."""
+        """Return the judgments in a reply, or the one that records a failure."""
         try:
             return self.desk.judgments(call.ticket, outcome)
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
-            self.end(error)  # it is robin's, and may be every reply's; this one is paid for
+            self.end(error)  # a bug of robin's may hit every reply; keep this one, which is paid for
             return self.desk.unread(call.ticket, outcome)
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
-        """Write judgments; once they are on disk, all who need to are told of them."""
+        """Write judgments; once they are on disk, planner, money and goal learn of them."""
         self.unwritten += len(came)
         written = came[0][1] if len(came) == 1 else [each for _, of_one in came for each in of_one]
         self._commit.commit(written, partial(self._appended, came))
@@ -242,15 +246,15 @@ class Books:
         for call, judgments in came if error is None else ():
             try:
                 self.stats.count(judgments)
-                self.desk.took(call.ticket.arm, judgments)
+                self.desk.add_costs(call.ticket.arm, judgments)
                 self.settle(call, outcome_of(judgments), sum(judgment.cost_usd or 0.0 for judgment in judgments))
-                self.desk.told(call.ticket.arm, judgments)
-            except Exception as failed:  # noqa: BLE001  # whatever it is, it ends the run, and the others must be told, too
+                self.desk.look(call.ticket.arm, judgments)
+            except Exception as failed:  # noqa: BLE001  # it ends the run, but the other calls must be settled too
                 self.end(failed)
         self.changed.set()
 
     async def written(self) -> None:
-        """Wait until all that was appended is on disk; raises what kept it from there."""
+        """Wait until all that was appended is on disk. Raises the error that prevents it."""
         while self.unwritten:
             self.changed.clear()
             await self.changed.wait()
@@ -258,33 +262,33 @@ class Books:
             raise self.broken
 
     async def close(self) -> None:
-        """Wait until all that was appended is on disk, or cannot be."""
+        """Wait until all that was appended is on disk or has failed."""
         await self._commit.drain()
 
     def settle(self, call: Call, outcome: Outcome, cost: float = 0.0) -> None:
-        """Give back what was set aside for a call, but for what it took."""
+        """Return the calls and the money set aside for a call, except those that it used."""
         self.planner.tell(call.ticket, outcome)
         self.money.settle(call.money, None if isinstance(outcome, Unanswered) else cost, call.judge)
 
     def withdraw(self, call: Call) -> None:
-        """Give a call back that nobody made."""
+        """Return a call that was not made."""
         self.settle(call, Unanswered.WITHDRAWN)
 
     def lose(self, call: Call) -> None:
-        """Have a call made again of which nobody knows whether it was paid for."""
+        """Return a call to be made again that may already have been paid for."""
         self.stats.dropped += 1
         self.planner.tell(call.ticket, Unanswered.WITHDRAWN)
         self.money.lose(call.money, call.judge)
 
     def end(self, error: Exception) -> None:
-        """End the session by ``error``, unless something else ends it already."""
+        """End the session with ``error``, unless another error ends it already."""
         self.error = self.error or error
         self.ended.set()
 
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """What is under way of a run in rounds, in words; for displays."""
+    """The state of a run in rounds, for displays; ``said`` describes the batches under way."""
 
     round: int = 0
     rounds: int = 0
@@ -292,25 +296,25 @@ class Under:
 
 
 class Carrier(ABC):
-    """What takes the calls of a session away, and brings what comes of them to its books.
+    """Makes the calls of a session, and brings the answers to its books.
 
     Attributes:
-        to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
+        to_run: commands that answer the files written for an engine; robin resume then goes on.
     """
 
     to_run: Sequence[str] = ()
 
     @property
     def under(self) -> Under | None:
-        """What is under way, where calls go out in rounds."""
+        """The state of a run in rounds; None if calls are made one by one."""
         return None
 
     @abstractmethod
     async def run(self) -> None:
-        """Work until the budget is spent, nothing is left to ask, or the run is asked to stop. All that came is kept.
+        """Work until the budget is spent, nothing is left to ask, or the run is asked to stop. All answers are kept.
 
         Raises:
-            EndpointError: what is asked cannot be answered.
-            LimitReached: the money does not suffice for another call. InputError: the budget of money never did.
-            StorageError: answers cannot be kept.
+            EndpointError: the judge cannot answer.
+            LimitReached: the money does not cover another call. InputError: the budget of money never did.
+            StorageError: answers cannot be stored.
         """

@@ -1,4 +1,4 @@
-"""What an endpoint supports, found out by asking it one judgment in a few ways."""
+"""The capabilities of an endpoint, found by asking it for one judgment in several ways."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _FEW_LOGPROBS = 5
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What was seen, as ``robin check --json`` has it; one entry None: it could not be found out.
+    """The capabilities of an endpoint, as in ``robin check --json``; None if one is unknown.
 
     Attributes:
         latency_s, reason, answer: of the first judgment.
-        rating: what was read out of it; not there where two responses were compared.
-        verdict, verdict_swapped: on two responses in the first order and in the other, each in words, or why there is none.
-        parameters: of a request after what was refused was learnt.
-        system_role: whether a system message is taken.
-        choices_of_4: answers that one request for 4 brought, 1 to 4.
-        logprobs: whether log probabilities of tokens come with an answer.
-        expected_rating, text_because: what an answer with them would be rated by them, or why by its text; both None where
-            none came, or no rating.
+        rating: the first judgment's; unset if two responses are compared.
+        verdict, verdict_swapped: the verdicts on two responses in the two orders, in words, or why there is none.
+        parameters: the parameters of a request after refused ones were dropped.
+        system_role: the endpoint accepts system messages.
+        choices_of_4: the number of answers to one request for 4, 1 to 4.
+        logprobs: answers come with log probabilities of tokens.
+        expected_rating, text_because: the rating of an answer by log probabilities, or why it is read from the text; both None
+            without log probabilities, or without a rating.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
-        usage, usage_of_several: whether the endpoint counts tokens itself, of one choice and of several.
-        repeats: whether all answers without a seed, of the first request and of the one for 4, were the same to the letter.
-        requests: how many answers all this took.
+        usage, usage_of_several: the endpoint counts tokens itself, of one choice and of several.
+        repeats: all answers without a seed, to the first request and to the one for 4, were the same to the letter.
+        requests: the number of answers that the check took.
     """
 
     endpoint: str
@@ -73,7 +73,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 async def look_at(
     settings: Settings, asked: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
 ) -> Capabilities | Failure:
-    """Ask a judge at one address for one judgment, in a few ways; a Failure if not even the plain question is answered.
+    """Ask a judge at one address for one judgment in several ways; return a Failure if the plain question is not answered.
 
     Raises:
         EndpointError: the endpoint cannot be used.
@@ -134,7 +134,7 @@ async def _seen(
 
 
 async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Completion | Problem:
-    """An answer with as many log probabilities a token as a run asks for, or with the fewer that it is content with."""
+    """Ask for an answer with as many log probabilities per token as a run, or, if refused, with fewer."""
     outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
     if isinstance(outcome, Completion) or _may_pass(outcome):
         return outcome

@@ -1,4 +1,4 @@
-"""How the calls of a session are carried: asked here, by workers elsewhere, or in rounds."""
+"""The choice of a session's carrier: calls are made here, by workers elsewhere, or in rounds."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from robin_cli.storage.store import RunStore
 
 
 class Closing(Protocol):
-    """What has connections."""
+    """An object with connections to close."""
 
     async def aclose(self) -> None:
-        """Close them."""
+        """Close the connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carrying:
-    """How the calls of a session are carried.
+    """The way in which the calls of a session are made.
 
     Attributes:
-        begin: makes the carrier, around the books.
-        closing: what of it is to be closed.
-        prices: of each judge, where one is known.
-        rounds: in which calls go out; None where each is chosen by all answers so far.
+        begin: makes the carrier for the books.
+        closing: objects to close after the session.
+        prices: the price of each judge, None if unknown.
+        rounds: the number of rounds; None if each call is chosen by all answers so far.
     """
 
     begin: Callable[[Books], Carrier]
@@ -51,7 +51,7 @@ def carrying_of(
     function: Function | None,
     rounds: int,
 ) -> Carrying:
-    """Who is asked, and how."""
+    """Return the way in which the calls of a session are made."""
     if settings.in_rounds:
         from robin_cli.runner.in_rounds import rounds_of
 

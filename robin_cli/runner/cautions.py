@@ -1,4 +1,4 @@
-"""What a user should know before money is spent on a run."""
+"""Cautions for the user before a run spends money."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from robin_cli.storage.store import RunStore
 
 
 def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str, str]) -> Iterable[str]:
-    """Yield what a user should know.
+    """Yield lines for the user.
 
     Args:
-        keys: by the variable that holds it.
+        keys: the keys by the variable that holds them.
     """
     judges, manifest = judges_of(settings), store.manifest
     for name in keyless(judges, keys, settings.api_key_env):
@@ -26,11 +26,11 @@ def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str,
     keyed_urls = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
     policy = goal.policy(manifest, store.variances)
     arms, scheduler = len(goal.space), manifest.settings["scheduler"]
-    if said := goal.caution(manifest.budget):
-        yield said
+    if caution := goal.caution(manifest.budget):
+        yield caution
     elif goal.asks_all and not policy.evenly and manifest.budget < arms * policy.warm_up:
         what = things_rated(arms, len(manifest.attributes), len(manifest.judges))
-        better = "; --scheduler two-priors adapts from the second call a pair on, and is the better choice here"
+        better = "; --scheduler two-priors adapts from the second call per pair, and is the better choice here"
         yield (
             f"the budget of {manifest.budget:,} is below {scheduler.upper()}'s warm-up of {policy.warm_up} calls for each of "
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
@@ -38,12 +38,12 @@ def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str,
         )
     if settings.target_error is not None and traits_of(scheduler).starves:
         yield (
-            f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again "
-            "whose first ratings agreed, so the worst error may stay above the target until the whole budget is spent; a new "
-            "run with --scheduler two-priors comes down to it"
+            f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again after its first ratings "
+            "agreed, so the worst error may stay above the target until the budget is spent; a new run with --scheduler "
+            "two-priors reaches the target"
         )
     if manifest.settings["temperature"] == 0:
-        yield "at --temperature 0 a judge hardly varies: repeated calls will tell little; 1 is usual here"
+        yield "at --temperature 0 a judge hardly varies, so repeated calls bring little; 1 is usual here"
     for url in map(urlsplit, keyed_urls):
         if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield f"the key goes unencrypted to {url.hostname}: use https"

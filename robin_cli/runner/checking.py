@@ -1,4 +1,4 @@
-"""Whether the judges of a session can be asked, seen before anything is read or paid for."""
+"""Checks that the judges of a session can be asked, before anything is read or paid for."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from robin_cli.settings.trust import NO_KEY, remember
 
 
 def check_judges(settings: Settings, function: Function | None = None) -> None:
-    """InputError, before anything is read or paid for, if the judges cannot be asked.
-
-    No endpoint is configured, a host is in doubt (see :func:`api_keys`), a judge is not known, or money is limited and one
-    has no price.
+    """Check that the judges can be asked.
 
     Args:
-        function: the judge, where it is one that Python handed over.
+        function: the judge, if it is a Python function.
+
+    Raises:
+        InputError: there is no endpoint, a host is not trusted (see :func:`api_keys`), a judge is unknown, or money is limited
+            and a judge has no price.
     """
     keys = api_keys(settings)
     check_rounds(settings)
@@ -31,29 +32,28 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         check_known(settings.judge)
     for judge in judges_of(settings):
         prices_at(judge, settings)
-    remember(
-        places(settings, keys)
-    )  # before there is a run, for one that is killed at once is resumed by its name alone
+    # Before there is a run: one that is killed at once is resumed by its name alone.
+    remember(places(settings, keys))
     if settings.ray is not None:
         with carrier_of_ray().loaded("--ray") as carrier:
             carrier.check(settings.ray, secret_names(settings))
 
 
 def secret_names(settings: Settings) -> list[str]:
-    """The variables that hold keys."""
+    """Return the variables that hold keys."""
     return [name for name in settings.api_key_env if name != NO_KEY]
 
 
 def _check_cluster(settings: Settings, function: Function | None) -> None:
-    """InputError for settings that do not go with workers elsewhere."""
+    """Raise InputError for settings that do not go with workers elsewhere."""
     if settings.ray is None:
         return
     if settings.in_rounds:
         flag = "--batch" if settings.batch else "--batch-files"
-        raise InputError(f"--ray: has calls made one at a time, and {flag} in rounds; leave one of the two out")
+        raise InputError(f"--ray: makes calls one at a time, and {flag} in rounds; leave one of the two out")
     if function is not None or settings.judge.startswith(IN_PYTHON):
         raise InputError(
-            "--ray: a function is asked in the process that it is in; install it on the cluster as a judge of a package "
+            "--ray: a function runs in this process only; install it on the cluster as a judge of a package "
             "(docs/plug-ins.md), or leave --ray out"
         )
     if settings.debug_http is not None:
@@ -61,28 +61,28 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
 
 
 def check_rounds(settings: Settings) -> None:
-    """InputError for settings that do not go with rounds."""
+    """Raise InputError for settings that do not go with rounds."""
     if not settings.in_rounds:
         return
     flag = "--batch" if settings.batch else "--batch-files"
     if settings.batch and settings.batch_files is not None:
         raise InputError(
-            "--batch, --batch-files: the first is for a service, the second for an engine without one; give one"
+            "--batch, --batch-files: the first is for a service, the second for an engine that reads files; give one"
         )
     if not settings.at_endpoints:
-        raise InputError(f"{flag}: the judge {settings.judge} is at no address; it is asked one call at a time")
+        raise InputError(f"{flag}: is for endpoints, and the judge {settings.judge} is not one; leave {flag} out")
     if settings.service_tier is not None:
         raise InputError(f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out")
     if settings.batch_files is not None:
         _check_folder(Path(settings.batch_files))
     if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):
         raise InputError(
-            f"{flag}: {several.name} has {len(several.base_urls)} addresses; give the one that is to have the batches"
+            f"{flag}: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
         )
 
 
 def _check_folder(folder: Path) -> None:
-    """Make the folder for files, before anything else is made; InputError where that cannot be."""
+    """Make the folder for files. InputError if it cannot be made, or written to."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_whole_file(folder / "robin.jsonl")

@@ -1,4 +1,4 @@
-"""From a session's settings to the judges that it asks: their addresses, keys, prices and limits."""
+"""The judges of a session, made from its settings: their addresses, keys, prices and limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from robin_cli.storage.manifest import Manifest
 
 AUTO_CEILING = 256
 AUTO_CEILING_OF_WORKERS = 2048
-"""What one core can do bounds the calls at a time of one process, not those of many."""
+"""The most calls at a time: one core bounds those of this process, but not those of several workers."""
 
 _NO_ROOM_HERE_S = 30.0
 """How long a call waits for room at one of several addresses before it goes to another."""
@@ -39,12 +39,12 @@ def endpoints_of(
     function: Function | None = None,
     reach: Reach | None = None,
 ) -> tuple[list[Dispatched], list[Price | None]]:
-    """Each judge that ``settings`` name behind one door, in that order, and the price of each at its first address.
+    """Return the judges of ``settings``, in order, ready to be asked, and each one's price at its first address.
 
     Args:
-        keys: by the variable that holds it; goes to the addresses of the judges that name it.
-        function: the judge, where it is one that Python handed over.
-        reach: takes down what workers are to ask; None where it is asked here.
+        keys: the keys by the variable that holds them.
+        function: the judge, if it is a Python function.
+        reach: makes a judge that workers ask; None to ask it in this process.
     """
     judges, fixed = judges_of(settings), settings.workers
     ceiling = AUTO_CEILING if reach is None else AUTO_CEILING_OF_WORKERS
@@ -58,18 +58,18 @@ def endpoints_of(
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
         target = _target(settings, judge.name, base_url, price, calls or ceiling)
         if isinstance(target.options, Endpoint):
-            # What workers ask for has no share in the money that was set aside for it here.
+            # Workers must not raise the limit on answers: the money set aside here would not cover them.
             raises = reach is None or settings.money_limit is None
             target = replace(target, options=as_raised(replace(target.options, raises=raises), manifest))
         asked = asked_here(target, key, notify, function) if reach is None else reach(target, key, limiter)
-        # Where there are others, a call that fails goes to them rather than waiting here.
+        # With several addresses, a call that fails goes to another one rather than wait here.
         several = len(judge.base_urls) > 1
         return Retrying(
             asked,
             limiter,
             Notices(base_url if settings.at_endpoints else judge.name, notify),
             max_retries=min(1, settings.max_retries) if several else settings.max_retries,
-            # A call that timed out may be made again, however long that took.
+            # A call that timed out may be made again, however long it took.
             patience_s=max(PATIENCE_S, 2 * settings.longest_request_s),
             no_room_s=_NO_ROOM_HERE_S if several else NO_ROOM_S,
         )
@@ -85,7 +85,7 @@ def endpoints_of(
 
 
 def _target(settings: Settings, model: str, base_url: str, price: Price | None, at_a_time: int) -> Target:
-    """One address of a judge, or a judge at none: a package's, or a function of the caller's."""
+    """Return one address of a judge; for a package's judge or a function, the target without an address."""
     if not settings.at_endpoints:
         return Target(settings.judge, Options(model, at_a_time=at_a_time, **_stated(settings)), price)
     endpoint = replace(
@@ -100,7 +100,7 @@ def _target(settings: Settings, model: str, base_url: str, price: Price | None, 
 def endpoint_alone(
     settings: Settings, judge: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
 ) -> tuple[OpenAIJudge, Dispatched, Price | None]:
-    """One address of ``judge``; the same asked one call at a time, and with little patience; and its price."""
+    """Return a judge at one address, the same with few retries and one call at a time, and its price."""
     unlimited = replace(settings, max_cost=None, budget_usd=None)
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
     asked = OpenAIJudge(
@@ -113,7 +113,7 @@ def endpoint_alone(
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
-    """A judge at one of its addresses, and what every request to it says."""
+    """Return the endpoint of a judge at one address."""
     return Endpoint(
         model=model,
         base_url=base_url,
@@ -126,7 +126,7 @@ def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endp
 
 
 def as_raised(endpoint: Endpoint, manifest: Manifest) -> Endpoint:
-    """The endpoint with the limit on answers that an earlier session of the run raised, where one did."""
+    """Return the endpoint, with the raised limit on answers if an earlier session of the run raised it."""
     if endpoint.model not in manifest.data.get("longer_answers", ()):
         return endpoint
     return replace(endpoint, max_tokens=endpoint.max_tokens * RAISED, raises=False)

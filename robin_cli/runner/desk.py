@@ -1,4 +1,4 @@
-"""What the calls of a session are for: the question of each, the judgments in its answer, and whether its judge is any good."""
+"""The desk of a session: it makes questions of calls and judgments of answers, and watches over the judges."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _MOST_DRAWS = 2**31
 
 
 class RunDesk:
-    """Makes questions of tickets and judgments of replies, and keeps these in the run.
+    """Makes questions of tickets and judgments of replies, and stores judgments in the run.
 
     Args:
-        fold: of what is on disk already.
-        costs: learns what calls cost; None where a budget is of calls.
-        watch: takes the ratings that are on disk.
-        notify: is told, a line each, what a user should know of a judge.
+        fold: the fold of the judgments on disk.
+        costs: learns the costs of calls; None for a budget of calls.
+        watch: gets the ratings that are on disk.
+        notify: gets lines about a judge for the user.
         has_fuses: whether a judge that never gives a rating ends the run.
 
     Attributes:
-        names: of the judges, by number, for messages; empty where there is one.
+        names: the judges' names for messages; [""] for a single judge.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RunDesk:
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
-        self._reasons = fold.reasons  # why an arm's last answer held no rating, which tells of those retired
+        self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._costs = costs
         self._watch = watch
         self._questions = Questions(prompts, space, seed=manifest.seed, answer_format=manifest.answer_format)
@@ -77,7 +77,7 @@ class RunDesk:
         self._fuses = [Fuse(name, noun) for name in names] if has_fuses else []
 
     def judge_of(self, arm: int) -> int:
-        """Which of the judges an arm is asked of."""
+        """Return the number of an arm's judge."""
         return self._space.judge.item(arm)
 
     def write(self, judgments: Sequence[Judgment]) -> None:
@@ -89,31 +89,31 @@ class RunDesk:
         self._store.sync()
 
     def retired(self) -> Mapping[str, int]:
-        """Arms that are asked no more because they cannot be rated, counted by reason."""
+        """Return the number of arms that were given up, by reason."""
         return Counter(why for arm, why in self._reasons.items() if self._arms.retired(arm))
 
     def question(self, ticket: Ticket) -> Question:
-        """What to ask of the ticket's arm."""
+        """Return the question for a ticket."""
         return self._questions.question(self._store.pairs[self._space.pair.item(ticket.arm)], *ticket)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
-        """The judgments in a reply, or the one that records a failure."""
+        """Return the judgments in a reply, or the one that records a failure."""
         return self._reader.judgments(ticket.arm, ticket.draw, outcome)
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
-        """The judgments of a reply that cannot be read."""
+        """Return the judgments of a reply that cannot be read."""
         return self._reader.unread(ticket.arm, ticket.draw, reply)
 
-    def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Count what judgments on disk took, by which the planner learns what calls cost."""
+    def add_costs(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Add the tokens and costs of judgments on disk; the planner learns from them what calls cost."""
         if self._costs is None:
             return
         judge = self._space.judge.item(arm)
         for each in judgments:
             self._costs.add(judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0)
 
-    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Look at judgments that are on disk; EndpointError where a judge never gives a rating."""
+    def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""
         judge = self._space.judge.item(arm)
         self._watch.add(arm, (each.value for each in judgments if each.value is not None))
         if (reason := judgments[-1].reason) is not None:
@@ -126,14 +126,14 @@ class RunDesk:
             self._fuses[judge].look(judgments)
 
     def _record_longer(self, judge: str) -> None:
-        """Have later sessions ask for longer answers from the start."""
+        """Make later sessions allow longer answers from the start."""
         known = self._store.manifest.data.get("longer_answers", [])
         if judge not in known:
             self._store.set_manifest(self._store.manifest.with_data(longer_answers=[*known, judge]))
 
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
-    """Whether a call, by arm and draw, has a judgment on disk."""
+    """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
     found = [
         np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
         for arm, judgments in judgments_by_arm(store.path, space, ["draw"])

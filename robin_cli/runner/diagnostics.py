@@ -1,4 +1,4 @@
-"""What in the answers looks wrong, said early: a cached judge, one that cannot follow the format, one that rates all alike."""
+"""Early warnings about answers: a cached judge, one that cannot follow the format, one that rates all alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robin_cli.model.records import Judgment, counted
 _SAME_ANSWERS = 4
 _LOOKED_AT = 5
 _TELLING_LENGTH = 24
-"""Shorter answers, a bare "Rating: 4", are alike for good reasons."""
+"""Shorter answers, such as a bare "Rating: 4", are often the same without a cache."""
 
 _ENOUGH = 20
 _UNPARSED_SHARE = 0.05
@@ -23,7 +23,7 @@ _REMEDIES = {
     "truncated": "they were cut off: raise --max-tokens in a new run, above all for a model that thinks",
     "filtered": "the endpoint filters them: see which pairs with {export}",
     "refused": "the judge declines to rate them: another judge may not",
-    "empty": "they hold no text: is the model made for chat?",
+    "empty": "they have no text: is the model made for chat?",
 }
 _READ_THEM = (
     "read some with {export}; a judge that keeps to the format helps, or --answer-format json_schema in a new run"
@@ -31,14 +31,14 @@ _READ_THEM = (
 
 
 class Diagnostics:
-    """Is shown every judgment of a session and speaks up once about each kind of trouble.
+    """Looks at every judgment of a session, and warns once of each kind of trouble.
 
     Args:
-        temperature: of the run; at 0, equal answers are no surprise.
-        arms: how many the run has.
-        notify: called with one line.
-        run: the run directory, for the commands that a line names.
-        noun: what answers are to hold: a rating or a verdict.
+        temperature: the run's; at 0, equal answers are expected.
+        arms: the number of the run's arms.
+        notify: gets a line per warning.
+        run: the run directory, for the commands in a line.
+        noun: "rating" or "verdict".
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Diagnostics:
         self._reasons: Counter[str] = Counter()
         self._ratings: Counter[int] = Counter()
         self._arms_seen: set[int] = set()
-        self._first_texts: dict[int, tuple[int, str]] = {}  # answers looked at, and the text that all of them had
+        self._first_texts: dict[int, tuple[int, str]] = {}  # by arm: the number of answers, and the text that all have
         self._varied = self._repeated = 0
         self._open = {"repeats", "unparsed", "alike"}
 
     def look(self, arm: int, judgment: Judgment) -> None:
-        """Look at one more judgment of ``arm``."""
+        """Look at another judgment of ``arm``."""
         if not self._open or not judgment.counts:
             return
         self._answers += 1
@@ -74,7 +74,7 @@ class Diagnostics:
                     self._notify(line)
 
     def _repeats(self, arm: int, judgment: Judgment) -> str | None:
-        """A line, '' if there is nothing to look for any more, None to go on looking."""
+        """Return a warning, "" to end this check, None to go on with it."""
         if not self._temperature:
             return ""
         seen, text = self._first_texts.get(arm, (0, judgment.text))
@@ -95,7 +95,7 @@ class Diagnostics:
         return (
             f"{self._repeated} of {self._repeated + self._varied} pairs got the same answer, to the letter, "
             f"{_SAME_ANSWERS} times at temperature {self._temperature:g}: is there a cache, or a fixed seed, between here and "
-            "the judge? Repeated calls tell nothing then; turn it off"
+            "the judge? Repeated calls then bring nothing new; turn it off"
         )
 
     def _unparsed(self, _arm: int, _judgment: Judgment) -> str | None:
@@ -117,5 +117,5 @@ class Diagnostics:
         (rating,) = self._ratings
         return (
             f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating}: does the judge read the "
-            f"responses? Look at what it is asked (robin render) and at what it says ({self._export})"
+            f"responses? Look at its questions (robin render) and its answers ({self._export})"
         )

@@ -1,7 +1,7 @@
-"""Calls that are made elsewhere, by workers that an installed package looks after.
+"""The interface for packages that make calls elsewhere, by workers.
 
-A package adds this by an entry point of the group ``robin.carriers``: a module, or another object, that is a :class:`Carries`.
-``--ray`` asks for the one that is called ``ray``; robin's own is in ``plugins/robin_ray``.
+A package adds this by an entry point of the group ``robin.carriers`` that leads to a :class:`Carries`, a module or another
+object. ``--ray`` uses the one named ``ray``; robin's own is in ``plugins/robin_ray``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ GROUP = "robin.carriers"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One address of one judge, and what a request to it says; the key comes by itself.
+    """One address of one judge and its options; the key is passed separately.
 
     Attributes:
         judge: openai, or the judge of a package.
-        options: an :class:`Endpoint` without its key, where it is at an address.
-        price: of what it answers, where one is known.
+        options: an :class:`Endpoint` without its key, if the judge has an address.
+        price: None if unknown.
     """
 
     judge: str
@@ -46,11 +46,11 @@ class Target:
 
 
 Reach = Callable[[Target, str, "Limiter"], Judge]
-"""Takes down what workers are to ask, its key, and whose permits are for it; a judge that has workers ask it."""
+"""Takes a target for workers, its key and the limiter of its calls; returns a judge whose calls workers make."""
 
 
 def asked_here(target: Target, key: str, notify: Callable[[str], None], function: Function | None = None) -> Judge:
-    """Make the judge at ``target``, to be asked by this process; ``function``: one that Python handed over."""
+    """Make the judge at ``target``, asked by this process; ``function``: the judge, if it is a Python function."""
     options, meter = target.options, Meter(target.price, tier=target.tier, falls_back=target.falls_back)
     if isinstance(options, Endpoint):
         return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
@@ -60,13 +60,13 @@ def asked_here(target: Target, key: str, notify: Callable[[str], None], function
 
 
 class Carries(Protocol):
-    """What a package gives that has calls made elsewhere."""
+    """The interface of a package that makes calls elsewhere."""
 
     def check(self, address: str, secret: Sequence[str]) -> None:
-        """Look, before anything is read or paid for, whether workers can be had at ``address``.
+        """Check, before anything is read or paid for, that workers can be reached at ``address``.
 
         Args:
-            secret: names of variables whose values are nobody's business there.
+            secret: names of variables whose values must not reach the workers.
 
         Raises:
             InputError, EndpointError: they cannot.
@@ -75,17 +75,17 @@ class Carries(Protocol):
     def carrying(
         self, settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
     ) -> Carrying:
-        """Return what has the calls of a session of the run of ``store`` made.
+        """Return the way in which the calls of a session of the run of ``store`` are made.
 
         Args:
-            keys: by the variable that holds it.
-            notify: is told, a line each, what a user should know.
+            keys: the keys by the variable that holds them.
+            notify: gets lines for the user.
         """
 
 
 def carrier_of_ray() -> Plugin:
-    """Find the package that makes calls by Ray, a :class:`Carries` once it is loaded. InputError where there is none."""
+    """Return the package for Ray, a :class:`Carries` once it is loaded. InputError if there is none."""
     found = plugins(GROUP).get("ray")
     if found is None:
-        raise InputError(f"--ray: what has calls made on a cluster is not installed here; {install('ray')} brings it")
+        raise InputError(f"--ray: the package for clusters is not installed. Install it: {install('ray')}")
     return found

@@ -1,4 +1,4 @@
-"""Calls made here, one by one: as many at a time as the judges bear."""
+"""The carrier that makes calls in this process, as many at a time as the judges allow."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from robin_cli.runner.books import Books, Call, Carrier, Idle
 from robin_cli.runner.stop import GRACE_S, end_all
 
 _MOST_ASKED = 24 * 2**20
-"""Bytes of prompts under way, above which no further call is begun: each takes several times its prompt in memory."""
+"""The most bytes of prompts under way: a call takes several times its prompt in memory."""
 
 _LONG = 2**22
-"""Bytes of a prompt after which what is kept of its memory is given back: the next one may be another's."""
+"""After a prompt of this many bytes, unused memory is returned to the system."""
 
 _UNDER_WAY_FOR_EACH, _ARMS_FOR_EACH = 8, 16
-"""Calls under way, and arms, for each that is chosen together with others."""
+"""Calls are chosen in blocks: one call per so many under way, and per so many arms."""
 
 
 class Engine(Carrier):
     """Asks ``judges``, at least one, call by call.
 
-    With one judge a permit comes first, and then the choice, so that no choice grows old. Of several, who is asked is the
-    planner's choice and not that of who is free: a quick judge would else take what belongs to a slow one's arms. So a call
-    is chosen first and then waits for a permit of its judge, and no more are chosen than all judges together bear. The slowest
-    is never idle then, and sets the pace.
+    With one judge, a call is chosen once there is a permit for it, so that the choice uses the newest answers. With several
+    judges, the planner chooses the judge too: otherwise a quick judge would take calls from a slow one's arms. So a call is
+    chosen first, and then waits for a permit of its judge; no more are chosen than all judges together allow. The slowest judge
+    is then never idle, and sets the pace.
     """
 
     def __init__(self, books: Books, judges: Sequence[Dispatched]) -> None:
@@ -45,17 +45,17 @@ class Engine(Carrier):
         ceiling = sum(judge.ceiling for judge in judges)
         self._alone = len(judges) == 1
         planner = books.planner
-        # One call at a time: the answer to each is known when the next is chosen. Else the next does not wait for the disk, as
-        # long as no more answers do than a quarter of the calls at a time: a power cut loses those and what is under way.
+        # With one call at a time, each answer is on disk before the next call is chosen. Else the next call waits for the disk
+        # only if more answers do than a quarter of the calls at a time: a power cut loses those, and the calls under way.
         self._in_turn = min(ceiling, planner.budget.available) <= 1
-        # As many calls as this are chosen on old knowledge anyway, where so many are under way.
+        # With this many calls under way, as many are chosen without the newest answers anyway.
         together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _ARMS_FOR_EACH)
         planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = ceiling // 4
         self._calls: set[asyncio.Task[None]] = set()
-        self._begun = 0  # calls whose outcome is not known yet
+        self._begun = 0  # calls without an outcome
         self._prompts = 0  # bytes of their prompts
-        self._thinking: set[asyncio.Task[None]] = set()  # work of the planner that goes on in threads
+        self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
         self._is_stopping = self._is_closed = False
 
@@ -81,7 +81,7 @@ class Engine(Carrier):
         return self._is_stopping or self._books.error is not None
 
     async def _begin_calls(self) -> None:
-        """Choose calls and begin them, as soon as they may be: the one place where a run waits for leave to ask."""
+        """Choose and begin calls, as soon as possible. Only here a run waits until it may ask."""
         while not self._is_over:
             if self._must_wait():
                 await self._change()
@@ -93,13 +93,13 @@ class Engine(Carrier):
                 await self._change()
 
     def _begin_all(self, permit: Permit | None) -> Idle | None:
-        """Begin calls as long as they may be; None where the planner has more."""
+        """Begin calls as long as possible; return why there are none, or None if the planner has more."""
         while True:
             call = self._next(permit)
             if isinstance(call, Idle):
                 return call
             self._carry(call)
-            del call  # its prompt may be long, and this may wait for a while
+            del call  # its prompt may be long, and waiting may take a while
             if self._is_over or self._must_wait():
                 return None
             if permit is not None:
@@ -119,12 +119,12 @@ class Engine(Carrier):
         )
 
     def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
-        """Do ``work`` in a thread: a fit to a thousand systems, or a look at a million arms, would hold up the answers."""
+        """Do ``work`` in a thread: a fit of a thousand systems, or a look at a million arms, would delay the answers."""
 
         async def think() -> None:
             try:
                 then(await asyncio.to_thread(work))
-            except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+            except Exception as error:  # noqa: BLE001  # it ends the run
                 self._books.end(error)
             finally:
                 self._thinking.discard(task)
@@ -134,7 +134,7 @@ class Engine(Carrier):
         self._thinking.add(task)
 
     def _next(self, permit: Permit | None) -> Call | Idle:
-        """Choose a call, to be made with ``permit``, or give that back; what goes wrong ends the run."""
+        """Choose a call for ``permit``, which is released if there is none. Errors end the run."""
         books, found = self._books, Idle.WAIT
         try:
             samples = books.samples
@@ -147,9 +147,11 @@ class Engine(Carrier):
                 return call
             if isinstance(call, Idle):
                 found = call
-            elif not books.planner.budget.reserved:  # else a call under way may cost less than what is set aside for it
+            elif (
+                not books.planner.budget.reserved
+            ):  # else a call under way may cost less than the money set aside for it
                 found = books.end_of_money(call)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+        except Exception as error:  # noqa: BLE001  # it ends the run
             books.end(error)
         finally:
             if permit is not None:
@@ -167,7 +169,7 @@ class Engine(Carrier):
         self._books.changed.set()
 
     def _size(self, question: Question | None) -> int:
-        """Bytes that a prompt takes in memory, about: a character may take four."""
+        """Return about how many bytes a question takes in memory: a character may take four."""
         messages = () if question is None else question.messages
         texts = (message["content"] for message in messages)
         images: int = sum(image.size for message in messages for image in message.get("images", ()))
@@ -178,7 +180,7 @@ class Engine(Carrier):
         await self._books.changed.wait()
 
     def _carry(self, call: Call) -> None:
-        """Have a call made that was chosen."""
+        """Make a chosen call in a task."""
         self._see_to(self._make_calls(call))
 
     def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
@@ -191,10 +193,10 @@ class Engine(Carrier):
         self._books.changed.set()
 
     async def _make_calls(self, call: Call) -> None:
-        """Make ``call``, and then others, as long as one may be begun at once.
+        """Make ``call``, and then others, as long as one may begin at once.
 
-        Left to :meth:`_begin_calls`, they would wait until all answers that came together were looked at, and then go out
-        together again.
+        :meth:`_begin_calls` alone would begin them only after all answers that came together were handled, and so send calls in
+        bursts.
         """
         while True:
             is_long = call.size >= _LONG
@@ -210,13 +212,13 @@ class Engine(Carrier):
             call = following
 
     async def _see_through(self, call: Call, making: Awaitable[None]) -> None:
-        """See a call to its end; what goes wrong beyond a failure ends the run."""
+        """Wait for a call's end. An error other than a failed call ends the run."""
         try:
             await making
         except asyncio.CancelledError:
             self._books.withdraw(call)
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+        except Exception as error:  # noqa: BLE001  # it ends the run
             self._books.withdraw(call)
             self._books.end(error)
         finally:
@@ -229,7 +231,7 @@ class Engine(Carrier):
             await self._follow(call, self._judges[call.judge].ask(call.question, permit))
 
     async def _permit(self, call: Call) -> Permit | None:
-        """The permit of a call, once there is one; None where the run is over by then, and the call is given back."""
+        """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
             call.permit = await self._judges[call.judge].acquire()
             if self._is_over:
@@ -239,11 +241,11 @@ class Engine(Carrier):
         return call.permit
 
     async def _follow(self, call: Call, coming: Awaitable[Reply | Failure]) -> None:
-        """Wait for what comes of a call that is made, and have it kept."""
+        """Wait for the outcome of a call, and store it."""
         books = self._books
         try:
             outcome = await self._outcome(call, coming)
-            if self._is_closed:  # it was not waited for, and the books are made up
+            if self._is_closed:  # the session did not wait for it
                 raise asyncio.CancelledError
             judgments = [] if outcome is None else self._judgments(call, outcome)
         finally:
@@ -258,7 +260,7 @@ class Engine(Carrier):
         return self._books.judgments(call, outcome)
 
     async def _outcome(self, call: Call, coming: Awaitable[Reply | Failure]) -> Reply | Failure | None:
-        """What came of the call; None where it says nothing of its arm."""
+        """Return the outcome of a call; None if it says nothing about its arm."""
         health = self._health[call.judge]
         health.begins()
         try:
@@ -278,17 +280,17 @@ class Engine(Carrier):
             return outcome
         stats.failed[outcome.reason] += 1
         if len(self._judges) > 1 and not self._is_over:
-            # Others of this judge's arms are asked next, and no other judge runs ahead: then there is nothing to hurry for.
+            # Wait: no other judge runs ahead, so the planner would only choose more of this judge's arms.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._books.stop.requested.wait(), health.pause_s())
         return None
 
     def _is_under_way(self) -> bool:
-        """Whether anything may come yet."""
+        """Return whether answers may still come."""
         return bool(self._calls)
 
     async def _let_finish(self) -> None:
-        """Wait for the calls under way, as long as they may take, and until all that came is on disk."""
+        """Wait for the calls under way, at most GRACE_S, and until all answers are on disk."""
         books = self._books
         hurry = asyncio.ensure_future(books.stop.now.wait())
         with suppress(TimeoutError):
@@ -305,5 +307,5 @@ class Engine(Carrier):
         await books.close()
 
     async def _drop(self) -> None:
-        """Let go of what is not waited for."""
+        """Cancel the calls that the session does not wait for."""
         await end_all([*self._calls, *self._thinking])

@@ -1,4 +1,4 @@
-"""When a judge is hopeless, so that a session ends: its calls are not answered, or no answer of its holds a rating."""
+"""The health of judges: a session ends if a judge's calls are not answered, or its answers never have a rating."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Judgment, counted
 
 STALL_S = 600.0
-"""A run in which nothing of a judge's succeeds for so long is stopped."""
+"""A session ends if no call of a judge succeeds for so long."""
 
 LONGEST_PAUSE_S = 30.0
 _HOPELESS_FAILURES = 3
 _HOPELESS_REFUSALS = 25
-"""Failures (refusals of single pairs) in a row without a single answer, after which a session is stopped: then it is the
-endpoint (the request) that is wrong, not the pairs."""
+"""A session ends after so many failures (permanent refusals) in a row without a single answer: then the endpoint (the request)
+is wrong, not the pairs."""
 
 ANSWERS = 50
-"""Answers of one judge, from the beginning of a session, of which one at least must hold a rating."""
+"""One of a judge's first so many answers in a session must have a rating."""
 
 _EXCERPT = 160
 _REMEDIES = {
@@ -34,12 +34,12 @@ _FORMAT = "Hold it to the format with --answer-format json_schema, or take anoth
 
 
 class Health:
-    """How the calls of one judge fare.
+    """The health of one judge.
 
     Args:
-        name: for messages; empty where there is only one.
-        at_endpoint: False for one that somebody else wrote, at no address.
-        stall_s: how long nothing may succeed.
+        name: for messages; "" for a single judge.
+        at_endpoint: False for a package's judge or a function.
+        stall_s: the longest time without a success.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Health:
         stall_s: float = STALL_S,
     ) -> None:
         self._at_endpoint = at_endpoint
-        self._said = f"{name}: " if name else ""
+        self._name = f"{name}: " if name else ""
         self._clock = clock
         self._stall_s = stall_s
         self._quiet_since = clock()
@@ -62,23 +62,23 @@ class Health:
         self._failures_in_a_row = 0
 
     def begins(self) -> None:
-        """A call is made."""
+        """Record that a call is made."""
         if not self._under_way and not self._failures_in_a_row:
-            self._quiet_since = self._clock()  # nobody asked it: that it said nothing means nothing
+            self._quiet_since = self._clock()  # it was not asked before, so its silence means nothing
         self._under_way += 1
 
     def ends(self) -> None:
-        """A call is over, however it ended."""
+        """Record that a call is over."""
         self._under_way -= 1
 
     def answered(self) -> None:
-        """A call was answered."""
+        """Record that a call was answered."""
         self._answered = True
         self._rounds = self._failures_in_a_row = 0
         self._quiet_since = self._clock()
 
     def pause_s(self) -> float:
-        """How long to wait after a failure that is not its arm's: 1 s, then 2, up to LONGEST_PAUSE_S, all calls together."""
+        """Return how long to wait after an endpoint's failure: 1 s, then 2, up to LONGEST_PAUSE_S, the same for all calls."""
         now = self._clock()
         if now >= self._pause_until:
             self._rounds += 1
@@ -86,18 +86,18 @@ class Health:
         return self._pause_until - now
 
     def blames_the_arm(self, failure: Failure, no_room_at: float = -math.inf) -> bool:
-        """Whether a failure says something of its arm, rather than of an endpoint that is away for everyone.
+        """Return whether a failure is to blame on its arm, rather than on an endpoint that is down.
 
         Args:
-            no_room_at: when the endpoint last said that it had no room, by the same clock: it was there then.
+            no_room_at: when the endpoint last reported that it had no room, by the same clock: it was up then.
 
         Raises:
-            EndpointError: nothing has succeeded, so far or for too long.
+            EndpointError: nothing has succeeded yet, or for too long.
         """
         if failure.lacks_room:
             raise EndpointError(
-                f"{self._said}the service tier had no room for a whole day ({failure.detail}); robin resume goes on when it "
-                "has, or with --tier-fallback at the normal tier"
+                f"{self._name}the service tier had no room for a whole day ({failure.detail}); go on later with robin resume, "
+                "or with --tier-fallback at the normal tier"
             )
         self._quiet_since = max(self._quiet_since, no_room_at)
         self._failures_in_a_row += 1
@@ -105,31 +105,31 @@ class Health:
         hopeless = not self._answered and self._failures_in_a_row >= most
         if failure.permanent:
             if hopeless:
-                raise EndpointError(f"{self._said}every request was refused; the last time: {failure.detail}")
+                raise EndpointError(f"{self._name}every request was refused; the last time: {failure.detail}")
             return True
         if hopeless:
             what, step = "the endpoint has not answered a single call", "is the server running, and --base-url right?"
             if not self._at_endpoint:
                 what = "the judge has not answered a single call"
                 step = "raise --timeout, or mend the judge" if failure.reason == "timeout" else "mend the judge"
-            raise EndpointError(f"{self._said}{what} ({failure.detail}); {step}")
+            raise EndpointError(f"{self._name}{what} ({failure.detail}); {step}")
         if (silent_s := self._clock() - self._quiet_since) > self._stall_s:
             raise EndpointError(
-                f"{self._said}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
+                f"{self._name}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
             )
         return self._failures_in_a_row == 1
 
 
 class Fuse:
-    """Is shown the judgments of one judge, until one holds a rating or it blows.
+    """Ends a session if the first ANSWERS answers of a judge have no rating.
 
     Args:
         judge: as the name of :class:`Health`.
-        noun: what its answers are to hold: a rating or a verdict.
+        noun: "rating" or "verdict".
     """
 
     def __init__(self, judge: str = "", noun: str = "rating") -> None:
-        self._said = f"{judge}: " if judge else ""
+        self._name = f"{judge}: " if judge else ""
         self._noun = noun
         self._reasons: Counter[str] = Counter()
         self._example = ""
@@ -137,10 +137,10 @@ class Fuse:
         self._rated = False
 
     def look(self, judgments: Sequence[Judgment]) -> None:
-        """Look at the judgments of one request; calls that failed are not answers.
+        """Look at the judgments of one request; failed calls are not answers.
 
         Raises:
-            EndpointError: ANSWERS answers came, and none held a rating.
+            EndpointError: ANSWERS answers came, and none had a rating.
         """
         self._rated = self._rated or any(judgment.rating is not None for judgment in judgments)
         if self._rated:
@@ -155,18 +155,18 @@ class Fuse:
 
     def _message(self) -> str:
         reason = self._reasons.most_common(1)[0][0]
-        looks = f"None holds any text, after up to {self._tokens:,} tokens"
+        looks = f"None has any text, after up to {self._tokens:,} tokens"
         if self._example:
             looks = f'One of them: "{self._example}"'
         return (
-            f"{self._said}the first {self._reasons.total()} answers hold not one {self._noun}: "
+            f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
             f"{counted(self._reasons, self._noun)}. {looks}. "
-            f"{_REMEDIES.get(reason, _FORMAT)}, in a new run. Once the server is mended robin resume goes on with this one; "
-            "--no-fuse goes on in any case"
+            f"{_REMEDIES.get(reason, _FORMAT)}, in a new run. Or mend the server, and go on with robin resume; --no-fuse "
+            "goes on in any case"
         )
 
 
 def _one_line(text: str) -> str:
-    """The beginning of an answer without line ends, and without anything that would steer a terminal."""
+    """Return the beginning of an answer on one line, without characters that would control a terminal."""
     shown = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * _EXCERPT]).split())
     return shown if len(shown) <= _EXCERPT else f"{shown[:_EXCERPT]}…"

@@ -1,4 +1,4 @@
-"""From a session's settings to what takes its requests away in rounds: a service, or files for an engine without one."""
+"""The carrier of a session in rounds, made from its settings: for a batch service, or for an engine that reads files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from robin_cli.storage.batches import Ledger, Submission
 from robin_cli.storage.store import RunStore
 
 MOST_REQUESTS = 10_000
-"""Of one file: vllm run-batch holds all of it in memory."""
+"""The most requests of a file: vllm run-batch keeps all of it in memory."""
 
 _ANSWERS = ".out.jsonl"
 
@@ -38,11 +38,11 @@ def rounds_of(
     ledger: Ledger,
     rounds: int,
 ) -> Carrying:
-    """Each judge that ``settings`` name, to be asked in rounds, what takes its requests away, and its price there.
+    """Return the way in which the judges of ``settings`` are asked in rounds.
 
     Args:
-        ledger: of what is under way.
-        rounds: in which the whole budget goes out; 0: none is begun.
+        ledger: the run's batches.
+        rounds: the number of rounds for the whole budget; 0 to begin none.
     """
     check_rounds(settings)
     asked, services, prices = {}, {}, []
@@ -74,26 +74,26 @@ def rounds_of(
 
 
 def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
-    """``settings`` for seeing through what is under way: at a service, or in files."""
+    """Return ``settings`` for the batches under way, at a service or in files, as they were submitted."""
     folder = ledger.open[0].folder
     asked = replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
     return with_prices_of(asked, settings.tier)
 
 
 class InFiles(Courier):
-    """For an engine without a service: writes requests into ``folder``, and reads answers from where those under way lie."""
+    """Writes files of requests for an engine into ``folder``, and reads answers from the folders of those under way."""
 
     most_requests = MOST_REQUESTS
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._written: set[int] = set()  # by this session: nobody can have answered them
+        self._written: set[int] = set()  # by this session, so nobody can have answered them
 
     def check(self, submissions: Sequence[Submission]) -> None:
         if elsewhere := [each for each in submissions if not each.folder]:
             raise RunError(
                 f"batch {elsewhere[0].batch_id or elsewhere[0].number} of this run is at {elsewhere[0].url}; robin resume with "
-                "--batch takes in what came of it"
+                "--batch takes in its answers"
             )
 
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
@@ -104,7 +104,7 @@ class InFiles(Courier):
         return f"{len(submissions):,} file{'s' * (len(submissions) != 1)} to be answered"
 
     async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
-        """Take in what lies there by now; False where there is nothing of ``submissions``."""
+        """Take in the answers in the folders; return False if there are none for ``submissions``."""
         if all(each.number in self._written for each in submissions):
             return False
         answers = [
@@ -113,18 +113,18 @@ class InFiles(Courier):
         return bool(answers) and await rounds.take_in(sorted(answers), submissions, in_any_state=True)
 
     def to_run(self, ledger: Ledger) -> Sequence[str]:
-        """A command of vLLM's for each file that is not answered."""
+        """Return vLLM's command for each file without answers."""
         return [command(ledger.requests(each), each.judge) for each in ledger.open]
 
 
 def command(requests: Path, model: str) -> str:
-    """What answers the requests in a file."""
+    """Return vLLM's command that answers the requests in a file."""
     answers = requests.with_suffix(_ANSWERS)
     return f"vllm run-batch -i {typed(requests)} -o {typed(answers)} {option('--model', model)}"
 
 
 def _others(folder: Path, ledger: Ledger) -> list[Path]:
-    """The files in ``folder`` that may hold answers: all but the requests of this run."""
+    """Return the files in ``folder`` that may hold answers: all but the requests of this run."""
     ours = {ledger.requests(each) for each in ledger.batches.values()}
     with suppress(OSError):
         return [path for path in folder.iterdir() if path.suffix == ".jsonl" and path not in ours and path.is_file()]

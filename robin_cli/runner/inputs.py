@@ -1,4 +1,4 @@
-"""From settings, or a run's manifest, to the pairs that are judged and the words they are asked with; and to the manifest."""
+"""The inputs of a run, from settings or a manifest: pairs and prompts; and the manifest of a new run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ Notify = Callable[[str], None]
 
 
 def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
-    """Which arm is which pair, variant, attribute and judge."""
+    """Return the arms by pair, variant, attribute and judge."""
     judges = tuple(judge.name for judge in judges_of(settings))
-    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+    settles = settings.settle is not None
+    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles)
 
 
 def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
-    """Return ``dataset`` with human ratings by attribute; InputError where it does not go with ``settings``."""
+    """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
@@ -45,17 +46,17 @@ def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notif
 
 
 def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
-    """Say of what the human ratings are on another scale: after the run it would be too late to name another field."""
+    """Notify the user of human ratings on another scale: after the run it is too late to name another field."""
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
         if why := off_scale(dataset.pairs.human(name), prompts.kind.score_scale or scale):
             notify(
-                f"{name}: {why}, so no agreement with them will be told; the field that holds them on that scale is named with "
-                f"--columns {shlex.quote(name)}=NAME"
+                f"{name}: {why}, so agreement with them will not be reported; name the field with ratings on that "
+                f"scale: --columns {shlex.quote(name)}=NAME"
             )
 
 
 def prompts_of(settings: Settings) -> PromptSet:
-    """The template and rubrics that ``settings`` names. InputError as :func:`load_prompts`."""
+    """Load the template and rubrics that ``settings`` name. InputError as :func:`load_prompts`."""
     return load_prompts(
         settings.attributes,
         settings.rubric,
@@ -67,31 +68,31 @@ def prompts_of(settings: Settings) -> PromptSet:
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:
-    """The prompts of a run, by its own copy."""
+    """Return the prompts of a run, from its own copy."""
     if "template" in manifest.prompt:
         return PromptSet.from_record(manifest.prompt, pairwise=manifest.is_pairwise)
-    return load_prompts(manifest.attributes)  # a run from before there was one
+    return load_prompts(manifest.attributes)  # a run of an older version has no copy
 
 
 def pairs_of(
     settings: Settings, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
 ) -> Dataset:
-    """The pairs that ``settings`` names, with the human ratings of what ``prompts`` ask for; or the comparisons.
+    """Load the pairs that ``settings`` name, or the comparisons, with human ratings for the attributes of ``prompts``.
 
     Args:
-        read: takes the options of :func:`load_pairs` and has the pairs, where they are not in the files of ``settings``; in a
-            pairwise run those of :func:`load_comparisons`.
+        read: loads pairs that are not in files, with the options of :func:`load_pairs`, or of :func:`load_comparisons` in a
+            pairwise run.
 
     Raises:
-        InputError: it names none, or they cannot be read.
+        InputError: there are none, or they cannot be read.
     """
     if read is None and not settings.data:
         raise InputError(
             "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
         )
     dataset = _read_data(settings, prompts, read)
-    for said in dataset.notes:
-        notify(said)
+    for note in dataset.notes:
+        notify(note)
     check_shown(settings.show, lambda: dataset.pairs.columns.column_names)
     of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
     ours = ("prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
@@ -99,17 +100,17 @@ def pairs_of(
         if near := did_you_mean(name, ours):
             notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
     if dataset.skipped:
-        of = dataset.skipped + dataset.merged + len(dataset.pairs)
-        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {of:,}"
+        read_rows = dataset.skipped + dataset.merged + len(dataset.pairs)
+        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {read_rows:,}"
         why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
         notify(
-            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the rows that are left: where what "
-            "is left out is refused or broken answers, their mean is too high"
+            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the other rows: if those left out "
+            "are refused or broken answers, the mean is too high"
         )
-        for said in dataset.first_left_out:
-            notify(f"left out: {said}")
-    for said in dataset.columns_left_out:
-        notify(f"{dataset.source}: {said}")
+        for row in dataset.first_left_out:
+            notify(f"left out: {row}")
+    for line in dataset.columns_left_out:
+        notify(f"{dataset.source}: {line}")
     if empty := dataset.pairs.empty:
         among = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
         notify(
@@ -138,25 +139,25 @@ def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Datas
 
 
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
-    """The files that the pairs of a run were read from, each with its SHA-256 then."""
+    """Return the files that the pairs of a run were read from, each with its SHA-256 at that time."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
     return [(sheets.file_of(str(name)), str(recorded)) for name, recorded in files]
 
 
 def files_read_by(run: Path) -> list[str]:
-    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError where no run is.
+    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError if there is no run.
 
-    A relative name may have been given in any folder around the run, for commands now may be given elsewhere.
+    A relative name may have been given in any folder above the run, so the name in each of them is returned.
     """
     names = [name for name, _ in sources_of(read_manifest(run))]
     return [*names, *(str(folder / name) for folder in run.absolute().parents for name in names if "://" not in name)]
 
 
 def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
-    """The manifest of a new run.
+    """Return the manifest of a new run.
 
     Raises:
-        InputError: no model, or a budget that does not reach far enough, see :meth:`Goal.check_reach`.
+        InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
     """
     judges = judges_of(settings)
     own = {
@@ -170,11 +171,11 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
     if settings.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
         raise InputError(
             f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
-            "endpoints tell probabilities from before these change them, so the scores would be those of another judge"
+            "endpoints report probabilities before these settings change them, so the scores would be those of another judge"
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images)
+    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images) or settings.settle is not None
     return Manifest(
         settings=own,
         budget=settings.budget or 0,

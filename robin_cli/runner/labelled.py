@@ -1,4 +1,4 @@
-"""People's labels that a session begins with: read and checked before the first call, and kept in the run."""
+"""People's labels at the start of a session: checked before the first call, and kept in the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
     """Return the labels that the run keeps, or those of --labels.
 
     Raises:
-        InputError: they cannot be read or are of other pairs, --labels has some that the run has not, or --agree has too few.
+        InputError: they cannot be read, are of other pairs, differ from the run's own, or are too few for --agree.
     """
     own, named = given_labels(None, store), given_labels(settings.labels, store) if settings.labels else None
     if own is not None and named is not None and not _pairs(named) <= _pairs(own):
@@ -37,19 +37,19 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
 
 
 def keep_labels(store: RunStore, given: GivenLabels | None) -> None:
-    """Keep the labels in the run, if it has none yet. StorageError if the disk refuses."""
+    """Store the labels in the run, if it has none yet. StorageError if the disk refuses."""
     if given is not None and kept_labels(store.path) is None:
         add_labels(store.path, _rows(given))
 
 
 def _pairs(given: GivenLabels) -> set[tuple[str, str]]:
-    """What is labelled."""
+    """Return the labelled pairs by attribute; ("", id) for a best response."""
     rated = {(name, pair_id) for name, labels in given.by_attribute.items() for pair_id in labels}
     return rated | {("", named.pair_id) for named in given.best}
 
 
 def _rows(given: GivenLabels) -> Iterator[dict[str, Any]]:
-    """The lines that are kept; a probability that all have alike says nothing."""
+    """Yield the rows of labels.csv; a probability that is the same for all is left out."""
     for attribute, labels in given.by_labeller.items():
         each = [label for of_pair in labels.values() for label in of_pair.values()]
         differ = len({label.probability for label in each}) > 1

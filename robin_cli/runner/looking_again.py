@@ -1,4 +1,4 @@
-"""The last look at the decisions of a run, made again where it goes on: what is asked next goes by it until the next look."""
+"""The repetition of a run's last look at its decisions when it is resumed: calls depend on it until the next look."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from robin_cli.storage.segments import judgments_by_arm
 from robin_cli.storage.store import RunStore
 
 _MOST_READ_AGAIN = 2**20
-"""Judgments that are read once more within a second or two."""
+"""The most judgments to read again, which takes a second or two."""
 
 
 def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: Verdicts) -> int:
-    """Look at the decisions once more by the answers of the last look: what is asked next is then as if nothing had stopped.
+    """Repeat the last look at the decisions with the answers of that time, so that the run goes on as if it had not stopped.
 
     Returns:
-        The calls that were spent then; 0 where there was no look, or where there are too many answers to read them again.
+        The calls that were spent at that time; 0 if there was no look, or if there are too many answers to read them again.
     """
     space, looked = store.space, last_look(fold.arms.spent, len(store.space))
     if not looked or fold.judgments > _MOST_READ_AGAIN:

@@ -1,4 +1,4 @@
-"""Runs on parts of one data set, put together into one."""
+"""Merging of runs on parts of one data set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from robin_cli.storage.shards import Shard, scheduler_asked
 
 
 def merge_runs(runs: Iterable[str | Path], output: str | Path) -> Merged:
-    """Make one run at ``output`` of ``runs``, made with the same settings on different pairs; a glob is those that match it.
+    """Make one run at ``output`` of ``runs`` with the same settings and different pairs; a glob stands for its matches.
 
     Raises:
         InputError, RunError, StorageError: as :func:`robin_cli.storage.merge.merge`.
@@ -43,11 +43,11 @@ def _expanded(name: str | Path) -> list[Path]:
 
 
 def _completed(shards: Sequence[Shard], manifest: Manifest, inquiry: Inquiry, notes: list[str]) -> Manifest:
-    """The manifest of all ``shards`` together, with what their goal records of the data and the scheduler that fits all."""
+    """Return the merged manifest with the goal's facts about the data, and the scheduler that fits all shards."""
     goal = goal_of(inquiry)
     manifest = manifest.with_data(**goal.data)
-    if said := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
-        notes.append(said)
+    if note := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
+        notes.append(note)
     if len({shard.manifest.settings["scheduler"] for shard in shards}) == 1:
         return manifest
     asked = scheduler_asked(manifest)

@@ -1,4 +1,4 @@
-"""Money: what judges cost, what calls will cost, how many a budget pays for, and when it is spent."""
+"""Money: the prices of judges, the costs of calls, and the number of calls that a budget pays for."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import Manifest
 
 TOKENS_OF_AN_ANSWER = 100.0
-"""Tokens of an answer, as long as there is none; a rating with a line or two of feedback."""
+"""The assumed tokens of an answer before the first one: a rating with a line or two of feedback."""
 
 _PRICED = 1000
-"""Tokens that a price of one is told by: few enough for the lowest step of a list that has several."""
+"""The tokens from which the price of one is computed: few enough for the lowest step of a price list."""
 
 
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
-    """The price of ``judge`` at each of its addresses; None if none is known at the service tier that calls ask for.
+    """Return the price of ``judge`` at each of its addresses; None if it is unknown at the service tier of the calls.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
     """
     flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
-    if not settings.sends and judge.price_in is None:  # an engine of one's own is no provider
+    if not settings.sends and judge.price_in is None:  # the user's own engine has no price list
         if settings.money_limit is not None:
             raise InputError(
-                f"{flag}: no price is known of an engine of your own; give --price-in and --price-out, or leave {flag} out"
+                f"{flag}: the price of your own engine is not known; give --price-in and --price-out, or leave {flag} out"
             )
         return [None for _ in judge.base_urls]
     given = {"price_in": judge.price_in, "price_out": judge.price_out, "price_cached": judge.price_cached}
     if (judge.price_in is None) != (judge.price_out is None) or (
         judge.price_in is None and judge.price_cached is not None
     ):
-        raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
+        raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     prices = []
     for url in judge.base_urls:
         price = price_of(judge.name, url, **given, tier=settings.tier)
@@ -56,14 +56,14 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
             if settings.money_limit is not None:
                 at, there = ("", "") if settings.tier is None else (f" at the service tier {settings.tier}", " there")
                 raise InputError(
-                    f'{flag}: no price is known for "{judge.name}" at {url}{at}, so it could not be held; give --price-in and '
-                    f"--price-out (US dollars for a million tokens{there}), or leave {flag} out"
+                    f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
+                    f"for a million tokens{there}), or leave {flag} out"
                 )
             price = None
         elif _is_of_a_found_file(settings, given) and settings.money_limit is not None and price.below_list():
             raise InputError(
-                f"{settings.source}: {judge.name} costs less there, {price}, than genai-prices has it at {url}, and {flag} "
-                "would go by it; give --price-in and --price-out yourself, or say that you trust the file: --config "
+                f"{settings.source}: its price of {judge.name}, {price}, is lower than that of genai-prices at {url}, and "
+                f"{flag} would rely on it; give --price-in and --price-out yourself, or trust the file with --config "
                 f"{typed(settings.source.place)}"
             )
         prices.append(price)
@@ -71,13 +71,13 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
 
 
 def _is_of_a_found_file(settings: Settings, prices: Mapping[str, float | None]) -> bool:
-    """Return whether one of ``prices`` stands in a file of the folder, and not in the command."""
+    """Return whether one of ``prices`` comes from a file in the folder, and not from the command."""
     given = {name for name, price in prices.items() if price is not None}
     return settings.source.kind == "folder" and not given <= set(settings.source.named)
 
 
 def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
-    """``settings``, whose prices were given for the service tier ``given_for``, with such for the tier that they ask for."""
+    """Return ``settings`` with prices converted from the service tier ``given_for`` to their own."""
     times = half_or_twice(given_for, settings.tier)
     price_in, price_out, cached = (
         tuple(times * each for each in given)
@@ -89,10 +89,10 @@ def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
 def costs_of(
     goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, prices: Sequence[Price | None], answer: float
 ) -> Costs:
-    """What calls cost as far as lengths and prices tell; :class:`Costs` learns the rest.
+    """Return the costs of calls from their lengths and prices; :class:`Costs` learns more from answers.
 
     Args:
-        answer: tokens of one, as long as nothing is known, see :func:`usual_answer`.
+        answer: the assumed tokens of an answer, see :func:`usual_answer`.
 
     Raises:
         InputError: no call costs anything.
@@ -104,9 +104,7 @@ def costs_of(
         for price in prices
     ]
     if not any(map(any, of_tokens)):
-        raise InputError(
-            "--budget-usd: by these prices a call costs nothing, so it would never be spent; give --budget"
-        )
+        raise InputError("--budget-usd: calls cost nothing at these prices, so it would never be spent; give --budget")
     space = goal.space
     return Costs(
         _lengths(space, pairs, prompts),
@@ -119,12 +117,12 @@ def costs_of(
 
 
 def usual_answer(longest: int) -> float:
-    """Return the tokens of an answer, as long as there is none; ``longest``: those that one may have."""
+    """Return the assumed tokens of an answer, at most ``longest``."""
     return min(TOKENS_OF_AN_ANSWER, float(longest))
 
 
 def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:
-    """Characters of each arm's prompt, shape (K,), reckoned from the pair's own and what the first one has around it."""
+    """Return the characters of each arm's question, shape (K,): those of its pair, plus the template's with the first pair."""
     own = np.array([_length(pair) for pair in pairs], dtype=np.float64)
     around = [
         sum(len(message["content"]) for message in prompts.messages(pairs[0], attribute)) - own[0]
@@ -138,16 +136,16 @@ def _length(pair: Pair) -> int:
 
 
 def check_money(settings: Settings) -> None:
-    """InputError where no budget of money can be meant."""
+    """Raise InputError if the settings do not allow a budget of money."""
     if settings.mode != TABLE["mode"].default:
         raise InputError(
-            f"--budget-usd: not with --mode {settings.mode}, whose guarantee goes by a number of calls; give --budget"
+            f"--budget-usd: not with --mode {settings.mode}, whose guarantee needs a number of calls; give --budget"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What the money pays for: ``calls`` about, and dollars of a call on average, at ``least``, ``usually`` and at ``most``."""
+    """About how many ``calls`` the money pays for, and the mean dollars per call at ``least``, ``usually`` and at ``most``."""
 
     calls: int
     least: float
@@ -156,16 +154,17 @@ class Paid:
 
 
 def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None) -> Paid:
-    """What ``--budget-usd`` pays for, at least one call of each arm.
+    """Return what ``--budget-usd`` pays for.
 
     Args:
-        answer: tokens of one, where they are known.
+        answer: the tokens of an answer, if they are known.
 
     Raises:
-        InputError: it does not pay for so many, however short the answers are; as :func:`check_money` and :func:`costs_of`.
+        InputError: it does not pay for a call of each arm, even with the shortest answers; or as :func:`check_money` and
+            :func:`costs_of`.
     """
     check_money(settings)
-    assert settings.budget_usd is not None  # noqa: S101  # who asks has looked
+    assert settings.budget_usd is not None  # noqa: S101  # callers check it
     limit, evenly = settings.budget_usd, traits_of(settings.scheduler).evenly
     prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
     space, longest = goal.space, settings.max_tokens
@@ -173,20 +172,24 @@ def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: Pro
         costs_of(goal, pairs, prompts, prices, tokens if answer is None else answer)
         for tokens in (usual_answer(longest), 0.0, float(longest))
     )
-    each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
-    needed = float(least.each.sum())
+    share = np.where(space.settles & (space.judge > 0), space.start / max(1, len(space.pair_ids)), 1.0)
+    needed, usually = (float(share @ known.each) for known in (least, costs))
     if goal.asks_all and needed > limit:
-        what = things_rated(len(space), len(space.attributes), len(space.judges))
+        what = things_rated(space.asked_once, len(space.attributes), len(space.judges))
         raise InputError(
-            f"--budget-usd {limit:g}: does not pay for the prompts of {what}, each asked once (about ${needed:.3g}); raise it "
-            f"to ${costs.each.sum():.2g} or more, or take fewer pairs with --limit"
+            f"--budget-usd {limit:g}: does not pay for one call for each of {what} (${needed:.3g} for the prompts alone); "
+            f"raise it to ${usually:.2g} or more, or take fewer pairs with --limit"
         )
-    fewest = len(space) if goal.asks_all else 1
+    each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
+    if space.settles:  # beyond what is asked once, all calls are of the dear judge
+        share[1::2] += max(0.0, limit - usually) / costs.each[1::2].sum()
+        each = [float(share @ known.each / share.sum()) for known in (least, costs, most)]
+    fewest = space.asked_once if goal.asks_all else 1
     return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 
 def money_of(manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False) -> MoneyBudget:
-    """The money that there is for a session: the run's own budget, or ``--max-cost`` where that is less."""
+    """Return the money for a session: the run's budget, or ``--max-cost`` if that is less."""
     own, most = manifest.budget_usd, settings.max_cost
     if own is None or (most is not None and most < own):
         return MoneyBudget(most, spent, first_alone=not in_rounds)
@@ -201,7 +204,7 @@ def begun_costs(
     prices: Sequence[Price | None],
     fold: Fold,
 ) -> Costs:
-    """What calls cost by the answers of ``fold``, learned from those that there were when it was learned last."""
+    """Return the costs of calls after the answers of ``fold``; as in a run that never stopped, learned at its last refit."""
     answer = usual_answer(manifest.own_settings["max_tokens"])
     costs = costs_of(goal, pairs, prompts, prices, answer)
     if fold.fitted is not None:
@@ -218,7 +221,7 @@ def _set(costs: Costs, spent: Mapping[str, NDArray[Any]]) -> None:
 
 
 def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
-    """What a run's answers took; those from before a price was known count at that of their judge."""
+    """Return the spending of a run. Answers without a recorded cost count at their judge's price, if it is known now."""
     spent = fold.spending()
     cost, complete = spent.cost_usd, True
     tokens = zip(fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True)

@@ -1,4 +1,4 @@
-"""From a configuration to a run that is open for work: a new one, or the one that is there already."""
+"""Opening of a run from settings: a new one, or an existing one that goes on."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def inputs_of(settings: Settings) -> list[str]:
 
 
 def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
-    """Make the run that ``settings`` asks for, or go on with the one in its ``run`` directory if it is the same.
+    """Make the run of ``settings``, or open the one in its ``run`` directory if it is the same.
 
-    The run is there with its first session, or not at all: whenever this process is killed, robin resume has its settings.
+    A new run appears together with its first session: whenever this process is killed, robin resume finds its settings.
 
     Args:
-        dataset: the pairs, where they were read already; None to read what ``settings`` names.
+        dataset: the pairs, if they were read already; None to read the data of ``settings``.
 
     Raises:
         InputError: bad data or settings, or a run directory made with other settings.
         RunError, StorageError: the directory cannot be used.
     """
     _check(settings)
-    said_nothing = settings.objective is None
+    chooses_objective = settings.objective is None
     settings = replace(settings, objective=settings.wanted_objective)
     check_together(settings)
     prompts = prompts_of(settings)
@@ -62,24 +62,24 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     if (store := continued(path, wanted, policy_named(asked).among, session)) is not None:
         if choice is not None:
             notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
-        return store  # with the variances that it began with: the earlier run may be gone
+        return store  # with its own variances: the earlier run may be gone
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
-        wanted = wanted.with_data(scheduler_asked=asked)  # by which shards with different ones are of one kind
-    if said_nothing and settings.objective == "mean-error":
+        wanted = wanted.with_data(scheduler_asked=asked)  # shards that asked for the same can be merged
+    if chooses_objective and settings.objective == "mean-error":
         notify(
-            "--budget-usd: --objective mean-error, for which calls go where a dollar brings most; with worst-case they go "
-            "where ratings vary most, whatever a call costs"
+            "--budget-usd: --objective mean-error, so calls go where a dollar brings most; with worst-case they go where "
+            "ratings vary most, whatever a call costs"
         )
     return RunStore.create(path, wanted, dataset.pairs, variances, session)
 
 
 def _check(settings: Settings) -> None:
-    """InputError for settings without a budget, or with a run that is no folder of this machine."""
+    """Raise InputError for settings without a budget, or with a run that is not a local folder."""
     if settings.budget is None and settings.budget_usd is None:
         raise InputError(
             "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --budget-usd 20"
@@ -91,19 +91,12 @@ def _check(settings: Settings) -> None:
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
-    """The folder of a run: that which was named, or a new one under ``runs``."""
+    """Return the folder of a run: the one in ``settings``, or a new one under ``runs``."""
     if settings.run:
         return Path(settings.run)
     if settings.pairwise:
         attributes = ("pairwise", *settings.attributes)
-    return _unused(Path("runs") / _run_name(attributes))
-
-
-def _unused(path: Path) -> Path:
-    """``path``, or with a number behind it: two runs may begin in one second, and clocks go backwards."""
+    path = Path("runs") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"
+    # Two runs may begin in the same second, and clocks go backwards.
     numbers = (path if number == 1 else path.with_name(f"{path.name}-{number}") for number in itertools.count(1))
     return next(each for each in numbers if not each.exists())
-
-
-def _run_name(attributes: Sequence[str]) -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"

@@ -1,4 +1,4 @@
-"""Runs whose judgments are scores that were there already: made for as long as a command reads them."""
+"""Temporary runs made of files with scores, for commands that read runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from robin_cli.storage.manifest import Manifest, ends_of, new_run_id
 from robin_cli.storage.schema import judgments_table
 
 JUDGE = "recorded"
-"""What the judge of such a run is called."""
+"""The judge of such a run."""
 
 _NAMED = 3
 _FARTHEST = 2**31
@@ -42,23 +42,23 @@ def as_runs(
     by: str | None = None,
     skip_bad_rows: bool = False,
 ) -> Iterator[list[Path]]:
-    """Put a run in the place of each file of scores among ``paths``; the runs are gone afterwards.
+    """Yield ``paths`` with a temporary run in the place of each file of scores.
 
-    They rate each attribute on one scale, whichever file it is in. A score that is no whole number stands in
-    ``expected_rating``, as those do that judges' probabilities give, and counts as it is.
+    An attribute has the same scale in all files. A score that is not a whole number becomes an ``expected_rating``, as with
+    --scoring logprobs, and counts unchanged.
 
     Args:
-        columns: our names to the data's; ``score`` is the column of scores, or several parted by strokes.
-        scale: that of all scores; None for 0-1 where they lie there, and else for the whole numbers around them.
-        by: the column that says which system answered.
+        columns: maps robin's names to the data's; ``score`` is the column of scores, or several separated by |.
+        scale: the scale of all scores; None for 0-1 if they lie there, else for the whole numbers around them.
+        by: the column of systems.
 
     Raises:
-        InputError: a file that cannot be read, or scores that are on no scale.
+        InputError: a file cannot be read, or its scores fit no scale.
     """
     files = [path for path in paths if path.is_file() or (has_magic(str(path)) and not path.exists())]
     if not files and (columns or scale or skip_bad_rows):
         flag = "--columns" if columns else "--scale" if scale else "--skip-bad-rows"
-        raise InputError(f"{flag}: is for files of scores, and {paths[0]} is none; leave it out")
+        raise InputError(f"{flag}: is for files of scores, which {paths[0]} is not; leave it out")
     if not files:
         yield list(paths)
         return
@@ -80,7 +80,7 @@ def as_runs(
 
 
 def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str], None]) -> dict[str, Scale]:
-    """The scale of each attribute, over all files; of those that are on none it is said."""
+    """Return the scale of each attribute over all files; notify of attributes that fit none."""
     found: dict[str, Scale] = {}
     for name in dict.fromkeys(name for each in read for name in each.scores):
         scores = [score for each in read for _, score in each.scores.get(name, ())]
@@ -92,14 +92,14 @@ def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str
             found[name] = scale or Scale(0, 1)
         elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
             found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
-            notify(f"{between}, and are taken as on a scale of {found[name]}; name another with --scale")
+            notify(f"{between}; their scale is taken to be {found[name]}; name another with --scale")
         else:
             notify(f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100")
     return found
 
 
 def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
-    """Write a run in which every score of ``found`` is a judgment, and the budget is spent."""
+    """Write a finished run in which every score of ``found`` is a judgment."""
     run.mkdir(mode=0o700)
     judgments = [each for name in scales for each in _judgments(name, found)]
     write_data(run, PairTable.of(found.pairs.values()), None)
@@ -119,20 +119,19 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
 
 
 def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
-    """The scores of an attribute as judgments, several of a pair as draws, and one without a rating of a pair that has none."""
-    alike: dict[str, Any] = {
+    """Yield the scores of an attribute as judgments; a pair without a score gets one without a rating."""
+    common: dict[str, Any] = {
         "attribute": attribute,
-        "judge": JUDGE,
-        "model": JUDGE,
-        "scoring": JUDGE,
         "feedback": "",
         "text": "",
+        "latency_s": 0.0,
+        "received_at": time(),
     }
-    alike |= {"latency_s": 0.0, "received_at": time(), "status": "ok"}
+    common |= dict.fromkeys(("judge", "model", "scoring"), JUDGE)
     draws: Counter[str] = Counter()
     for pair_id, score in found.scores[attribute]:
         value = {"rating": round(score), "expected_rating": None if score.is_integer() else score}
-        yield {**alike, "pair_id": pair_id, "draw": draws[pair_id], **value}
+        yield {**common, "pair_id": pair_id, "draw": draws[pair_id], "status": "ok", **value}
         draws[pair_id] += 1
     for pair_id in (each for each in found.pairs if each not in draws):
-        yield {**alike, "pair_id": pair_id, "draw": 0, "status": "unparsed", "reason": "unscored"}
+        yield {**common, "pair_id": pair_id, "draw": 0, "status": "unparsed", "reason": "unscored"}

@@ -1,4 +1,4 @@
-"""A run that is there already: whether these settings go on with it, and with what budget."""
+"""Resuming of a run: its settings, its budget, and the checks that it is still the same run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from robin_cli.datasets.lines import MAX_FILE_BYTES
 from robin_cli.files.local import sha256_of
-from robin_cli.goals.checks import check_target
+from robin_cli.goals.checks import check_settle, check_target
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
 from robin_cli.questions.rubrics import known_templates, load_prompts
@@ -26,11 +26,11 @@ from robin_cli.storage.store import RunStore
 
 
 def reopen_run(path: Path, settings: Settings) -> RunStore:
-    """Open the run at ``path`` to go on with it as it was made, with a larger budget if ``settings`` name one.
+    """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
 
     Raises:
-        InputError: a smaller budget, or one of calls for a run by money, or the other way round.
-        RunError, StorageError: data or prompts that changed since, or a directory that cannot be used.
+        InputError: the budget is smaller, or in calls for a run with a budget of money, or the other way round.
+        RunError, StorageError: data or prompts have changed, or the directory cannot be used.
     """
     store = RunStore.open(path)
     try:
@@ -38,24 +38,24 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
         if settings.budget is not None or settings.budget_usd is not None:
             _set_budget(store, settings.budget, settings.budget_usd, recorded(settings, Scope.SESSION))
     except BaseException:
-        with suppress(StorageError):  # what went wrong first says more
+        with suppress(StorageError):  # the first error says more
             store.close()
         raise
     return store
 
 
 def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> Settings:
-    """The settings of a further session of the run at ``run``: its own, and the last session's but for what is ``given``.
+    """Return the settings of the next session of the run at ``run``: its own, the ``given`` ones, else the last session's.
 
-    A ``model`` in ``given`` moves a judge to the address behind its name; a judge that is named without one, or not at all,
-    stays where it was. Variables and prices for each judge go by the order in which ``given`` names them, never by chance.
+    A ``model`` in ``given`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
+    prices for each judge belong to the judges in the order of ``given``.
 
     Raises:
-        InputError: other judges than the run's; variables or prices that cannot be told apart; as :func:`check_target`.
-        RunError: no run, or one whose last session recorded what is no address and no variable.
+        InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
+        RunError: there is no run, or its last session recorded a bad address or variable.
     """
     manifest = read_manifest(run)
-    try:  # it may be another's, and decides where keys go
+    try:  # somebody else may have made the run, and its addresses decide where keys go
         before = checked(manifest.last_session, "its last session")
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
@@ -64,14 +64,12 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     if given.get("target_error") is not None:
         _check_ends_at_error(own)
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
-        raise InputError(
-            f"--judge: this run is judged by {own['judge']}, now {judge}; for another judge start a new run"
-        )
+        raise InputError(f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run")
     if judge.startswith(IN_PYTHON) and "judge" not in given:
         function = judge.removeprefix(IN_PYTHON)
         last = function.rpartition(".")[2]
         raise InputError(
-            f"{run}: its judge is {function}, a function in Python, which has to be handed over again: "
+            f"{run}: its judge is {function}, a Python function; pass it again: "
             f"open_run({str(run)!r}).resume(judge={last if last.isidentifier() else '…'})"
         )
     names = tuple(map(judge_name, before["model"]))
@@ -80,7 +78,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         raise InputError(f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url')
     if not set(order) <= set(names):
         raise InputError(
-            f"--model: this run is judged by {', '.join(names)}, now {', '.join(order)}; only their addresses may change "
+            f"--model: this run's judges are {', '.join(names)}, not {', '.join(order)}; only their addresses may change "
             "(NAME@https://…). For other judges start a new run"
         )
     moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
@@ -97,12 +95,13 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
     found = Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
     check_target(found, manifest.scales)
-    # Prices that were given before were for the tier of then; those given now are for that of now.
+    check_settle(found)
+    # Recorded prices are for the recorded service tier; prices given now are for the one given now.
     return found if given.get("price_in") else with_prices_of(found, Settings(**{**own, **before}).tier)
 
 
 def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given``, and what it rules out of how the last session asked: by a batch service, by files, or one call at a time."""
+    """Return ``given``, with settings of the last session's carrier (batches, files, single calls) that it excludes set off."""
     ruled_out: dict[str, Any] = {}
     if given.get("batch") is not None:
         ruled_out["batch_files"] = None
@@ -114,7 +113,7 @@ def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_ends_at_error(own: Mapping[str, Any]) -> None:
-    """InputError where a run with these settings of its own is for something else than small errors of scores."""
+    """Raise InputError if a run with these settings has another goal than scores."""
     if own["decide"] is not None:
         raise InputError(
             f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
@@ -128,10 +127,14 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
 
 
 def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]) -> RunStore | None:
-    """The run at ``path``, open to go on with; None if there is none, or one of other settings without answers, which made way.
+    """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
 
-    ``among``: schedulers of which any will do, where the choice was left to robin: it keeps to the one that the run has.
-    ``session``: the settings of the session that is to spend a larger budget.
+    Args:
+        among: schedulers that are all right, because robin chooses: a run keeps its own.
+        session: the settings of the session that spends a larger budget.
+
+    Raises:
+        InputError: the run has answers and other settings.
     """
     if not (path / FILE).exists():
         return None
@@ -152,14 +155,14 @@ def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mappi
             )
         _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session)
     except BaseException:
-        with suppress(StorageError):  # what went wrong first says more
+        with suppress(StorageError):  # the first error says more
             store.close()
         raise
     return store
 
 
 def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
-    """InputError for a budget of calls where the run has one of money, or the other way round."""
+    """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
     own = manifest.budget_usd
     if own is not None and budget is not None:
         raise InputError(f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --budget-usd MORE")
@@ -194,7 +197,7 @@ def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None, s
 
 
 def _check_unchanged(manifest: Manifest) -> None:
-    if recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]:  # another question would be asked under its name
+    if recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]:
         raise RunError(
             f"{FILE}: its template and rubrics are not those that the run was made with (their SHA-256 differs); restore the "
             "file from a copy, or start a new run"
@@ -202,14 +205,14 @@ def _check_unchanged(manifest: Manifest) -> None:
     if _prompts_now(manifest) != manifest.prompt["sha256"]:
         raise RunError(
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
-            "experiments; restore the rubric and template files, use the robin that made it, or start a new run"
+            "experiments; restore the rubric and template files, use that version of robin, or start a new run"
         )
     for name, digest in sources_of(manifest):
         _check_file(Path(name), digest)
 
 
 def _check_file(source: Path, recorded: str) -> None:
-    """RunError where a file that is there is not the one that was read; what is no regular file counts as not there."""
+    """Raise RunError if a file changed since it was read; a missing or special file is ignored."""
     if not source.is_file():
         return
     way_on = "To go on with the run's own copy of the pairs, move that file away"
@@ -217,8 +220,8 @@ def _check_file(source: Path, recorded: str) -> None:
         digest = sha256_of(source, MAX_FILE_BYTES)
     except OSError as error:
         raise RunError(
-            f"{source}: cannot be read ({error.strerror}), so it is not known whether it changed since this run was made; "
-            f"make it readable. {way_on}"
+            f"{source}: cannot be read ({error.strerror}), and may have changed since this run was made; make it readable. "
+            f"{way_on}"
         ) from error
     if digest != recorded:
         raise RunError(
@@ -227,7 +230,7 @@ def _check_file(source: Path, recorded: str) -> None:
 
 
 def _prompts_now(manifest: Manifest) -> str:
-    """What the prompts that a run was made with hash to today; its own copy's hash where a file of them is not there."""
+    """Return the hash of a run's prompts as its files are today; if a file is missing, that of the run's own copy."""
     files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
     own = [*files, *([template] if template and template not in known_templates() else [])]
     if not all(Path(file).is_file() for file in own):

@@ -1,4 +1,4 @@
-"""Calls that go out in rounds, as files of requests."""
+"""Calls in rounds, as files of requests."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ from robin_cli.runner.books import Books, Call, Carrier, Under, Unpaid
 from robin_cli.storage.batches import Ledger, Submission, calls_of
 
 MOST_BYTES = 190 * 1000 * 1000
-"""Of one file of requests: OpenAI's limit is 200 MB, and nobody's is lower."""
+"""The most bytes of a file of requests: OpenAI's limit, the lowest known, is 200 MB."""
 
 _AT_A_TIME = 256
 _BARELY = 0.25
-"""The part of a round that must be left of it to be made up for by itself; less goes out with the next."""
+"""If at least this share of a round is unanswered, it is asked again in a round of its own; less goes out with the next."""
 
 _WORTH = 0.05
-"""The part of all calls that a round must have at least where it is what the money still pays for."""
+"""The least share of all calls that a round must have when the money ends it early."""
 
 UNANSWERED = "unanswered"
-"""What calls are counted as that a batch brought nothing for: they cost nothing, and are asked again."""
+"""The reason of calls without an answer in their batch: they cost nothing, and are asked again."""
 
 
 class Courier(ABC):
-    """What takes the requests of a round to those who answer them, and brings the answers."""
+    """Takes the requests of a round to a service or an engine, and brings the answers."""
 
     most_requests: int
-    """Requests of one submission."""
+    """The most requests of a submission."""
 
     @abstractmethod
     def check(self, submissions: Sequence[Submission]) -> None:
-        """RunError where what is under way is somewhere else, and this would not find it."""
+        """Raise RunError if submissions under way are at another place than this courier's."""
 
     @abstractmethod
     def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        """A new submission, to be written."""
+        """Return a new submission, to be written."""
 
     @abstractmethod
     async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
-        """See ``submissions`` through, handing what comes to ``rounds``; False if that takes longer than this process.
+        """See ``submissions`` through, and hand answers to ``rounds``; return False if they outlast this process.
 
         Raises:
-            EndpointError: what is asked cannot be answered there.
+            EndpointError: the requests cannot be answered there.
         """
 
     @abstractmethod
     def said(self, submissions: Sequence[Submission]) -> str:
-        """How they stand, in words."""
+        """Return the state of ``submissions`` in words."""
 
     def marked(self, outcome: Completion | Problem) -> Completion | Problem:
-        """``outcome`` with the service tier at which it is paid."""
+        """Return ``outcome`` with the service tier at which it is paid."""
         return outcome
 
-    def to_run(self, ledger: Ledger) -> Sequence[str]:  # noqa: ARG002  # for those who write files
-        """Commands that answer what is under way; none where that happens by itself."""
+    def to_run(self, ledger: Ledger) -> Sequence[str]:  # noqa: ARG002  # for couriers that write files
+        """Return the commands that answer the requests under way; none for a service."""
         return ()
 
     async def aclose(self) -> None:
@@ -76,16 +76,16 @@ class Courier(ABC):
 
 
 class Rounds(Carrier):
-    """Chooses a whole round, hands it over, waits, reads what came; until the budget is spent.
+    """Chooses a whole round, hands it over, waits and reads the answers, until the budget is spent.
 
     Args:
-        books: of a planner made for rounds, without calls under way.
-        judges: by name: they make requests of questions, and read what comes of them.
-        ledger: of what is under way.
+        books: with a planner made for rounds, without calls under way.
+        judges: the judges by name, which make requests of questions and read answers.
+        ledger: the run's batches.
         courier: takes requests away, and brings answers.
-        is_judged: whether a call, by arm and draw, is on disk already.
-        rounds: in which the whole budget goes out; 0 to see through what is under way, and begin nothing.
-        notify: is told, a line each, how it goes.
+        is_judged: returns whether a call, by arm and draw, has a judgment on disk.
+        rounds: the number of rounds for the whole budget; 0 to begin none, and only see through batches under way.
+        notify: gets lines for the user.
     """
 
     def __init__(
@@ -108,15 +108,15 @@ class Rounds(Carrier):
         self._courier = courier
         self._is_judged = is_judged
         self._rounds = rounds
-        self._waiting: dict[int, dict[int, Call]] = {}  # not answered yet, by submission and line
+        self._waiting: dict[int, dict[int, Call]] = {}  # calls without an answer, by submission and line
         self._told_of_money = False
         self._late_calls: dict[int, dict[int, Ticket]] = {}
         self._reading = asyncio.Lock()
-        self._brought = 0  # answers, refusals for good, and what was learnt of the endpoint, in this round
+        self._brought = 0  # answers, permanent refusals, and lessons about the endpoint in this round
 
     @property
     def under(self) -> Under:
-        """What is under way now."""
+        """The round and the batches under way."""
         open_ = self.ledger.open
         if not open_:
             return Under()
@@ -124,7 +124,7 @@ class Rounds(Carrier):
         return Under(number, max(number, self._rounds), self._courier.said(open_))
 
     async def run(self) -> None:
-        """See :meth:`Carrier.run`; also over where answers are long in coming. EndpointError: a whole round brought nothing."""
+        """See :meth:`Carrier.run`. It also ends if answers outlast this process. EndpointError: a round brought nothing."""
         try:
             await self._work()
         finally:
@@ -135,13 +135,13 @@ class Rounds(Carrier):
         while not self.stop.requested.is_set():
             submissions: Sequence[Submission] = self.ledger.open
             if not submissions:
-                # In a thread: to fit the ranking of a thousand systems takes seconds, and signals are heard meanwhile.
+                # In a thread: fitting a ranking of a thousand systems takes seconds, and signals must be heard meanwhile.
                 submissions = await asyncio.to_thread(self._begin_round)
             if not submissions:
                 return
             self._brought = 0
             is_over = await self._courier.carry(submissions, self)
-            if self.books.error is not None:  # all of the round is paid for, and was read first
+            if self.books.error is not None:  # after the whole round was read: it is paid for
                 raise self.books.error
             if not is_over:
                 self.to_run = self._courier.to_run(self.ledger)
@@ -151,14 +151,14 @@ class Rounds(Carrier):
                 raise EndpointError(f"a whole round brought nothing ({why}); once that is mended, robin resume")
 
     def _take_up(self) -> None:
-        """Count what an earlier session handed over as under way, but for what is answered and on disk."""
+        """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
         planner = self.books.planner
         planner.take_up((), self.ledger.next_draws())
         under_way = {}
         for submission in self.ledger.open:
             if submission.judge not in self._names:
                 raise RunError(
-                    f"batch {submission.number} of this run is of {submission.judge}, which is no judge of it; restore its "
+                    f"batch {submission.number} of this run is for {submission.judge}, which is not its judge; restore its "
                     "folder batches from a copy"
                 )
             under_way[submission.number] = self._unanswered(submission)
@@ -179,7 +179,7 @@ class Rounds(Carrier):
     # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_round(self) -> Sequence[Submission]:
-        """Choose a round and write its requests; nothing if nothing is left to ask."""
+        """Choose a round and write its requests; return its submissions, none if nothing is left to ask."""
         if not self._rounds:
             return ()
         books = self.books
@@ -200,7 +200,7 @@ class Rounds(Carrier):
         return any(each.round == number and not each.is_open for each in self.ledger.batches.values())
 
     def _next_round(self, ends: Sequence[int]) -> int:
-        """The round to begin, from 1 on: what a round left over goes out with the next, unless it is a good part of it."""
+        """Return the number of the round to begin, from 1: see _BARELY for calls that a round left over."""
         spent = self.books.planner.budget.spent
         for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False), start=1):
             if end - spent >= max(1.0, _BARELY * (end - begin)):
@@ -208,7 +208,7 @@ class Rounds(Carrier):
         return len(ends)
 
     def _chosen(self, end: int) -> Mapping[int, list[Call]]:
-        """The calls of a round that ends when ``end`` calls are spent, by judge."""
+        """Return the calls of a round that ends when ``end`` calls are spent, by judge."""
         chosen: dict[int, list[Call]] = defaultdict(list)
         books = self.books
         budget = books.planner.budget
@@ -231,9 +231,9 @@ class Rounds(Carrier):
             )
 
     def _worth_a_round(self, chosen: Mapping[int, list[Call]], unpaid: Unpaid) -> Mapping[int, list[Call]]:
-        """``chosen``, which the money cut short; nothing, and the money is spent, where it is too little to wait hours for.
+        """Return ``chosen``, which the money cut short; nothing, and end the money, if it is too little to wait hours for.
 
-        What a call may cost is set aside for it, and most cost far less: what is left pays for one more round, and another.
+        The most that a call may cost is set aside, and most calls cost far less: the rest pays for one more round, and another.
         """
         calls = [call for of_one in chosen.values() for call in of_one]
         if calls and (not self.ledger.batches or len(calls) >= _WORTH * self.books.calls):
@@ -245,7 +245,7 @@ class Rounds(Carrier):
         return {}
 
     def _write(self, judge: int, of_round: int, calls: Sequence[Call]) -> None:
-        """Write the requests of ``calls``, in as many submissions as they need; nothing of them was sent by then."""
+        """Write the requests of ``calls`` in as many submissions as they need, before anything is sent."""
         left = list(reversed(calls))
         while left:
             number = self.ledger.next_number()
@@ -268,7 +268,7 @@ class Rounds(Carrier):
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def withdraw(self, submission: Submission) -> None:
-        """Give the calls of a submission back that nobody took."""
+        """Return the calls of a submission that the service did not take."""
         for call in self._waiting.pop(submission.number, {}).values():
             self.books.withdraw(call)
         self.ledger.set(submission.now("withdrawn"))
@@ -278,14 +278,14 @@ class Rounds(Carrier):
     async def take_in(
         self, files: Iterable[Path], submissions: Sequence[Submission], *, in_any_state: bool = False
     ) -> bool:
-        """Make judgments of the lines in ``files``; what of ``submissions`` is not in them brought nothing, and they are over.
+        """Make judgments of the lines in ``files``, and close ``submissions``: calls that are not in the files have no answer.
 
         Args:
-            in_any_state: nobody knows whether the files are all there is. Where none of their lines is of ``submissions``,
-                these stay open; and an answer to a call of an earlier one is taken as far as the budget has room.
+            in_any_state: the files may be incomplete. If none of their lines is for ``submissions``, these stay open; and late
+                answers to earlier submissions are taken if the budget has room.
 
         Returns:
-            Whether they are over.
+            Whether ``submissions`` are closed.
         """
         async with self._reading:
             tally = _Tally({each.number for each in submissions})
@@ -303,7 +303,7 @@ class Rounds(Carrier):
             await self._keep(unanswered, tally)
             against = []
             for answered, why in tally.failed:
-                # Where others were answered, and none of this pair's, it is something about it, and not the service.
+                # If other pairs were answered and this one never, the pair is to blame, and not the service.
                 if tally.arms and answered.call.ticket.arm not in tally.arms:
                     against.append((answered.call, self.books.judgments(answered.call, why)))
                 else:
@@ -314,7 +314,7 @@ class Rounds(Carrier):
             return True
 
     def _answered(self, lines: Sequence[Line], tally: _Tally, *, late: bool) -> list[_Answered]:
-        """The calls that ``lines`` answer and that are waited for, each once; other lines of them are put by."""
+        """Return the waiting calls that ``lines`` answer, each once; lines without a completion are put by."""
         mine: list[_Answered] = []
         room = self.books.planner.budget.available
         for line in lines:
@@ -327,7 +327,7 @@ class Rounds(Carrier):
             number, row = place
             is_of_these = number in tally.numbers
             waiting = self._waiting[number] if is_of_these else {}
-            tally.seen += is_of_these  # also what a session that was killed had taken in
+            tally.seen += is_of_these  # including lines that a killed session had taken in
             if row in waiting and not isinstance(line.outcome, Completion):
                 tally.put_by(place, line)
                 continue
@@ -346,7 +346,7 @@ class Rounds(Carrier):
         return mine
 
     def _late(self, number: int, row: int) -> Ticket | None:
-        """A call of a submission that is over, which nothing had been brought for when it was closed."""
+        """Return a call of a closed submission that had no answer then; None if it had."""
         submission = self.ledger.batches[number]
         if submission.is_open or submission.answered == submission.requests:
             return None
@@ -355,7 +355,7 @@ class Rounds(Carrier):
         return self._late_calls[number].pop(row, None)
 
     def _judged(self, answered: _Answered, tally: _Tally) -> list[Judgment]:
-        """What a line says of its call; nothing, and the call is left, where that is no answer."""
+        """Return the judgments of a line; none, and leave the call, if it is not an answer."""
         call, outcome = answered.call, answered.line.outcome
         judge = self._judges[call.judge]
         if outcome is None or (isinstance(outcome, Unsupported) and outcome.parameter in tally.learnt):
@@ -364,7 +364,7 @@ class Rounds(Carrier):
         question = self.books.ask(call.ticket)
         try:
             read = judge.read(question, judge.body_then(question, outcome), self._courier.marked(outcome), 0.0)
-        except EndpointError as error:  # every call would fail so, but the other lines are paid for
+        except EndpointError as error:  # every call would fail like this, but the other lines are paid for
             self.books.end(error)
             self._leave(answered)
             return []
@@ -387,7 +387,7 @@ class Rounds(Carrier):
         return self.books.judgments(call, read)
 
     def _leave(self, answered: _Answered) -> None:
-        """Let a call go without an answer: at the end of its submission, if that is not over yet."""
+        """Leave a call without an answer: until its submission is closed, or return it at once."""
         if answered.number in self._waiting:
             self._waiting[answered.number][answered.row] = answered.call
         else:
@@ -405,23 +405,23 @@ class Rounds(Carrier):
             await asyncio.sleep(0)
 
     def _close(self, submission: Submission, tally: _Tally) -> None:
-        """Record that a submission is over; what is left of it brought nothing."""
+        """Record that a submission is over; its waiting calls have no answer."""
         left = self._waiting.pop(submission.number)
         self._late_calls[submission.number] = {row: call.ticket for row, call in left.items()}
         for call in left.values():
             self.books.stats.failed[UNANSWERED] += 1
             self.books.withdraw(call)
         answered = submission.requests - len(left)
-        self._brought += answered  # a session that was killed may have kept them
+        self._brought += answered  # a killed session may have stored them
         self.ledger.set(submission.now("done", answered=answered))
         self.ledger.tidy(submission, keep_answers=not tally.is_understood)
-        of = f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
+        name = f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
         lost = f"; the other {len(left):,} brought nothing, and cost nothing" if left else ""
-        self.notify(f"{of}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}")
+        self.notify(f"{name}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}")
 
 
 class _Answered(NamedTuple):
-    """A line, and the call that it is about: of which submission, and which of its requests."""
+    """A line and its call, with the number of the submission and the row of the request."""
 
     number: int
     row: int
@@ -441,15 +441,17 @@ def _lines(files: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of one reading: of the submissions of these ``numbers``.
+    """The counts of one reading of files for the submissions with these ``numbers``.
 
     Attributes:
-        seen: lines of these submissions. ``failed``: those whose failure may pass.
-        arms: with a completion.
-        surplus, foreign: lines of calls that were answered before, or too late for the budget, and of no call of this run.
-        broken, damaged: lines of which it cannot be read whose they are, and those read but for some bytes.
-        learnt: parameters that the endpoint refuses, and that are sent no more.
-        unanswered: lines that say why a call has no answer, by its place; the first of each.
+        seen: lines of these submissions.
+        failed: calls with a failure that may pass.
+        arms: arms with a completion.
+        surplus: lines for calls that were answered before, or too late for the budget.
+        foreign: lines for other runs.
+        broken: lines whose call cannot be read. ``damaged``: lines read except for some bytes.
+        learnt: parameters that the endpoint refuses, and that are not sent again.
+        unanswered: by call, the first line with a reason why it has no answer.
     """
 
     numbers: set[int]
@@ -464,23 +466,23 @@ class _Tally:
     unanswered: dict[tuple[int, int], Line] = field(default_factory=dict)
 
     def put_by(self, place: tuple[int, int], line: Line) -> None:
-        """Keep why a call has no answer until all is read: another line may have its answer."""
+        """Keep the reason why a call has no answer until all is read: another line may have its answer."""
         self.surplus += place in self.unanswered
-        if line.outcome is not None:  # else nothing was done of it
+        if line.outcome is not None:  # else the request was not processed
             self.unanswered.setdefault(place, line)
 
     @property
     def is_understood(self) -> bool:
-        """Whether every line was one that was waited for, and whole."""
+        """Whether every line was whole, and for a waiting call."""
         return not (self.surplus or self.foreign or self.broken or self.damaged)
 
     @property
     def said(self) -> str:
-        """What else was in the files, in words, to go on with."""
-        what = {
+        """The other lines in the files, as the end of a sentence."""
+        others = {
             "twice or too late, not counted": self.surplus,
-            "of no request of this run, not counted": self.foreign,
+            "for no request of this run, not counted": self.foreign,
             "that cannot be read, not counted": self.broken,
-            "with bytes that are no UTF-8, read as �": self.damaged,
+            "with bytes that are not UTF-8, read as �": self.damaged,
         }
-        return "".join(f"; {number_of(count, 'line')} {said}" for said, count in what.items() if count)
+        return "".join(f"; {number_of(count, 'line')} {what}" for what, count in others.items() if count)

@@ -1,4 +1,4 @@
-"""The policy of a run: which it gets, with what it is set up, and what a user should know of it."""
+"""The scheduler of a run, and the planner of a session."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from robin_cli.storage.store import RunStore
 def with_scheduler(
     settings: Settings, goal: Goal, budget: int, notify: Callable[[str], None]
 ) -> tuple[Settings, Choice | None]:
-    """Return ``settings`` with the scheduler that the run gets, and why it is that one, where the one named only chooses."""
+    """Return ``settings`` with the run's scheduler, and the choice if the scheduler named there only chooses one."""
     own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
     choice = chosen(settings.scheduler, goal.setup(own, budget))
     settings = settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and policy_named(settings.scheduler).whole:
         notify(
-            f"--variances: --scheduler {settings.scheduler} learns from this run alone how ratings vary; they are left out"
+            f"--variances: not used, because --scheduler {settings.scheduler} learns the variances from this run alone"
         )
         settings = replace(settings, variances=None)
     return settings, choice
@@ -43,27 +43,27 @@ def planner_of(
     """Make the planner of a session.
 
     Args:
-        rounds: in which calls go out; None where each is chosen by all answers so far.
+        rounds: the number of rounds; None if each call is chosen by all answers so far.
 
     Returns:
-        The planner, and the ratings of an arm that are asked before any are looked at.
+        The planner, and the number of ratings per arm that are asked before any are looked at.
 
     Raises:
-        RunError: more is spent than the budget in the manifest, which only one from elsewhere says.
+        RunError: more is spent than the budget in the manifest; only a manifest that was changed says so.
     """
     manifest, space = store.manifest, store.space
     by_money = manifest.budget_usd is not None
     if not by_money and (spent := fold.arms.spent) > manifest.budget:
         raise RunError(
-            f"{store.path}: {spent:,} calls are spent, and the budget in its {FILE} is {manifest.budget:,}; restore the "
+            f"{store.path}: {spent:,} calls are spent, but the budget in its {FILE} is {manifest.budget:,}; restore the "
             f"file from a copy, or go on with --budget {spent} or more"
         )
     give_another_chance(fold.writable, space.judge)
     policy = goal.policy(manifest, store.variances)
-    if policy.refits and fold.fitted:  # as it was fitted last: on the ratings that there were then, not on those since
+    if policy.refits and fold.fitted:  # on the ratings of its last fit, as in a run that never stopped
         policy = policy.fitted(*fold.fitted)
     looked = 0 if watch.verdicts is None or rounds is not None else look_again(store, fold, goal, watch.verdicts)
-    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # which goes out at once
+    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # ratings that go out at once
     planner = Planner(
         fold.writable,
         policy,

@@ -1,4 +1,4 @@
-"""One session of work on an open run: its money, its planner and its engine, and how it stands."""
+"""A session of work on an open run: its money, its planner, its carrier and its outcome."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from robin_cli.storage.store import RunStore
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a session ended.
+    """The end of a session.
 
     Attributes:
-        spent, budget: units of the budget, over all sessions; where it is of money, ``budget`` has no end.
-        budget_usd: the money that the run ends by; None where it ends by calls.
-        money_reached: the money does not pay for another call.
+        spent, budget: calls over all sessions; with a budget of money, ``budget`` is endless.
+        budget_usd: the budget of money; None for a budget of calls.
+        money_reached: the money does not cover another call.
         total: tokens and money over all sessions.
-        retired: arms that are asked no more because they cannot be rated, counted by reason.
-        interrupted: it was asked to stop before the run was finished.
-        stats: of this session.
-        is_over: whether the goal is reached.
-        goal: what the run is for.
-        tier: the service tier that was asked for; None for the normal one.
-        worked: False where there was nothing to do, and nothing was sent.
-        to_run: commands that answer what was written for an engine without a service; then robin resume goes on.
+        retired: the number of arms that were given up, by reason.
+        interrupted: the session was asked to stop before the run was finished.
+        stats: the counters of this session.
+        is_over: the goal is reached.
+        goal: the run's goal.
+        tier: the service tier of the calls; None for the normal one.
+        worked: False if there was nothing to do, and nothing was sent.
+        to_run: commands that answer the files written for an engine; robin resume then goes on.
     """
 
     spent: int
@@ -61,12 +61,12 @@ class Outcome:
 
     @property
     def finished(self) -> bool:
-        """Whether the budget is spent, or what the run was to stop at is reached."""
+        """Whether the budget is spent, or the goal is reached."""
         return self.is_spent or self.is_over
 
 
 class Session:
-    """Works on an open run with its judges; displays read ``stats`` and ``under`` while :meth:`work` runs."""
+    """Works on an open run. Displays read ``stats`` and ``under`` while :meth:`work` runs."""
 
     def __init__(
         self, store: RunStore, carrying: Carrying, stop: Stop, settings: Settings, notify: Callable[[str], None]
@@ -106,12 +106,12 @@ class Session:
 
     @property
     def under(self) -> Under | None:
-        """What of a run in rounds is under way; None for one that asks one call at a time."""
+        """The state of a run in rounds; None if calls are made one by one."""
         return self._carrier.under
 
     @property
     def total(self) -> Spending:
-        """Tokens and money of the run, over all of its sessions."""
+        """The run's tokens and money over all sessions."""
         before, stats = self._before, self.stats
         return Spending(
             before.prompt_tokens + stats.prompt_tokens,
@@ -126,13 +126,13 @@ class Session:
         )
 
     async def work(self) -> Outcome:
-        """Spend the budget. Raises EndpointError, LimitReached, StorageError; whatever ends it, what was received is kept."""
+        """Spend the budget. Raises EndpointError, LimitReached, StorageError; received answers are always kept."""
         await self._carrier.run()
         outcome = self.outcome()
         return replace(outcome, interrupted=self._stop.requested.is_set() and not outcome.finished)
 
     def outcome(self, *, worked: bool = True) -> Outcome:
-        """How it stands now."""
+        """Return the outcome so far."""
         return Outcome(
             spent=self.budget.spent,
             budget=self.budget.total,

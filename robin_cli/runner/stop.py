@@ -1,4 +1,4 @@
-"""How a run is asked to end before it is finished, and how its tasks are ended."""
+"""Early stops of a run, and the cancelling of its tasks."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from enum import Enum
 from typing import Any
 
 GRACE_S = 10.0
-"""How long calls under way may still take after the run was asked to stop."""
+"""How long calls under way may take after the run was asked to stop."""
 
 UNWILLING_S = 2.0
-"""How long what was cancelled may take to end. A judge of somebody else's may swallow it; the run ends all the same."""
+"""How long cancelled tasks may take to end. A package's judge may ignore the cancelling; the run ends all the same."""
 
 
 class Left(Enum):
-    """What is to become of batches that a run is stopped before the end of."""
+    """The fate of batches under way when a run is stopped."""
 
     RUNNING = "running"
     CANCELLED = "cancelled"
     FORGOTTEN = "forgotten"
-    """Nothing is expected of them any more, and their calls are made again: some services lose batches."""
+    """Their answers are not expected any more, and their calls are made again: some services lose batches."""
 
 
 class Stop:
-    """How a run is asked to end early: once, it lets calls under way finish; twice, it drops them.
+    """The request to end a run early: asked once, it lets calls under way finish; asked twice, it drops them.
 
     Attributes:
-        offer: asks whoever stopped it what is to become of so many batches that would go on without it; None where nobody can
-            be asked.
+        offer: asks the user about the fate of so many batches under way; None if nobody can be asked.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class Stop:
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-    """Cancel ``tasks``, and let go of those that do not end: nobody waits for them, nor does the process. Returns these."""
+    """Cancel ``tasks``; abandon, and return, those that do not end: the process does not wait for them either."""
     asked = set(tasks)
     for task in asked:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What an earlier run or a pool says of these arms: variances for a scheduler, counts of ratings for a forecast."""
+"""Variances for a scheduler and counts of ratings for a forecast, from an earlier run or a pool."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from robin_cli.storage.pools import load_pools
 def earlier_variances(
     source: str | Path, space: ArmSpace, scheduler: str, notify: Callable[[str], None]
 ) -> FloatArray | None:
-    """Each arm's variance by ``source``, a run or a pool, as ``scheduler`` takes it; shape (K,). None if it takes none.
+    """Return each arm's variance in ``source``, a run or a pool, for ``scheduler``, shape (K,); None if it uses none.
 
-    One that needs variances takes the 1/n variance as it is, the others the estimate of
-    :func:`robin_cli.policies.prior.prior_variances`. An arm with fewer than two ratings there gets the mean of the others,
-    and the user is told how many did. Of a judge that ``source`` does not know, the mean over the judges that it knows.
+    A scheduler that needs variances gets the 1/n variance, others the estimate of
+    :func:`robin_cli.policies.prior.prior_variances`. An arm with fewer than two ratings gets the mean of the other arms, and a
+    note reports how many did. A judge that ``source`` does not know gets the mean over its judges.
 
     Raises:
-        InputError: ``source`` cannot be read, has another scale, or knows none of the arms.
+        InputError: ``source`` cannot be read, has another scale, or has none of the arms.
     """
     _check_scales(source, space)
     policy = policy_named(scheduler)
@@ -46,7 +46,7 @@ def earlier_variances(
     unknown = int(np.isnan(variances).sum())
     if unknown == len(variances):
         raise InputError(
-            f"--variances {source}: has two ratings or more of none of these pairs; are they the same pairs?"
+            f"--variances {source}: has no pair of this data with two ratings or more; are they the same pairs?"
         )
     if unknown:
         what = things_rated(len(space), len(space.attributes), len(space.judges))
@@ -56,12 +56,12 @@ def earlier_variances(
 
 
 def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
-    """How often each pair got each rating at ``source``, a run or a pool: by attribute and judge, shape (pairs, levels) each.
+    """Return how often each pair got each rating in ``source``, a run or a pool: shape (pairs, levels) by attribute and judge.
 
-    Of a judge that ``source`` does not know, the ratings of its first one.
+    A judge that ``source`` does not know gets the ratings of its first judge.
 
     Raises:
-        InputError: ``source`` cannot be read, has another scale, or knows none of the pairs.
+        InputError: ``source`` cannot be read, has another scale, or has none of the pairs.
     """
     _check_scales(source, space)
     found = []
@@ -75,13 +75,13 @@ def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
                 continue
             counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
         if not counts.any():
-            raise InputError(f"--variances {source}: has ratings of none of these pairs; are they the same pairs?")
+            raise InputError(f"--variances {source}: has no ratings of these pairs; are they the same pairs?")
         found.append(counts)
     return found
 
 
 def _check_scales(source: str | Path, space: ArmSpace) -> None:
-    """InputError if ``source`` was rated on another scale: its variances would be of other units, and of other shapes."""
+    """Raise InputError if ``source`` was rated on another scale: its variances would have other units."""
     if not (Path(source) / MANIFEST).is_file():
         return
     manifest = read_manifest(Path(source))
@@ -96,9 +96,9 @@ def _check_scales(source: str | Path, space: ArmSpace) -> None:
 
 
 def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
-    """The pools of each attribute and judge: the judge's own, else that of the attribute, else those of its other judges.
+    """Return the pools for each attribute and judge: the judge's own, else the attribute's, else those of its other judges.
 
-    One pool alone serves for any.
+    A single pool serves for all.
     """
     pools = load_pools(source, grouped=False)
     found = []
@@ -117,7 +117,7 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
 
 
 def _by_pair(pool: Pool, *, exact: bool) -> dict[str, float]:
-    """The variance of each pair with two ratings or more."""
+    """Return the variance of each pair with two ratings or more."""
     n = np.array([len(each) for each in pool.ratings], dtype=np.float64)
     total, total_sq = (np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64) for power in (1, 2))
     found = empirical_variance(n, total, total_sq) if exact else prior_variances(n, total, total_sq)

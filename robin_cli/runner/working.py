@@ -1,4 +1,4 @@
-"""Work on an open run: who is asked, in which way, and what is recorded of the session around it."""
+"""Work on an open run: its sessions, from the first check to the record of the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLOSING_S = 10.0
 """How long a judge may take to close its connections."""
 
 Around = Callable[[Session, Stop], AbstractContextManager[None]]
-"""What is around the work of a session: displays that read it, signals that stop it. Entered inside the event loop."""
+"""A context around the work of a session, for displays and signals. It is entered inside the event loop."""
 
 
 async def work(
@@ -39,16 +39,17 @@ async def work(
     cautious: bool = True,
     function: Function | None = None,
 ) -> Outcome:
-    """Spend what is left of the budget of an open run, until it is finished; how that ended, or that it was so before.
+    """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
 
     Args:
-        notify: is told, a line each, what a user should know while it goes on.
-        function: the judge, where it is one that Python handed over.
-        cautious: say beforehand what does not fit the budget; a pilot's is small on purpose, and goes out in one round.
+        notify: gets lines for the user.
+        function: the judge, if it is a Python function.
+        cautious: warn of settings that do not fit the budget. False for a pilot, whose budget is small on purpose, and goes out
+            in one round.
 
     Raises:
         InputError: as :func:`api_keys`.
-        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; what was received is kept.
+        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; received answers are kept.
     """
 
     def note(line: str) -> None:
@@ -59,7 +60,7 @@ async def work(
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     check_folders(settings, store.path, {each.folder for each in ledger.open if each.folder})
     is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
-    if is_elsewhere:  # what was asked in another way is seen through first
+    if is_elsewhere:  # first finish the batches of another carrier
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
         if before.interrupted or before.to_run:
             return before
@@ -78,8 +79,8 @@ async def _session(
     finish_only: bool = False,
     one_round: bool = False,
 ) -> Outcome:
-    """As :func:`work`; ``finish_only``: see through what is under way, in the way it was asked, and begin nothing."""
-    session_settings = recorded(settings, Scope.SESSION)  # the next session is to go on as was wanted of this one
+    """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
+    session_settings = recorded(settings, Scope.SESSION)  # before they change: the next session takes these over
     if finish_only:
         settings = as_submitted(settings, ledger)
     stop, keys = Stop(), api_keys(settings)
@@ -103,12 +104,12 @@ async def _session(
 
 
 async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:
-    """The session's work, and what the run records of its end, whatever that is."""
+    """Do the session's work, and record its end in the run, also after an error."""
     try:
         with around(session, stop):
             outcome = await session.work()
     except BaseException:
-        with suppress(StorageError):  # what went wrong first says more
+        with suppress(StorageError):  # the first error says more
             store.end(in_flight=session.stats.dropped)
         raise
     reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
@@ -117,28 +118,28 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
 
 
 def _record_target(store: RunStore, settings: Settings) -> None:
-    """Have the run say what it is finished by, where that is not what its last session was to stop at."""
+    """Record the target at which the run is finished, if it is not the last session's."""
     target = {name: getattr(settings, name) for name in ("target_error", "guaranteed", "agree", "confidence")}
     if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
         store.set_manifest(store.manifest.with_last_session(**target))
 
 
 async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> None:
-    """Close all ``judges``; what fails is no more than a line, for the answers are here."""
+    """Close all ``judges``. A failure is only reported: the answers are kept already."""
     for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
         await asyncio.wait({closing}, timeout=_CLOSING_S)
         if not closing.done():
-            notify(f"a judge was not closed within {_CLOSING_S:g} s, and is left to itself")
+            notify(f"a judge did not close within {_CLOSING_S:g} s; it is abandoned")
             await end_all([closing])
         elif not closing.cancelled() and (error := closing.exception()) is not None:
             notify(" ".join(str(error).split()) or type(error).__name__)
 
 
 def check_rated(outcome: Outcome, run: Path) -> None:
-    """EndpointError if a session ended before its run was finished, without a single rating."""
+    """Raise EndpointError if a session ended without a rating before its run was finished."""
     if not outcome.finished and not outcome.stats.ratings:
         noun, stats = outcome.goal.noun, outcome.stats
         reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
         raise EndpointError(
-            f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments has all"
+            f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments lists all answers"
         )

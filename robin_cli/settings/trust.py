@@ -73,9 +73,10 @@ class Source:
 
 def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Return what of ``given``, flags and variables, names hosts and keys, or says what a call costs."""
-    return {name: values(given[name]) for name in NAMING if name in given} | {
-        each: () for each in PRICES if each in given
-    }
+    named: dict[str, Sequence[str]] = {name: values(given[name]) for name in NAMING if name in given}
+    if "settle" in given:
+        named["model"] = (*named.get("model", ()), given["settle"])
+    return named | {each: () for each in PRICES if each in given}
 
 
 def split_model(model: str) -> tuple[str, str | None]:
@@ -86,7 +87,8 @@ def split_model(model: str) -> tuple[str, str | None]:
 
 def _addresses(named: Mapping[str, Any]) -> list[str]:
     """All that settings name, for every judge or for one."""
-    return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in named.get("model", ())))]
+    models = (*named.get("model", ()), *values(named.get("settle")))
+    return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in models))]
 
 
 def is_loopback(host: str) -> bool:

@@ -240,7 +240,7 @@ class _State:
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
         with np.errstate(invalid="ignore"):
-            estimates = self.total / self.n
+            estimates = self.total / self.n if self._court is None else self._court.means(self._sums())
         truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
         errors = np.abs(estimates - truth)
         if self._ratings.units is not None:

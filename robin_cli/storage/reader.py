@@ -143,8 +143,9 @@ def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """Return the arms of a run with these pairs. StorageError if they are too many: they might not fit into memory."""
-    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants)
-    if len(space) > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
+    settles = manifest.settings.get("settle") is not None
+    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants, settles)
+    if space.asked_once > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"

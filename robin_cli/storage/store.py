@@ -192,9 +192,9 @@ class RunStore(StoredRun):
 
     @property
     def never_reached(self) -> bool:
-        """Whether this is the run's first session, and all of its calls failed to connect."""
+        """Whether this is the run's first session, and no call of it was answered: none was made, or none could connect."""
         is_first = len(self.manifest.sessions) <= 1 and self._segment == 1 and not read_batches(self.path)
-        return is_first and {getattr(row, "reason", None) for row in self._rows} == {"connection"}
+        return is_first and {getattr(row, "reason", None) for row in self._rows} <= {"connection"}
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Write another manifest."""

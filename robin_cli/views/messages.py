@@ -12,7 +12,7 @@ from typing import IO, Any, TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
-from robin_cli.render.text import plain
+from robin_cli.render.text import plain, wrapped
 from robin_cli.results.words import duration
 
 LINE_EVERY_S = 30.0
@@ -56,7 +56,10 @@ class Messages:
     def note(self, line: str) -> None:
         """Say ``line``, whatever is in it, as plain text; nothing when quiet."""
         if not self.quiet:
-            self.console.print(Text(plain(line)), soft_wrap=True)
+            text = plain(line)
+            self.console.print(
+                Text(wrapped(text, self.console.width) if self.console.is_terminal else text), soft_wrap=True
+            )
 
     @contextmanager
     def busy(self, what: str, every_s: float = LINE_EVERY_S) -> Iterator[None]:

@@ -236,6 +236,11 @@ def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
     assert (found.low, found.high) == pytest.approx((min(low, by_t.low), max(high, by_t.high)))
     assert "fewer than 50 labelled prompts" in found.caution
     assert corrected(*drawn(300, 60)[:2], 1.0, prompt, evenly(300)).caution == ""
+    wild = np.where(known, 4.0 * (np.random.default_rng(2).random(300) < 0.5), NAN)
+    wide = corrected(scores, wild, 1.0, prompt, evenly(300), ends=(0.0, 4.0))
+    assert wide.caution.startswith(
+        f"the interval is {wide.high - wide.low:.2f} points wide, because scores say little of"
+    )
     # the same of a difference: the second system always 1, with labels at the same prompts
     ones = np.where(known, 1.0, NAN) + np.where(prompt % 2, 0.0, 0.5)
     weights = np.asarray(np.kron(np.diag([1.0, -1.0]), evenly(300)), dtype=np.float64)

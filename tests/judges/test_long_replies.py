@@ -33,7 +33,7 @@ def sent(body: bytes, encoding: str = "identity", status: int = 200) -> web.Resp
         (RAW.compress(FINE) + RAW.flush(), "deflate", ""),
         (FINE, "identity", ""),
         (FINE, "br", 'compressed as "br" although no compression was asked for; turn it off there'),
-        (FINE, "gzip", 'said to be "gzip" and is not'),
+        (FINE, "gzip", 'not compressed as "gzip"'),
         (gzip.compress(gzip.compress(FINE)), "gzip, gzip", 'compressed as "gzip, gzip"'),
     ],
 )

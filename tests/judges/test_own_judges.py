@@ -92,7 +92,7 @@ def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monk
     run = judge(data, attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r")
 
     assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
-    said = r"handed over again: open_run\(.*\)\.resume\(judge=by_length\)"
+    said = r"pass it again: open_run\(.*\)\.resume\(judge=by_length\)"
     refuses(InputError, said, open_run(run.path).resume, budget=80)
     said = r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
     refuses(InputError, said, open_run(run.path).resume, budget=80, judge=by_length_later)

@@ -24,7 +24,8 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import IN_WARM_UP, NEVER, WARM_UP, Front, by_turns, most_urgent, shared, urgency_by
+from robin_cli.planning.urgency import IN_WARM_UP, NEVER, Front, by_turns, most_urgent, shared, urgency_by
+from robin_cli.policies.base import WARM_UP
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 

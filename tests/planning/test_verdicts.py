@@ -28,11 +28,19 @@ from tests.planning.played import by_turns, work
 SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
 
-def task_over(sizes: list[int], *, judges: int = 1, best: bool, attributes: int = 1, error_rate: float = 0.2) -> Task:
+def task_over(
+    sizes: list[int],
+    *,
+    judges: int = 1,
+    best: bool,
+    attributes: int = 1,
+    error_rate: float = 0.2,
+    settles: bool = False,
+) -> Task:
     """A decision over groups of these sizes, or over as many pairs by themselves."""
     names, scales = ("a", "b")[:attributes], (SHORT, LONG)[:attributes]
     pairs = [f"p{number}" for number in range(sum(sizes))]
-    space = ArmSpace(pairs, names, [f"j{number}" for number in range(judges)], scales)
+    space = ArmSpace(pairs, names, [f"j{number}" for number in range(judges)], scales, settles=settles)
     text = "best" if best else ",".join(("a>=2", "b<=5")[:attributes])
     group = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes)) if best else None
     return Task(decision_of(text, names, scales, margin=0.4, error_rate=error_rate), space, group)
@@ -136,18 +144,20 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("best", "judges", "attributes", "sizes", "error_rate"),
+    ("best", "judges", "attributes", "sizes", "error_rate", "settles"),
     [
-        (True, 1, 1, [3] * 6, 0.05),
-        (True, 2, 2, [2, 3], 0.5),
-        (False, 1, 1, [1] * 16, 0.05),
-        (False, 2, 2, [1] * 4, 0.2),
+        (True, 1, 1, [3] * 6, 0.05, False),
+        (True, 2, 2, [2, 3], 0.5, False),
+        (True, 2, 1, [3] * 8, 0.2, True),
+        (False, 1, 1, [1] * 16, 0.05, False),
+        (False, 2, 2, [1] * 4, 0.2, False),
+        (False, 2, 2, [1] * 12, 0.2, True),
     ],
 )
 def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
-    best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float
+    best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float, settles: bool
 ) -> None:
-    task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=error_rate)
+    task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=error_rate, settles=settles)
     space, budget = task.space, 10 * len(task.space)
     rng, answers = np.random.default_rng(2), []
     for arm in range(len(space)):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from robin_cli.render.fitting import Cells, _look, fit, told_apart
-from robin_cli.render.text import plain
+from robin_cli.render.text import plain, wrapped
 
 # Short alphabets make texts that are alike; the wide, the joined, the invisible and the hostile are among them.
 ids = st.one_of(
@@ -66,6 +66,17 @@ def test_shows_what_differs_where_ids_are_cut(texts: list[str], width: int) -> N
     shown = told_apart([plain(text, keep="") for text in texts], range(1, len(texts) + 1), width)
     assert all(cell_len(each) <= width for each in shown)
     assert len({_look(each) for each in shown}) == len(texts)
+
+
+def test_wraps_lines_between_words_and_gives_a_long_command_a_line_of_its_own() -> None:
+    line = "everything received is kept in runs/first; to go on: robin resume runs/first -o a-long-name.csv"
+    assert wrapped(line, 40).split("\n") == [
+        "everything received is kept in",
+        "runs/first; to go on:",
+        "  robin resume runs/first -o a-long-name.csv",
+    ]
+    assert wrapped(f"a\n{line}", 200) == f"a\n{line}"
+    assert wrapped(f"robin: {'x' * 50} is no file", 30).split("\n") == ["robin:", "x" * 50, "is no file"]
 
 
 def test_cuts_texts_at_their_end_between_words_and_keeps_what_differs() -> None:

@@ -73,10 +73,10 @@ class Room(RunDesk):
     def sync(self) -> None:
         """Written is written."""
 
-    def took(self, arm: int, judgments: Sequence[Judgment]) -> None:
+    def add_costs(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody counts."""
 
-    def told(self, arm: int, judgments: Sequence[Judgment]) -> None:
+    def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody looks."""
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:

@@ -69,9 +69,9 @@ class Desk(RunDesk):
     def sync(self) -> None:
         self._may_go_out()
 
-    def took(self, _arm: int, _judgments: Sequence[Judgment]) -> None: ...
+    def add_costs(self, _arm: int, _judgments: Sequence[Judgment]) -> None: ...
 
-    def told(self, _arm: int, _judgments: Sequence[Judgment]) -> None:
+    def look(self, _arm: int, _judgments: Sequence[Judgment]) -> None:
         self._may_go_out()
 
 

@@ -234,7 +234,7 @@ def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(tmp_path: P
     manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
     for more in ((), ("--budget", "15")):
         refused = robin("resume", "r", *more, cwd=tmp_path, exits=2)
-        assert "r: 20 calls are spent, and the budget in its manifest.json is 1" in refused.stderr
+        assert "r: 20 calls are spent, but the budget in its manifest.json is 1" in refused.stderr
         assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
     robin("status", "r", cwd=tmp_path, exits=0)
     for budget in (20, 25):

@@ -20,6 +20,8 @@ import pytest
 
 import robin_cli as robin
 from robin_cli.analysis.agreement import krippendorff
+from robin_cli.storage.reader import read_run
+from robin_cli.views.label.work import Labelling
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -102,8 +104,13 @@ def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
         tab.keyboard.type("too =short, 4")
         tab.keyboard.press("Enter")
         pressed("4", "1 of 8")
-        tab.keyboard.press("s")
-        tab.wait_for_selector("#count:has-text('1 of 7')")
+        tab.keyboard.press("c")
+        tab.keyboard.type("no idea")
+        tab.keyboard.press("Enter")
+        pressed("s", "1 of 7")
+        pressed("u", "1 of 8")
+        assert tab.input_value("#comment") == "no idea", "what is taken back keeps its comment"
+        pressed("s", "1 of 7")
         for number in range(2, 8):
             pressed("0", f"{number} of 7")
         tab.wait_for_selector("#end:not([hidden])")
@@ -113,9 +120,9 @@ def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
     assert not complaints
     assert started.returncode == 0
     lines = kept(run)
-    assert [line[1] for line in lines] == ["3", "", "4", *"000000"]
-    assert lines[2][2:] == ("ann", "too =short, 4")
-    assert len({line[0] for line in lines}) == 7
+    assert [line[1] for line in lines] == ["3", "", "4", "", "", *"000000"]
+    assert [line[2:] for line in lines[2:5]] == [("ann", "too =short, 4"), *[("ann", "no idea")] * 2]
+    assert len({line[0] for line in lines if line[1]}) == 7
     assert "mean helpfulness" in said, "ends with what the labels changed"
     facts = robin.open_run(run).status()["means"]["helpfulness"]
     assert "labels of" in str(facts["not_corrected_because"]) or facts["n_labels"] == 7
@@ -132,7 +139,16 @@ def test_several_people_are_told_apart_and_their_agreement_is_shown(run: Path) -
         assert "off the scale" in ask(address, "label", number=0, value=9)["error"]
         assert ask(address, "undo", labeller="carl")["labelled"] == 0
     with page(run, "--n", "4") as (address, _):
-        assert ask(address, "show")["labelled"] == 4, "what was labelled is there the next time"
+        again = ask(address, "show")
+        assert (again["labelled"], again["note"]) == (4, ""), "what was labelled is there the next time"
+
+
+def test_says_that_labels_take_the_place_of_the_ratings_of_the_data(tmp_path: Path) -> None:
+    pairs = [robin.Pair(f"p{k}", f"Question {k}", f"Answer {k}", {"helpfulness": 3.0}) for k in range(2)]
+    robin.judge(pairs, judge=rate, attribute="helpfulness", budget=2, run=tmp_path / "run", quiet=True)
+    assert (
+        Labelling(read_run(tmp_path / "run"), 2).shown("ann")["note"].startswith("labels count in place of the human")
+    )
 
 
 def test_nobody_else_can_see_or_label(run: Path) -> None:

@@ -18,7 +18,7 @@ from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.errors import option, typed
-from robin_cli.model.records import SYSTEM_COLUMN
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
@@ -41,6 +41,9 @@ class Decisions(Rated):
         Where the run asked whether people agree, that comes first.
         """
         kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
+        if self.run.space.settles:
+            rated = int((self.scores.numbers("n") > 0).sum())
+            kept += f"; {self.run.space.judges[-1]} asked about {rated:,} of {number_of(len(self.scores), 'score')}"
         if agreed:
             kept = f"by the judge's own mean: {kept}"
         if self.decided.task.decision.is_best:
@@ -130,7 +133,7 @@ class Deciding(Rating):
 
     def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
         """Return the same decisions over other arms."""
-        return replace(self, space=space, task=Task(self.task.decision, space, groups))
+        return replace(self, space=space, task=replace(self.task, space=space, group=groups))
 
     def court(self, runs: int) -> Court:
         """Return what decides in so many simulated runs."""
@@ -161,9 +164,8 @@ class Threshold(Deciding):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where the run names thresholds."""
-        if source.is_pairwise or (decision := source.decision) is None or decision.is_best:
-            return None
-        return cls(source.space, Task(decision, source.space))
+        task = source.task
+        return None if task is None or task.decision.is_best else cls(source.space, task)
 
 
 class Best(Deciding):
@@ -172,9 +174,9 @@ class Best(Deciding):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal where the run looks for the best of each group. InputError for groups that are too large."""
-        if source.is_pairwise or (decision := source.decision) is None or not decision.is_best:
+        task = source.task
+        if task is None or not task.decision.is_best:
             return None
-        task = Task(decision, source.space, source.groups)
         _ = task.contests  # refuses groups that are too large
         return cls(source.space, task)
 

@@ -21,7 +21,7 @@ class Estimate(Rating):
     """
 
     is_usual: ClassVar[bool] = True
-    simulated: ClassVar[tuple[str, ...]] = (BASELINE, "robin-hood", "robin")
+    simulated: ClassVar[tuple[str, ...]] = (BASELINE, "two-priors", "robin-hood", "robin")
 
     space: ArmSpace
     objective: str

@@ -126,7 +126,7 @@ class LabelPage:
                 raise web.HTTPBadRequest
             self._labelling.label(labeller, said.number, said.value, said.comment[:MOST_COMMENT])
         elif what == "skip":
-            self._labelling.skip(labeller, said.number)
+            self._labelling.skip(labeller, said.number, said.comment[:MOST_COMMENT])
         elif what == "undo":
             self._labelling.undo(labeller)
 

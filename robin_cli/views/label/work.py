@@ -19,6 +19,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.storage.labels import add_labels, kept_labels
+from robin_cli.storage.layout import LABELS
 from robin_cli.storage.reader import RunData
 
 MOST_COMMENT = 2_000
@@ -46,8 +47,7 @@ class Labelling:
     def __init__(self, run: RunData, n: int) -> None:
         self.run, self._prompts = run, recorded_prompts(run.manifest)
         self.is_of_two = run.manifest.is_pairwise
-        self._keeps = kept_labels(run.path) is not None
-        if self._keeps:
+        if kept_labels(run.path) is not None:
             add_labels(run.path)  # says whether labels can be added to those that there are
         given = given_labels(None, run)
         scores = goal_of_run(run).found(run).scores.numbers("score")
@@ -61,6 +61,7 @@ class Labelling:
         }
         self.said: dict[str, dict[int, float]] = defaultdict(dict)
         self._last: dict[str, list[int]] = defaultdict(list)
+        self._comments: dict[tuple[str, int], str] = {}
         self._skipped: dict[str, set[int]] = defaultdict(set)
         for attribute, labels in ({} if given is None else given.by_labeller).items():
             for pair_id, of_pair in labels.items():
@@ -70,16 +71,18 @@ class Labelling:
 
     @property
     def caution(self) -> str:
-        """What is to be said before the first label; "" where nothing is."""
-        human = any((~np.isnan(values)).any() for values in self.run.human.values())
-        return "labels count in place of the human ratings of the data" if human and not self._keeps else ""
+        """What people should know before the first label; "" for nothing."""
+        if all(np.isnan(values).all() for values in self.run.human.values()):
+            return ""
+        return f"labels count in place of the human ratings of the data, which count again without {LABELS} in the run"
 
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return what the page shows one person next; ``item`` is None once all is labelled."""
         said, skipped = self.said[labeller], self._skipped[labeller]
         number = next((k for k in range(len(self.items)) if k not in said and k not in skipped), None)
         done = {"labelled": len(said), "wanted": len(self.items) - len(skipped), "can_undo": bool(self._last[labeller])}
-        return {**done, "item": None if number is None else self._item(number, labeller), "agreement": self.agreement()}
+        item = None if number is None else self._item(number, labeller)
+        return {**done, "item": item, "agreement": self.agreement(), "note": self.caution}
 
     def label(self, labeller: str, number: int, value: float, comment: str) -> None:
         """Keep a label, on disk when this returns. InputError for one that is none, StorageError if the disk refuses."""
@@ -90,9 +93,11 @@ class Labelling:
         self.said[labeller][number] = value
         self._last[labeller].append(number)
 
-    def skip(self, labeller: str, number: int) -> None:
-        """Show an item to this person no more, while the page is open."""
+    def skip(self, labeller: str, number: int, comment: str) -> None:
+        """Show an item to this person no more, while the page is open; a comment is kept as that of a label is."""
         self._check(number)
+        if comment:
+            self._write(labeller, number, None, comment)
         self._skipped[labeller].add(number)
         self._last[labeller].append(number)
 
@@ -147,6 +152,7 @@ class Labelling:
             "attribute": name,
             "rubric": "" if rubric is None else rubric.text,
             "choices": choices,
+            "comment": self._comments.get((labeller, number), ""),
         } | texts
 
     def _check(self, number: int, value: float | None = None) -> None:
@@ -167,6 +173,8 @@ class Labelling:
             "comment": " ".join(comment.split())[:MOST_COMMENT],
         }
         add_labels(self.run.path, [row])
+        if comment:
+            self._comments[labeller, number] = comment
 
 
 def changes(run: RunData) -> list[str]:

@@ -38,7 +38,8 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
     prompts = prompts_of(config)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+    settles = config.settle is not None
+    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles)
     told_by = pilot or config.variances
     run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None
     heard = notify if pilot is None else lambda _: None

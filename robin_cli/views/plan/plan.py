@@ -43,6 +43,11 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
         difference: of two systems, which is to show.
     """
     check_together(config)
+    if config.settle is not None:
+        raise InputError(
+            f"--settle: two judges are not planned for; plan for {config.settle} alone. Below about 1.5 of its calls per pair "
+            "both are better (robin simulate --settle, on recorded ratings)"
+        )
     check_target(config, scales)
     asked = {"--for-error": for_error, "--compare": difference}
     for flag, error in asked.items():

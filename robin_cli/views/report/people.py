@@ -54,8 +54,9 @@ def _tile(table: Table, row: dict[str, Any], name: str) -> Tile:
 def _apart(row: dict[str, Any], *, several: bool) -> Apart:
     of = f"{row['pair_id']} · {row['attribute']}" if several else row["pair_id"]
     texts = {
-        name.replace("_", " ").capitalize(): cut(named(readable_turns(row[name])), _LONGEST)
+        name.replace("_", " ").title(): cut(named(readable_turns(row[name])), _LONGEST)
         for name in _TEXTS
         if row.get(name)
     }
-    return Apart(of, f"judge {row['score']:.2f}, people {row['label']:.2f}", texts)
+    scale = " (1: A is better, 0: B is)" if "Response A" in texts else ""
+    return Apart(of, f"judge {row['score']:.2f}, people {row['label']:.2f}{scale}", texts)

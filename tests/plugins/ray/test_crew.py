@@ -302,7 +302,7 @@ def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monk
 
 
 def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--ray: a function is asked in the process that it is in"):
+    with pytest.raises(InputError, match="--ray: a function runs in this process only"):
         robin_cli.judge(PAIRS, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=60, ray="local")
 
 

@@ -1,0 +1,57 @@
+"""What a run's scores are where one judge settles what another leaves open: posteriors of its means, by both."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robin_cli.analysis.moderated import moderated
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.prediction import Line, drawn_to
+from robin_cli.model.task import Task
+
+
+class Posterior(NamedTuple):
+    """The mean rating of the judge that settles, of each pair and attribute, shape (…, rows) each.
+
+    Attributes:
+        mean: the best guess of it, in points.
+        error: its variance.
+        freedom: degrees of freedom of that.
+    """
+
+    mean: FloatArray
+    error: FloatArray
+    freedom: FloatArray
+
+
+def posterior(task: Task, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> Posterior:
+    """The posterior after these ratings of all arms, their sums and those of their squares; shape (…, K) each."""
+    space, found = task.space, moderated(task.space, n, totals, totals_sq)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = totals / n
+    x, y = (means[..., judge::2] for judge in range(2))
+    count, total, noise, variance = (
+        each[..., 1::2] for each in (np.asarray(n, np.float64), totals, found.error_variance, found.variance)
+    )
+    parts = [np.empty(x.shape) for _ in Posterior._fields]
+    for attribute, scale in enumerate(space.scales):
+        rows, start = (
+            pairs * len(space.attributes) + attribute for pairs in (np.arange(len(space.pair_ids)), task.start)
+        )
+        line = Line.through(x[..., start], y[..., start], noise[..., start], scale)
+        line = line.at(lambda each: each[..., None])
+        of_rating = np.where(np.isnan(variance[..., rows]), 1.0, variance[..., rows])  # of what was not rated: any
+        own = drawn_to(*line.foretold(x[..., rows]), count[..., rows], total[..., rows], of_rating)
+        for part, each in zip(parts, (*own, line.freedom + count[..., rows]), strict=True):
+            part[..., rows] = each
+    return Posterior(*parts)
+
+
+def judged_means(task: Task, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> FloatArray:
+    """The score of each pair and attribute, shape (rows,): the mean over its raters, or the posterior; nan for none."""
+    if task.space.settles:
+        return posterior(task, n, totals, totals_sq).mean
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(task.space.by_rater(totals / n).mean(axis=1))
