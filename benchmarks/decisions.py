@@ -33,7 +33,9 @@ from robin_cli.simulation.runs import Ratings, simulate
 PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
 ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
-ENDED, PILOTS, ENDS = {"threshold": 200, "best": 80}, 3, 8
+PILOTS, ENDS = 3, 8
+ENDED = (("threshold", 200, 0), ("threshold", 200, 3), ("threshold", 200, 10), ("threshold", 1_000, 3), ("best", 80, 3))
+"""What is decided, of how many pairs, with pilots of how many calls a pair."""
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"
     for name in ("rewardbench2", "paper_digitised")
@@ -147,11 +149,11 @@ def ends(pools: list[Pool]) -> None:
     print(
         f"\nTo the end: runs within the calls that are forecast (nominal {SHARE_WITHIN:g}), forecast over true, simulated"
     )
-    for what, policy, pilot in (("threshold", "apt", 3), ("threshold", "apt", 10), ("best", "lucb", 3)):
+    for what, pairs, pilot in ENDED:
         held, ratio, beyond = [], [], 0
         for pool in pools:
             for seed in range(PILOTS):
-                forecast, true = _to_the_end(pool, what, policy, pilot, np.random.default_rng(seed))
+                forecast, true = _to_the_end(pool, what, pairs, pilot, np.random.default_rng(seed))
                 if forecast is None or forecast.relation != "about":
                     beyond += 1
                     continue
@@ -160,13 +162,13 @@ def ends(pools: list[Pool]) -> None:
         (within, error), (over, its) = ((np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio))
         print(
             f"{what}, pilot of {pilot}: {within:.3f} ± {error:.3f}, {over:.2f} ± {its:.2f}; {len(held)} pilots of "
-            f"{ENDED[what]} pairs, and {beyond} with no end in sight",
+            f"{pairs} pairs, and {beyond} with no end in sight",
             flush=True,
         )
 
 
 def _to_the_end(
-    pool: Pool, what: str, name: str, pilot: int, rng: np.random.Generator
+    pool: Pool, what: str, pairs: int, pilot: int, rng: np.random.Generator
 ) -> tuple[Needed | None, FloatArray]:
     """The calls to the end that a pilot of some of the pairs lets forecast, and those of runs of the same pairs."""
     scale, group = scale_of(pool), np.arange(len(pool.ratings))
@@ -174,7 +176,7 @@ def _to_the_end(
         group = pool.groups
     sizes = np.bincount(group)
     order = rng.permutation(len(sizes))
-    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), ENDED[what]) + 1]))
+    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), pairs) + 1]))
     part = replace(
         pool, ratings=tuple(pool.ratings[each] for each in kept), groups=np.unique(group[kept], return_inverse=True)[1]
     )
@@ -183,12 +185,13 @@ def _to_the_end(
     own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")}
     drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
     counts = np.stack([(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1)
-    belief = RatingsBelief([Known.of(counts, rng)], goal)
+    attribute = pool.name.rpartition("/")[2]
+    belief = RatingsBelief([Known.of(counts, rng) if pilot else Known.nothing(arms, scale, attribute)], goal)
 
     def policy_at(budget: int, _: object, goal: Goal) -> Policy:
-        return make_policy(name, goal.setup(own, budget))
+        return make_policy("lucb" if what == "best" else "apt", goal.setup(own, budget))
 
-    forecast = foresee(belief, policy_at, [pilot * arms], rng, end_spread=belief.end_spread).end
+    forecast = foresee(belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread).end
     most = calls_to_the_end(arms)
     (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
     return forecast, World(truth, goal).measured(whole)["calls"]
