@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from robin_cli.files import remote
+from robin_cli.simulation import forecast
 from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +77,12 @@ def environment(**extra: str) -> dict[str, str]:
     """The environment without anything that configures robin, and with ``extra``."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}
     return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
+
+
+@pytest.fixture
+def rough_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forecasts of few simulated runs, where a test is about what is said and not about the numbers."""
+    monkeypatch.setattr(forecast, "RUNS", 8)
 
 
 Done = subprocess.CompletedProcess[str]
@@ -142,8 +149,8 @@ def _to_its_end(
 
 
 def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[str]:
-    """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``."""
-    judge = ("--base-url", url, "--model", REPLAY_MODEL)
+    """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``, each answered alike every time."""
+    judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "3")
     return ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", *judge, *map(str, more)]
 
 

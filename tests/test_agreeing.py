@@ -7,6 +7,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_prompts_of_comparisons_are_labelled_whole_and_for_both_responses(tmp_pa
         InputError, match=r"--agree 0.8: \d decisions .*; a prompt counts once all its comparisons have"
     ):
         run.scores(agree=0.8, labels=ones)
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so nothing tells .*; label more$"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness prefer A, so it is unknown .*; label more$"):
         run.judge_quality(labels=wanted[wanted["label"] == "A"])
 
 
@@ -146,6 +147,11 @@ def test_refuses_what_labels_cannot_carry_before_any_call_is_paid(tmp_path: Path
     with pytest.raises(InputError, match=r"--agree 0.9: 10 decisions with people's labels, at least 25 are needed"):
         made(tmp_path, agree=0.9, labels=str(few))
     assert not (tmp_path / "run").exists() or not robin.open_run(tmp_path / "run").judgments().size
+    off = [replace(pair, human={"helpfulness": 9.0}) for pair in PAIRS]
+    with pytest.raises(InputError, match=r"0 decisions .*; 240 of 240 human ratings are off the scale 0-4"):
+        robin.judge(
+            off, judge=judge(), attribute="helpfulness", decide="score>=2", budget=300, agree=0.9, run=tmp_path / "y"
+        )
     with pytest.raises(InputError, match="agree"):
         robin.judge(
             PAIRS, judge=judge(), attribute="helpfulness", budget=300, agree=0.9, run=tmp_path / "x", quiet=True
@@ -158,7 +164,7 @@ def test_says_what_is_missing_for_the_quality_of_a_judge(tmp_path: Path) -> None
         run.judge_quality()
     good = [name for name, value in QUALITY.items() if value > 2.6]
     file = str(labels(tmp_path / "good.csv", good))
-    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so nothing tells"):
+    with pytest.raises(InputError, match=r"all \d+ labels of helpfulness are >= 2, so it is unknown"):
         run.judge_quality(labels=file)
     with pytest.raises(InputError, match=r"people keep all \d+ labelled pairs, and .* does not. .* drawn at random"):
         run.scores(agree=0.9, labels=file)
@@ -172,7 +178,7 @@ def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_at
         csv.writer(file).writerows([["pair_id", "label", "probability"], *rows])
     with pytest.raises(InputError, match="drawn with different probabilities, and a promise takes labels"):
         run.scores(agree=0.9, labels=str(tmp_path / "drawn.csv"))
-    with pytest.raises(InputError, match="--agree 90: is a share above 0 and below 1"):
+    with pytest.raises(InputError, match="--agree 90: must be a share above 0 and below 1"):
         run.scores(agree=90, labels=str(labels(tmp_path / "labels.csv", names)))
     with pytest.raises(InputError, match="--n 0: at least one disagreement"):
         run.disagreements(0, labels=str(tmp_path / "labels.csv"))

@@ -136,7 +136,7 @@ MOMENTS = {
 @pytest.mark.parametrize(
     ("moment", "named"),
     [
-        *((each, {}) for each in MOMENTS),
+        *(pytest.param(each, {}, marks=[pytest.mark.whole] * (number % 2)) for number, each in enumerate(MOMENTS)),
         ("after the batch is made", {"keeps_metadata": False}),
         ("while it works", {"ids": "{}s/0@{}"}),  # as Gemini's and Vertex AI's have slashes
         ("just before it is put down as over", {}),

@@ -148,7 +148,7 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
 
 def test_says_which_variable_may_be_a_mistake(tmp_path: Path) -> None:
     said = robin("judge", "p.jsonl", cwd=tmp_path, ROBIN_BUDGT="5", ROBIN_HOME="/srv", exits=2).stderr
-    assert "note: ROBIN_BUDGT is set, and is no setting of robin; ROBIN_BUDGET is one" in said
+    assert "note: ROBIN_BUDGT is set, but is not a setting of robin; ROBIN_BUDGET is one" in said
     assert "ROBIN_HOME" not in said
 
 

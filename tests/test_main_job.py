@@ -100,15 +100,15 @@ def test_takes_everything_but_budget_and_attribute_from_robin_toml(tmp_path: Pat
 def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, replay_url: str, scheduler: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     common = ("--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
-    whole = robin(*judging(replay_url, data, 240, "--run", "whole", *common), cwd=tmp_path)
+    whole = robin(*judging(replay_url, data, 120, "--run", "whole", *common), cwd=tmp_path)
 
     with Robin(
-        judging(replay_url, data, 240, "--run", "cut", *common),
+        judging(replay_url, data, 120, "--run", "cut", *common),
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.DEVNULL,
     ) as process:
-        wait_until(lambda: lines_of(tmp_path / "cut" / "journal.jsonl") > 150, process)
+        wait_until(lambda: lines_of(tmp_path / "cut" / "journal.jsonl") > 70, process)
         process.kill()
     resumed = robin_afresh(
         "resume", "cut", "--quiet", cwd=tmp_path, exits=0

@@ -171,16 +171,16 @@ def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
     """Of the smaller of the two limits, and never of calls that have no end."""
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        for more in ((), ("--max-cost", "0.01")):
+        for more in ((), ("--max-cost", "0.005")):
             run = tmp_path / f"r{len(more)}"
-            price: tuple[str, ...] = ("--price-in", "1", "--price-out", "4", "--budget-usd", "0.02", *more)
+            price: tuple[str, ...] = ("--price-in", "1", "--price-out", "4", "--budget-usd", "0.01", *more)
             command: list[str | Path] = [
                 *("judge", data, "-a", "helpfulness", "--run", run, "--base-url", url),
                 *("--model", REPLAY_MODEL),
             ]
             code, shown = on_a_terminal(*command, *price, "-o", tmp_path / "s.csv", cwd=tmp_path)
             assert code == (4 if more else 0)
-            assert f"% of ${'0.01' if more else '0.02'}" in shown
+            assert f"% of ${'0.005' if more else '0.01'}" in shown
             assert "4,611" not in shown
 
 

@@ -21,7 +21,7 @@ AFTER = "    seed: int | None = _ask("
 ENTRY = '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
 ENTRY += '    above: float | None = _ask("Say how many scores are above it.")\n'
 PYTHON = """import sys, robin_cli
-given = dict(attribute="helpfulness", base_url=sys.argv[1], model=sys.argv[2], budget=9, quiet=True)
+given = dict(attribute="helpfulness", base_url=sys.argv[1], model=sys.argv[2], budget=9, seed=3, quiet=True)
 robin_cli.judge("p.jsonl", run="r", patience=4, **given)
 try:
     robin_cli.judge("p.jsonl", run="s", patience=12, **given)

@@ -33,7 +33,7 @@ FILES = {
     "max_retries = 1000000": "must be 0 to 1,000",
     "extra_body = { a = 99999999999999999999 }": "more than 64 bits",
     'extra_body = { a = { "b\\u0000" = [1] } }': "holds a NUL",
-    'run = "~nobody-of-this-name/r"': "write the path out",
+    'run = "~nobody-of-this-name/r"': "write the whole path",
     **{
         f'{name} = "a\\u0000b"': f"{name}: holds a NUL"
         for name in ("data", "run", "output", "rubric", "template", "variances", "model", "base_url", "api_key_env")
@@ -70,7 +70,7 @@ def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
 
 def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
     for value in ("a\0b", "a\udcff"):
-        refuses(InputError, "--run: holds a NUL, or bytes that are no UTF-8", checked, {"run": value})
+        refuses(InputError, "--run: holds a NUL, or bytes that are not UTF-8", checked, {"run": value})
         with pytest.raises(RobinError, match="Python: run: holds a NUL"):
             robin_cli.judge(tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value)
     refuses(InputError, "more than 64 bits", checked, {"budget": 10**40})

@@ -305,7 +305,7 @@ def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
     has(said_in(status), f"the same preferred {found['same']:.2f}", "corrected by 40 labels of 40 prompts")
     assert "with fewer than 50 labelled prompts rare errors may be in none of them" in said_in(status)
     wanted.loc[3, "label"] = "C"
-    refuses(RobinError, 'row 4: the label "C" is no verdict. Write A, B or tie', run.agreement, labels=wanted)
+    refuses(RobinError, 'row 4: the label "C" is not a verdict. Write A, B or tie', run.agreement, labels=wanted)
 
 
 def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer_format", "ties"),
     [
-        ("text", True),
+        pytest.param("text", True, marks=pytest.mark.whole),
         ("json_schema", False),
         pytest.param("text", False, marks=pytest.mark.whole),
         pytest.param("json_schema", True, marks=pytest.mark.whole),

@@ -56,6 +56,7 @@ def write_answers(path: Path, prompts: int) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 @pytest.mark.parametrize(
     ("given", "keys", "begins", "knows"),
     [
@@ -265,12 +266,12 @@ def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, .
     assert list(tmp_path.iterdir()) == [data]
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 60)
     command = plan(data, 600, *DECISION, *PRICES)
 
     facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
-    unsaid = facts_of(tmp_path, "plan", data, "-a", "helpfulness", *DECISION)
 
     decide, rows = facts["decide"], facts["forecast"]
     assert (facts["scheduler"], facts["scheduler_asked"]) == ("apt", "auto")
@@ -296,11 +297,9 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
     assert "rough forecast" in said
     for not_of_decisions in ("largest error", "paper's bound", "worst"):
         assert not_of_decisions not in said
-    assert unsaid["budget"] == pytest.approx(
-        unsaid["decide"]["calls_to_end"], rel=0.15
-    )  # without a budget, up to the end
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -> None:
     rows = [{"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"{k} more."} for k in range(8)]
     data = tmp_path / "pairs.jsonl"
@@ -320,24 +319,26 @@ def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -
     assert "lucb begins with none" in easy.stderr
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_takes(
     tmp_path: Path, replay_url: str
 ) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 40)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--run", "r")
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--seed", "3", "--run", "r")
+    decision = ("--decide", "score>=3", "--margin", "0.4")
 
-    facts = facts_of(tmp_path, *plan(data, 8_000, *judge, *DECISION, "--pilot", "6"))
-    other = robin(*plan(data, 8_000, *judge, "--pilot", "3"), cwd=tmp_path)
-    whole = robin("resume", "r", "--budget", "8000", cwd=tmp_path)
-    after = robin(*plan(data, 8_000, *judge, *DECISION, "--pilot", "6"), cwd=tmp_path)
+    facts = facts_of(tmp_path, *plan(data, 4_000, *judge, *decision, "--pilot", "6"))
+    other = robin(*plan(data, 4_000, *judge, "--pilot", "3"), cwd=tmp_path)
+    whole = robin("resume", "r", "--budget", "4000", cwd=tmp_path)
+    after = robin(*plan(data, 4_000, *judge, *decision, "--pilot", "6"), cwd=tmp_path)
 
-    assert facts["pilot"] == {"run": "r", "spent": 240}
+    assert facts["pilot"] == {"run": "r", "spent": 180}
     assert facts["decide"]["by_pilot"] is False
     assert "decide" in other.stderr  # the run at r is to decide something, and this plan is of another
     assert other.returncode == 2
     assert whole.returncode == 0, whole.stderr
     spent = len(pd.read_parquet(tmp_path / "r" / "judgments"))
-    assert spent < 4_000
+    assert spent < 2_000
     assert spent == pytest.approx(facts["decide"]["calls_to_end"], rel=0.5)
     assert "taken as it is" in after.stderr
     assert "The pilot decided everything" in after.stdout
@@ -392,6 +393,7 @@ def test_says_how_the_ways_differ_and_names_none_where_there_is_one(tmp_path: Pa
 PAIRWISE = ("plan", RESPONSES, "--pairwise")
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Path) -> None:
     few = tmp_path / "few.jsonl"  # of twelve prompts
     few.write_text("".join(RESPONSES.read_text(encoding="utf-8").splitlines(keepends=True)[: 12 * 6]), encoding="utf-8")

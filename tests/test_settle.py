@@ -97,3 +97,25 @@ def test_refuses_what_goes_not_with_a_judge_that_settles(tmp_path: Path, more: t
     done = robin(*judge, *budget, *more, cwd=tmp_path, exits=2)
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "runs").exists()
+
+
+def test_plans_by_money_whether_to_take_both(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    plan = (
+        "plan",
+        data,
+        "-a",
+        "helpfulness",
+        "--model",
+        "cheap",
+        "--settle",
+        "dear",
+        "--decide",
+        "score>=3",
+        "--margin",
+        "0.9",
+    )
+    prices = ("--price-in", "0", "--price-in", "0", "--price-out", "5", "--price-out", "50")
+    said = " ".join(robin(*plan, *prices, "--budget-usd", "0.3", cwd=tmp_path, exits=0).stdout.split())
+    assert "of the decisions are wrong by both judges," in said
+    assert "by dear alone: " in said

@@ -231,7 +231,7 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
     facts = robin_cli.open_run(few.path).status()
     assert facts["means"]["helpfulness"]["not_corrected_because"] == "5 prompts with a label; 25 are needed"
     out = robin("status", "r", cwd=tmp_path, COLUMNS="300").stdout
-    assert "no agreement is told: " in out
+    assert "no agreement: " in out
     all_ = made(tmp_path / "all", human=TRUE)
     line = robin("status", all_.path, cwd=tmp_path, COLUMNS="300").stdout
     assert "corrected by 120 human ratings of 60 prompts" in line
@@ -264,7 +264,7 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
     ("args", "said"),
     [
         (["--what", "summary", "--by", "systm"], 'no column "systm"'),
-        (["--what", "summary", "--by", "mean"], "--by mean: the table has a column of its own that is called so"),
+        (["--what", "summary", "--by", "mean"], "--by mean: the table has a column of its own with that name"),
         (["--what", "summary", "--threshold", "5"], "--threshold 5: is off the scale of helpfulness, 0-4"),
         (["--what", "summary", "--threshold", "nan"], "--threshold nan: is off the scale"),
         (["--what", "summary", "--n", "5"], "--n: is for --what disagreements or labels-wanted; leave it out"),

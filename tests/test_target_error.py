@@ -149,7 +149,7 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     assert (after["target_error"], after["target_reached"], after["sessions"]) == (3.9, True, 1)
 
 
-@pytest.mark.parametrize("guaranteed", [False, True])
+@pytest.mark.parametrize("guaranteed", [False, pytest.param(True, marks=pytest.mark.whole)])
 def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     more = ["--guaranteed"] if guaranteed else []
@@ -188,7 +188,7 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, m
         done = robin(*asked, *where, "--target-error", "0.2", cwd=tmp_path, exits=0)
 
     assert (
-        "--target-error 1: is a share of each attribute's scale, for there are several, so above 0 and below 1"
+        "--target-error 1: is a share of each attribute's scale, as there are several, so above 0 and below 1"
         in wrong.stderr
     )
     assert sent == 0

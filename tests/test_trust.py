@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
 from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
+from tests.many_starts import starts
 from tests.packages import put_package
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
@@ -128,7 +130,7 @@ def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str],
 
     robin(*again, *host, "--api-key-env", "OPENAI_API_KEY", cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     robin("resume", "r", "--budget", "10", *told, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
     assert not log.exists()
@@ -164,20 +166,21 @@ def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:
     code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
     put_package(here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}})
-    env["PYTHONPATH"] = str(here / "site")
-    robin_afresh("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env, exits=0)
-    (here / "asked").unlink()
-    robin_afresh("resume", "r", "--budget", "6", cwd=here, **env, exits=0)  # its owner's
-    (here / "asked").unlink()
+    with starts(here, env=env, path=here / "site") as started:
+        start = partial(started.robin, cwd=here)
+        assert start("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r").returncode == 0
+        (here / "asked").unlink()
+        assert start("resume", "r", "--budget", "6").returncode == 0  # its owner's
+        (here / "asked").unlink()
 
-    env["XDG_CONFIG_HOME"] += "-of-another"
-    refused = robin_afresh("resume", "r", "--budget", "8", cwd=here, **env, exits=2)
-    said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
-    assert said in refused.stderr
-    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
-    assert told == ["--judge", "sender"]
-    assert not (here / "asked").exists()
-    robin_afresh("resume", "r", "--budget", "8", *told, cwd=here, **env, exits=0)
+        another = env["XDG_CONFIG_HOME"] + "-of-another"
+        refused = start("resume", "r", "--budget", "8", XDG_CONFIG_HOME=another)
+        said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
+        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+        told = shlex.split(refused.stderr.split("name it yourself: ")[1])
+        assert told == ["--judge", "sender"]
+        assert not (here / "asked").exists()
+        assert start("resume", "r", "--budget", "8", *told, XDG_CONFIG_HOME=another).returncode == 0
     assert (here / "asked").exists()
 
 
@@ -205,7 +208,7 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
     (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]
     assert (found["at"], found["command"]) == (str(folder), None)
 
-    told = shlex.split(refused.stderr.split("say so yourself: ")[1])
+    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     assert robin("resume", "r", *told, cwd=here, **env).stdout == begun.stdout
     assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
     assert len((Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts").read_text(encoding="utf-8").split()) == 2
@@ -224,7 +227,7 @@ def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: di
     ):
         refused = robin(*command, cwd=here, **env)
         assert (refused.returncode, refused.stdout, wire.bodies) == (2, "", []), refused.stderr
-        assert f"say so yourself: --batch-files {strange}" in refused.stderr
+        assert f"name it yourself: --batch-files {strange}" in refused.stderr
     done = robin("resume", "r", "--batch-files", str(strange), cwd=here, **env)
     assert (done.returncode, str(strange) in done.stdout) == (0, True), done.stderr
 

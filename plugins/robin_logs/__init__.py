@@ -1,1 +1,1 @@
-"""Logs of evaluation tools, and traces, as rows for robin: a module for each tool."""
+"""Read logs of evaluation tools, and traces, as rows for robin; each tool has a module."""

@@ -1,4 +1,4 @@
-"""AlpacaEval's model_outputs.json, and its annotations.json, which hold two outputs a row."""
+"""Read AlpacaEval's model_outputs.json, and its annotations.json, which has two outputs in each row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _rows(sample: Row) -> Iterator[Row]:
         if output != "output" and isinstance(preference, (int, float)):  # 1 where the first was preferred, 2 the second
             row["score.preference"] = 2.0 - preference if output == "output_1" else preference - 1.0
         try:
-            # Rows have no ids. Two models may give one answer, so that the text alone is none.
+            # Rows have no ids. Two models may give the same answer, so the text alone is no id.
             yield {"id": joined(system, pair_id_of(asked, answer)), **row}
         except UnicodeEncodeError:
             yield row

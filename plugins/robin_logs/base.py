@@ -1,4 +1,4 @@
-"""What the modules of all tools share."""
+"""Helpers shared by the modules of all tools."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from robin_cli.files.remote import scheme_of
 OR_SKIP = ", or leave such samples out with --skip-bad-rows."
 
 _LONGEST = 200
-"""Longer texts are no values to group or compare by."""
+"""The limit on a text's length as a value to group or compare by."""
 
 
 def as_text(prompt: object, called: str) -> str:
-    """What a model was asked, a text or a conversation, as robin writes it. BadRow for anything else."""
+    """Return a prompt, a text or a conversation, in robin's format. BadRow for any other value."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, list) and prompt:
@@ -25,7 +25,7 @@ def as_text(prompt: object, called: str) -> str:
 
 
 def scalars(prefix: str, found: object) -> Row:
-    """The numbers, truth values and short texts of an object, by their names behind ``prefix``."""
+    """Return the numbers, truth values and short texts of an object, each name with ``prefix``."""
     if not isinstance(found, Mapping):
         return {}
     plain = {name: value for name, value in found.items() if isinstance(value, (str, int, float))}
@@ -33,22 +33,22 @@ def scalars(prefix: str, found: object) -> Row:
 
 
 def folder_of(place: str) -> str:
-    """The name of the folder that a file lies in, here or at an address; "" where it lies nowhere."""
+    """Return the name of a file's folder, here or at an address; "" if it has none."""
     if not place:
         return ""
     return PurePosixPath(place).parent.name if scheme_of(place) else Path(place).absolute().parent.name
 
 
 def as_object(value: object) -> Row:
-    """A value that should be an object; an empty one for anything else."""
+    """Return an object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def name_of(value: object) -> str:
-    """The text or the whole number that names something, as a text; "" for anything else."""
+    """Return an id, a text or a whole number, as a text; "" for any other value."""
     return str(value) if isinstance(value, (str, int)) else ""
 
 
 def joined(*names: object) -> str:
-    """A name made of several, without those that are missing."""
+    """Join the parts of a name, without missing ones."""
     return "/".join(filter(None, map(name_of, names)))

@@ -1,4 +1,4 @@
-"""Inspect's .eval logs as rows: zip files with a JSON file for each sample, read one after the other where they lie."""
+"""Read Inspect's .eval logs as rows: zip files with a JSON file for each sample, read in place and in sequence."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _MOST_DIRECTORY = 2**24
-"""The longest list of a zip file's members, in bytes: some 150,000 samples."""
+"""The limit on the length of a zip file's directory, in bytes; enough for some 150,000 samples."""
 
 _HEADERS = ("header.json", "_journal/start.json")
-"""What says of which task and model the samples are: written at the end, and at the beginning for a log that broke off."""
+"""The members with the task and model of the samples: one written at the end, one at the start for an interrupted log."""
 
 _SAMPLE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})(?P<parts>/sample)?\.json", re.DOTALL)
 _ATTACHMENTS = re.compile(r"(?P<sample>samples/.+_epoch_\d{1,9})/attachments/(?P<first>\d{1,9})\.json", re.DOTALL)
 
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _LOCAL = struct.Struct("<4s22x2H")
-"""What stands before a member's data: its mark, and how long its name and its extra field are, which follow."""
+"""The fixed header before a member's data: its signature, and the lengths of its name and its extra field, which follow."""
 
 _DAMAGED = (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, IndexError, OverflowError)
 _AGAIN = "Copy the log again, or write it anew: inspect log convert"
 
 
 class _Sample(NamedTuple):
-    """A sample's member, and those of its parts that robin needs, where it has several (in logs that were made chunked)."""
+    """A sample's member, or the parts of it that robin needs, in logs written in chunks."""
 
     member: zipfile.ZipInfo
     attachments: list[tuple[int, zipfile.ZipInfo]]
@@ -45,9 +45,9 @@ class _Sample(NamedTuple):
 
 
 def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
-    """The samples of a log by epoch and id, each with the log's ``eval``, which names task and model.
+    """Return the samples of a log by epoch and id, each with the log's ``eval``, which has the task and model.
 
-    Raises InputError for what is no such log, holds no samples, or unpacks to a giant.
+    Raises InputError for a file that is not such a log, has no samples, or unpacks to too much.
     """
     archive = _Archive(stream, source)
     head = archive.head()
@@ -60,21 +60,21 @@ def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: 
 
 
 class _Archive:
-    """A zip file, of which nothing is believed: what unpacks to too much is refused, and names lead nowhere."""
+    """A zip file from a stranger: it refuses members that unpack to too much, and never opens a path from a member's name."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         self._stream, self._source, self._total = stream, source, 0
-        self._room = lines.MAX_LINE_BYTES  # of what a sample, and its parts together, may still unpack to
+        self._room = lines.MAX_LINE_BYTES  # the bytes that a sample, with its parts, may still unpack to
         self._size = stream.seek(0, io.SEEK_END)
         try:
             with zipfile.ZipFile(_Listed(stream, source)) as archive:
-                # A sample that was logged again stands there twice, and the later one counts.
+                # A sample that was logged again is there twice; the later one counts.
                 self._members: Mapping[str, zipfile.ZipInfo] = {each.filename: each for each in archive.infolist()}
         except _DAMAGED as error:
             raise InputError(f"{source}: is no zip file, or a damaged one ({shown(error, 80)}). {_AGAIN}") from None
 
     def head(self) -> object:
-        """What the log says of its task and model. InputError where it does not."""
+        """Return the log's task and model. InputError if it has none."""
         for name in _HEADERS:
             if name in self._members:
                 try:
@@ -89,7 +89,7 @@ class _Archive:
         )
 
     def samples(self) -> Iterator[_Sample]:
-        """The samples by epoch and id, numbers in their order, so that the first few are the same ones of every model."""
+        """Return the samples by epoch and id, numbers in order, so that the first few are the same for each model."""
         attachments: dict[str, list[tuple[int, zipfile.ZipInfo]]] = {}
         for name, member in self._members.items():
             if found := _ATTACHMENTS.fullmatch(name):
@@ -101,7 +101,7 @@ class _Archive:
             yield _Sample(self._members[each.string], attachments.get(whole, []), metadata)
 
     def row(self, sample: _Sample, head: object) -> Row | BadRow:
-        """A sample with the log's head in it, or what is wrong with it."""
+        """Return a sample with the log's head, or its error."""
         self._room = lines.MAX_LINE_BYTES
         try:
             data = self._data(sample.member)
@@ -118,7 +118,7 @@ class _Archive:
         return row
 
     def _numbered(self, parts: list[tuple[int, zipfile.ZipInfo]]) -> Row:
-        """The texts of lists one after the other, each by its number among all of them."""
+        """Yield the texts of consecutive lists, each with its index over all lists."""
         numbered: Row = {}
         for first, member in parts:
             texts = self._json(member)
@@ -126,7 +126,7 @@ class _Archive:
         return numbered
 
     def _json(self, member: zipfile.ZipInfo) -> object:
-        """What a member holds. BadRow for what is damaged or too long, InputError where all of it is too much by now."""
+        """Return a member's content. BadRow if it is damaged or too long, InputError if the total is too long."""
         return self._parsed(self._data(member), member)
 
     def _parsed(self, data: bytes, member: zipfile.ZipInfo) -> object:
@@ -156,9 +156,9 @@ class _Archive:
         return data
 
     def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
-        """A member unpacked; of one that is longer than the list of members says, a byte more than that.
+        """Unpack a member, at most one byte more than the length in the directory.
 
-        zipfile itself knows Zstandard, by which newer versions of Inspect pack, from Python 3.14 on.
+        zipfile supports Zstandard, which newer versions of Inspect use, from Python 3.14 on.
         """
         self._stream.seek(member.header_offset)
         mark, name, extra = _LOCAL.unpack(self._stream.read(_LOCAL.size))
@@ -178,13 +178,13 @@ class _Archive:
 
 
 class _Listed:
-    """A stream of which zipfile reads the list of members, as long as it is no giant."""
+    """A stream from which zipfile reads the directory, up to a length limit."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         self.seek, self.tell, self._read, self._source = stream.seek, stream.tell, stream.read, source
 
     def read(self, count: int = -1) -> bytes:
-        """So many bytes, or InputError."""
+        """Return this number of bytes, or raise InputError."""
         data = self._read(_MOST_DIRECTORY + 1 if count < 0 else min(count, _MOST_DIRECTORY + 1))
         if len(data) > _MOST_DIRECTORY:
             raise InputError(

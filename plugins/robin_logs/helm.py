@@ -1,4 +1,4 @@
-"""Requests of HELM (https://crfm.stanford.edu/helm), out of the scenario_state.json of a run."""
+"""Read requests of HELM (https://crfm.stanford.edu/helm) from a run's scenario_state.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _is_sample(row: Row) -> bool:
 
 
 def _reading(place: str) -> Reading:
-    """What reads the requests of a file; the folder that it lies in has the name of the run: the scenario, and the model."""
+    """Return the reader of a file's requests; the file's folder has the run's name, with scenario and model."""
     scenario, _, said = folder_of(place).partition(":")
     of_scenario = [each for each in said.split(",") if each and not each.startswith(("model=", "model_deployment="))]
     task = ":".join(filter(None, (scenario, ",".join(of_scenario))))
@@ -66,7 +66,7 @@ def _answers(result: Row, called: str) -> list[str]:
 
 
 def _reference(instance: Row) -> str:
-    """The correct answer, where there is one alone."""
+    """Return the correct answer, if there is exactly one."""
     references = instance.get("references")
     each = [as_object(reference) for reference in (references if isinstance(references, list) else ())]
     tags = [reference.get("tags") for reference in each]

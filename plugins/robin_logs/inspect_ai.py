@@ -1,4 +1,4 @@
-"""Samples of Inspect (https://inspect.aisi.org.uk), out of .eval and .json logs."""
+"""Read samples of Inspect (https://inspect.aisi.org.uk) from .eval and .json logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robin_logs.base import OR_SKIP, as_object, as_text, joined, name_of, scalar
 
 HEAD = "eval"
 _ATTACHMENT = "attachment://"
-"""What a text begins with that stands elsewhere: the name of one of the sample's attachments follows."""
+"""The prefix of a reference to a text among the sample's attachments; the attachment's name follows."""
 
 _TOLD = frozenset({"task", "model"})
 _RUN_SHOWN = 8
@@ -32,7 +32,7 @@ def _rows(sample: Row) -> Iterator[Row]:
         said = name_of(as_object(error).get("message")) or "without a message"
         raise BadRow(f"{called}: ended in an error ({shown(said, 80)}). Run it again{OR_SKIP}", "the sample failed")
     texts = _Texts(as_object(sample.get("attachments")), called)
-    # Since 0.3.70 a sample has an id for each time that it is run, which a log that goes on where another broke off keeps.
+    # Since 0.3.70 a sample has an id for each execution; a log that continues an interrupted one keeps it.
     run = next(filter(None, map(name_of, (sample.get("uuid"), head.get("eval_id"), head.get("run_id")))), "")
     row: Row = {
         "id": joined(model, task, sample_id, epoch, run[:_RUN_SHOWN]),
@@ -51,7 +51,7 @@ def _rows(sample: Row) -> Iterator[Row]:
 
 
 def _scored(sample: Row) -> Iterator[Row]:
-    """A sample's scores; what it was asked and answered may be no text, and one that failed has no score."""
+    """Return a sample's scores. Its input and output may be no texts; a failed sample has no score."""
     head = as_object(sample[HEAD])
     task, model = name_of(head.get("task")), name_of(head.get("model"))
     texts, prompt, response = _Texts(as_object(sample.get("attachments")), ""), "", ""
@@ -93,7 +93,7 @@ def _response(output: object, texts: _Texts, called: str) -> str:
 
 
 def _scores(scores: object) -> Row:
-    """What the scorers said, as they said it: C and I for correct and incorrect, numbers, or several of them by name."""
+    """Return the scorers' values as they wrote them: C and I for correct and incorrect, numbers, or several by name."""
     found: Row = {}
     for name, score in as_object(scores).items():
         value = as_object(score).get("value")
@@ -102,13 +102,13 @@ def _scores(scores: object) -> Row:
 
 
 class _Texts:
-    """The texts of one sample: some stand among its attachments, once for all places that they are in."""
+    """The texts of one sample; some are among its attachments, stored once for all uses."""
 
     def __init__(self, attachments: Mapping[str, object], called: str) -> None:
         self._attachments, self._called = attachments, called
 
     def text(self, text: str) -> str:
-        """A text, or the one that it refers to; BadRow where there is none such."""
+        """Return a text, or the attachment that it refers to. BadRow if that is missing."""
         if not text.startswith(_ATTACHMENT):
             return text
         found = self._attachments.get(text.removeprefix(_ATTACHMENT))
@@ -120,7 +120,7 @@ class _Texts:
         return found
 
     def conversation(self, value: object) -> object:
-        """What was asked with its texts in place, and without what models thought to themselves."""
+        """Return the input with its texts filled in, without models' reasoning."""
         if isinstance(value, str):
             return self.text(value)
         return [self._message(each) for each in value] if isinstance(value, list) else value
@@ -134,13 +134,13 @@ class _Texts:
         return {**message, "content": self.text(content) if isinstance(content, str) else content}
 
     def _part(self, part: object) -> object:
-        """The text of a part of a content; the part itself where it has none, as pictures have."""
+        """Return the text of a part of a content; the part itself if it has none, such as a picture."""
         found = as_object(part)
         text = found.get("text") if found.get("type") == "text" else None
         return self.text(text) if isinstance(text, str) else part
 
     def answer(self, content: object) -> str | None:
-        """What a model answered, also in parts, of which pictures and thoughts are none; None where there is no content."""
+        """Return a model's answer, joined if it is in parts, without pictures and reasoning; None if there is no content."""
         if isinstance(content, list):
             content = "\n".join(said for part in content if isinstance(said := self._part(part), str))
         return self.text(content) if isinstance(content, str) else None

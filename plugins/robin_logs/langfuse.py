@@ -1,4 +1,4 @@
-"""Generations, and traces without any, that Langfuse gives out: JSON, CSV or Parquet, of its storage, its pages or its API.
+"""Read generations, and traces without any, from Langfuse's exports: JSON, CSV or Parquet, from storage, pages or API.
 
 Fields are those of https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields (provided_model_name),
 those of https://langfuse.com/docs/api-and-data-platform/features/export-from-ui and of the API (model, traceId; scores are
@@ -17,10 +17,10 @@ from robin_logs.base import as_object, joined, name_of
 from robin_logs.messages import NO_CALL, answered, asked, numbers, parsed
 
 _TRACES = {"project_id", "projectId", "session_id", "sessionId", "observations", "release"}
-"""One of these is in every trace, beside its id, timestamp, input and output."""
+"""Every trace has one of these, beside its id, timestamp, input and output."""
 
 _NUMBERS = re.compile(r"\[[-+.,\d\seE]{1,1000}\]")
-"""A list of numbers in a cell of CSV."""
+"""A list of numbers in a cell of a CSV file."""
 
 
 def _is_sample(row: Row) -> bool:
@@ -35,12 +35,12 @@ def _rows(sample: Row) -> Iterator[Row | BadRow]:
     for each in inner or [sample]:
         try:
             yield _pair(each, sample if inner else as_object(sample.get("trace")))
-        except BadRow as bad:  # of the others of its trace something can be made
+        except BadRow as bad:  # the trace's other observations may be usable
             yield bad
 
 
 def _pair(found: Row, trace: Row) -> Row:
-    """The pair of an observation, whose trace may be there, or of a trace itself."""
+    """Return the pair of an observation, whose trace may be given, or of a trace itself."""
     own, of = name_of(found.get("id")), found.get("type")
     called = f"{shown(name_of(of).lower()) or 'trace'} {shown(own)}"
     if of is not None and of != "GENERATION":
@@ -58,7 +58,7 @@ def _pair(found: Row, trace: Row) -> Row:
 
 
 def _scores(found: Row, trace: Row, own: str) -> Row:
-    """The numeric scores: of a list of them those of this observation or of its whole trace; or columns of their lists."""
+    """Return the numeric scores: from a list, those of this observation or its whole trace; or from columns with lists."""
     listed = [each for of in (trace, found) for each in _list(of.get("scores"))]
     own_or_all = [each for each in map(as_object, listed) if each.get("observationId") in (None, own)]
     named: list[tuple[object, object]] = [

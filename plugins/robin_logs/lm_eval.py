@@ -1,4 +1,4 @@
-"""Samples of the Language Model Evaluation Harness, out of the samples_TASK_TIME.jsonl that its --log_samples writes."""
+"""Read samples of the Language Model Evaluation Harness from samples_TASK_TIME.jsonl, written with --log_samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_sample(row: Row) -> bool:
 
 
 def _reading(place: str) -> Reading:
-    """What reads the samples of one file. Of several filters of one answer the first counts: the answer is the same."""
+    """Return the reader of a file's samples. If an answer has several filters, the first counts; the answer is the same."""
     task, time = _task_and_time(place)
     system = _system(place, time)
     counted: list[object] = []
@@ -51,7 +51,7 @@ def _reading(place: str) -> Reading:
         }
         row |= {name: value for name, value in {"system": system, "task": task}.items() if value}
         target = sample["target"]
-        if isinstance(target, str) and target and not target.startswith("["):  # several are written as a list in a text
+        if isinstance(target, str) and target and not target.startswith("["):  # several targets are a list in a text
             row["reference"] = target
         for number, answer in enumerate(answers, 1):
             of_several = number if len(answers) > 1 else ""
@@ -61,7 +61,7 @@ def _reading(place: str) -> Reading:
 
 
 def _scoring(place: str) -> Reading:
-    """What reads the scores of one file; those of a further filter are metrics of their own, as ``exact_match.strict``."""
+    """Return the reader of a file's scores; those of further filters are separate metrics, such as ``exact_match.strict``."""
     task, time = _task_and_time(place)
     system = _system(place, time)
     first: list[object] = []
@@ -71,7 +71,7 @@ def _scoring(place: str) -> Reading:
         doc_id, of_filter = name_of(sample["doc_id"]), "" if first[-1] == first[0] else name_of(first[-1])
         del first[1:]
         prompt, responses = "", [""]
-        with suppress(BadRow):  # what scores are of need not be text: likelihoods of given answers are not
+        with suppress(BadRow):  # scores may have no texts: those of likelihoods
             prompt = _prompt(sample["arguments"], "")
             responses = _answers(sample["resps"], "")
         scores = {".".join(filter(None, (name, of_filter))): score for name, score in _scores(sample).items()}
@@ -87,31 +87,31 @@ def _scoring(place: str) -> Reading:
 
 
 def _task_and_time(place: str) -> tuple[str, str]:
-    """The task of a file of samples and when it ran, by its name; "" for what it does not say."""
+    """Return the task and the time of a file of samples, from its name; "" for a missing one."""
     found = _FILE.fullmatch(split_suffix(place)[0].rpartition("/")[2])
     return (found["task"], found["time"]) if found else ("", "")
 
 
 def _prompt(arguments: object, called: str) -> str:
-    """What the model was asked: the first argument of the first request, which is the same in all of a repeated one."""
+    """Return the prompt: the first argument of the first request; repeated requests have the same one."""
     first = _first(arguments)
     asked = _first(first)
     if isinstance(asked, list) and len(asked) == 1:
         asked = asked[0]
-    if isinstance(asked, str) and _CHAT.match(asked):  # chat endpoints are asked with the messages as JSON
+    if isinstance(asked, str) and _CHAT.match(asked):  # chat endpoints get the messages as JSON
         with suppress(orjson.JSONDecodeError):
             asked = orjson.loads(asked)
     return as_text(asked, f"the prompt of {called}")
 
 
 def _first(found: object) -> object:
-    """The first of a list, or of an object: arguments are lists of lists, by name in newer versions."""
+    """Return the first item of a list or an object; arguments are lists of lists, or objects in newer versions."""
     values = list(found.values()) if isinstance(found, dict) else found
     return values[0] if isinstance(values, list) and values else None
 
 
 def _answers(resps: object, called: str) -> list[str]:
-    """The answers before any filter, several where the task repeats its requests."""
+    """Return the answers before any filter, several if the task repeats its requests."""
     answers = _first(resps)
     if not isinstance(answers, list) or not answers:
         raise BadRow(f"{called}: has no answer of the model. Run the task again{OR_SKIP}", "no response")
@@ -126,12 +126,12 @@ def _answers(resps: object, called: str) -> list[str]:
 
 
 def _scores(sample: Row) -> Row:
-    """What the task's metrics came to: each stands in the sample by its name."""
+    """Return the values of the task's metrics; a sample has them by name."""
     return scalars("score", {name: value for name, value in sample.items() if name not in _NO_SCORES})
 
 
 def _system(place: str, time: str) -> str:
-    """The model as the results beside the samples name it, or else as their folder does."""
+    """Return the model's name from the results file next to the samples, or else from their folder."""
     if not place or scheme_of(place):
         return folder_of(place)
     results = sorted(Path(place).absolute().parent.glob(f"*_{time}.json" if time else "results_*.json"))

@@ -1,4 +1,4 @@
-"""What models were asked and what they said, in the shapes that traces have, as robin writes it."""
+"""Convert the inputs and outputs of models, in the formats of traces, to robin's format."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NO_CALL = "spans that are no call of a model"
 _CALLS = {"tool_call", "server_tool_call", "tool_use", "tool-call", "toolUse"}
 _RESULTS = {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "toolResult"}
 _THOUGHTS = {"reasoning", "thinking", "redacted_thinking", "reasoningContent"}
-"""Kinds of parts of a message, as OpenTelemetry, Anthropic, the AI SDK and Bedrock call them."""
+"""The types of a message's parts, in OpenTelemetry, Anthropic, the AI SDK and Bedrock."""
 
 
 def asked(value: object, called: str) -> str:
-    """What a model was asked: messages, also as JSON in a text; a text; or any other value as JSON. BadRow for none."""
+    """Return a model's input: messages, also as JSON in a text; a text; or any other value as JSON. BadRow if empty."""
     messages = messages_in(value, "user")
     return as_text(messages or (value if value is None or isinstance(value, str) else _written(value)), called)
 
 
 def answered(value: object, called: str) -> str:
-    """What a model said, tools that it calls among it. As :func:`asked`."""
+    """Return a model's output, with its tool calls, like :func:`asked`."""
     if messages := messages_in(value, "assistant"):
         return said(messages, called)
     if value is None or value == "":
@@ -38,16 +38,16 @@ def answered(value: object, called: str) -> str:
 
 
 def said(messages: Sequence[object], called: str) -> str:
-    """The texts of messages of one answer."""
+    """Return the texts of one answer's messages."""
     return "\n\n".join(text for _, text in turns_of(messages, called))
 
 
 def messages_in(value: object, role: str, *, known: bool = False) -> list[object] | None:
-    """The messages that a value holds, as chats have them. None where it holds none: answers may be JSON of their own.
+    """Return a value's messages in chat format. None if it has none, as an answer may itself be JSON.
 
     Args:
-        role: of those that say none.
-        known: they are messages, whether or not they say whose.
+        role: the role of messages without one.
+        known: whether they are messages even without a role.
     """
     found = parsed(value)
     for name in ("messages", "choices"):  # a request, and a reply, as they went to the endpoint and came
@@ -62,7 +62,7 @@ def messages_in(value: object, role: str, *, known: bool = False) -> list[object
 
 
 def numbered(flat: Mapping[str, object], prefix: str) -> list[Row]:
-    """The objects of a list that was written out as names with numbers: prefix.0.role, prefix.0.content, …"""
+    """Return the objects of a list flattened into numbered names: prefix.0.role, prefix.0.content, …"""
     found: dict[int, Row] = {}
     for name, value in flat.items():
         if name.startswith(f"{prefix}."):
@@ -73,7 +73,7 @@ def numbered(flat: Mapping[str, object], prefix: str) -> list[Row]:
 
 
 def parsed(value: object) -> object:
-    """What a text of JSON holds, if that is an object or a list; anything else as it is."""
+    """Decode a text of JSON that is an object or a list; return any other value unchanged."""
     if isinstance(value, str) and value[:64].lstrip()[:1] in {"[", "{"}:
         with suppress(NotJSON, UnicodeEncodeError):
             return parse(value.encode())
@@ -81,7 +81,7 @@ def parsed(value: object) -> object:
 
 
 def numbers(prefix: str, found: Iterable[tuple[object, object]]) -> Row:
-    """Of names and values those that are numbers, by their names behind ``prefix``."""
+    """Return the numbers among named values, each name with ``prefix``."""
     return {
         f"{prefix}.{name}": value
         for name, value in found
@@ -94,7 +94,7 @@ def _has_role(found: Row) -> bool:
 
 
 def _message(found: Row, role: str) -> Row:
-    """A message with its parts as texts, and the tools that it calls."""
+    """Return a message with its parts as texts, and its tool calls."""
     inner = parsed(found.get("message"))
     if isinstance(inner, (str, list)):
         found = {**found, "content": inner}
@@ -110,7 +110,7 @@ def _message(found: Row, role: str) -> Row:
 
 
 def _part(part: object, calls: list[Row]) -> object:
-    """The text of a part; None for a thought, and for a call, which is put to ``calls``; what is no text as it is."""
+    """Return a part's text; None for reasoning, and for a tool call, which is appended to ``calls``; others unchanged."""
     if not isinstance(part, dict):
         return part
     flat = _plain(part, "message_content.")
@@ -129,7 +129,7 @@ def _part(part: object, calls: list[Row]) -> object:
 
 
 def _call(found: object) -> Row:
-    """A call of a tool, by its name and its arguments."""
+    """Return a tool call as a name and arguments."""
     flat = _plain(as_object(found), "tool_call.")
     told = {**flat, **as_object(flat.get("tool_call"))}
     told |= as_object(told.get("function"))

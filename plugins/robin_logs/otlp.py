@@ -1,4 +1,4 @@
-"""Calls of models in OpenTelemetry's traces: OTLP JSON, one object a line or one in all, or a span a line.
+"""Read calls of models from OpenTelemetry traces: OTLP JSON, one object per line or per file, or one span per line.
 
 Files are as https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/ has them, attributes and events as
 https://opentelemetry.io/docs/specs/semconv/gen-ai/ (messages in attributes, and the events of 1.36 and before), OpenLLMetry
@@ -19,7 +19,7 @@ _DEEPEST = 32
 _GENERATES = {"chat", "text_completion", "generate_content", "completion"}
 _CONTENT = ("gen_ai.prompt", "gen_ai.completion", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.choice")
 _WITH_MESSAGES = {"gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion"}
-"""Events that hold what attributes of the span else do."""
+"""Events whose data other versions store as attributes of the span."""
 
 Events = list[tuple[str, Row]]
 
@@ -41,7 +41,7 @@ def _rows(sample: Row) -> Iterator[Row | BadRow]:
             for row in call_of(attributes, events, called, joined(trace, own)):
                 more = {"trace": trace, "span": name_of(span.get("name"))}
                 yield {**row, **{name: value for name, value in more.items() if value}}
-        except BadRow as bad:  # of the others of its line something can be made
+        except BadRow as bad:  # the line's other spans may be usable
             yield bad
 
 
@@ -55,11 +55,11 @@ def _spans(sample: Row) -> Iterator[Row]:
 
 
 def call_of(attributes: Row, events: Events, called: str, own_id: str) -> Iterator[Row]:
-    """The pairs of one call, one for each answer. Passed for a span that is no call of a model, BadRow for one without texts.
+    """Return the pairs of one call, one for each answer. Passed for a span that calls no model, BadRow if it has no texts.
 
     Args:
-        attributes: of the span, by names with dots; lists of messages may also be lists.
-        events: of the span, with their attributes.
+        attributes: the span's, by dotted names; messages may also be in lists.
+        events: the span's, with their attributes.
     """
     for name, more in events:
         if name in _WITH_MESSAGES:
@@ -111,7 +111,7 @@ def _prompt(attributes: Row, events: Events) -> object:
 
 
 def _answers(attributes: Row, events: Events, called: str) -> list[str]:
-    """The answers: several where there were several choices. OpenInference has the messages of one."""
+    """Return the answers, several if there are several choices. OpenInference has the messages of one."""
     choices = (
         attributes.get("gen_ai.output.messages"),
         numbered(attributes, "gen_ai.completion"),
@@ -136,7 +136,7 @@ def _answers(attributes: Row, events: Events, called: str) -> list[str]:
 
 
 def _scores(attributes: Row, events: Events) -> Row:
-    """The numbers of evaluations that were put to the span."""
+    """Return the numbers of evaluations attached to the span."""
     found = [
         (each.get(f"{of}.name"), each.get(f"{of}.score"))
         for of in ("annotation", "evaluation")
@@ -153,7 +153,7 @@ def _attributes(found: object, called: str) -> Row:
 
 
 def _value(found: object, called: str, depth: int = 0) -> object:
-    """A value as OTLP JSON wraps it; whole numbers stand in texts there."""
+    """Return the value in OTLP JSON's wrapper; whole numbers are texts there."""
     if depth > _DEEPEST:
         raise BadRow(f"{called}: an attribute is nested too deeply. Correct it{OR_SKIP}", "nested too deeply")
     for name, value in as_object(found).items():
@@ -171,7 +171,7 @@ def _value(found: object, called: str, depth: int = 0) -> object:
 
 
 def _objects(found: object, called: str) -> list[Row]:
-    """A list of objects. BadRow for anything else; an empty one for none."""
+    """Return a list of objects, empty for None. BadRow for any other value."""
     if found is None:
         return []
     wrong = (

@@ -1,4 +1,4 @@
-"""Calls of models in spans that Arize's Phoenix gives out: a table, Parquet or CSV, or JSON.
+"""Read calls of models from spans exported by Arize's Phoenix: a table, Parquet or CSV, or JSON.
 
 Tables are those of ``Client().spans.get_spans_dataframe()``
 (https://arize.com/docs/phoenix/tracing/how-to-tracing/importing-and-exporting-traces/exporting-annotated-spans), with
@@ -43,7 +43,7 @@ def _rows(sample: Row) -> Iterator[Row]:
 
 
 def _flat(found: Row) -> Row:
-    """The values of objects in objects, by names with dots; lists stay."""
+    """Flatten nested objects to values by dotted names; lists stay."""
     flat: Row = {}
     left = list(found.items())
     while left:
@@ -56,7 +56,7 @@ def _flat(found: Row) -> Row:
 
 
 def _scores(sample: Row) -> Row:
-    """The numbers of evaluations (columns eval.NAME.score) and of annotations, whoever gave them."""
+    """Return the numbers of evaluations (columns eval.NAME.score) and of annotations from any annotator."""
     found: list[tuple[object, object]] = [
         (name.removeprefix("eval.").removesuffix(".score"), value)
         for name, value in sample.items()

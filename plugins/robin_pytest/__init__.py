@@ -1,1 +1,1 @@
-"""What pytest finds of robin, by its entry points."""
+"""robin's entry point for pytest."""

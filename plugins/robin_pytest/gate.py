@@ -1,4 +1,4 @@
-"""The fixture ``robin_gate``: robin gate inside a test."""
+"""The fixture ``robin_gate``, which runs robin gate in a test."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def robin_gate() -> Callable[..., Gated]:
-    """``robin_gate("runs/first", "mean(helpfulness)>=3")``: the test fails, with robin's words, unless the run meets all.
+    """``robin_gate("runs/first", "mean(helpfulness)>=3")``: fail the test, with robin's message, unless the run meets all.
 
-    The keywords ``margin``, ``error_rate`` and ``by`` are the flags of robin gate. What the ratings do not settle fails, too;
-    with ``unsettled="skip"`` the test is skipped then.
+    The keywords ``margin``, ``error_rate`` and ``by`` are the flags of robin gate. An inconclusive requirement fails, too;
+    with ``unsettled="skip"`` the test is skipped instead.
     """
 
     def gate(

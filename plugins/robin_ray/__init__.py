@@ -1,1 +1,1 @@
-"""Calls made on other machines: questions and answers in groups, workers that are looked after, and Ray."""
+"""Make calls on other machines: groups of requests and replies, supervised workers, and Ray."""

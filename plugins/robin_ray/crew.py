@@ -1,4 +1,4 @@
-"""Workers on the nodes of a cluster, looked after: who gets which questions, who came, who left, and what was lost."""
+"""Supervise workers on the nodes of a cluster: share out requests, take replies, start workers and replace lost ones."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import GROUP
 
 SILENT_S = 30.0
-"""A worker that says nothing for so long is given up: it says something every few seconds."""
+"""The silence after which a worker counts as lost; it reports every few seconds."""
 
 LOOKS_EVERY_S = 1.0
-"""How often it is looked who is there."""
+"""The interval between looks at the cluster's nodes."""
 
 STARTING_S = 60.0
-"""How long a worker may take to begin."""
+"""The time limit for a worker's start."""
 
 CHECKING_S = 20.0
-"""How long all machines may take to show what they lack, before anything is paid for; a slower one may join later."""
+"""The time limit for checks of all machines before anything is paid for; a slower machine may join later."""
 
 AWAY_S = 20.0
-"""How long the cluster itself may say nothing: after a minute Ray would end this process."""
+"""The longest silence of the cluster itself; after a minute Ray would end this process."""
 
 _CHOOSING_S = 0.004
-"""So long may be waited for what is asked next: to send it by itself costs more."""
+"""The longest wait for further requests to send along; a request sent alone costs more."""
 
 _MOST_DEATHS = 3
-"""A node on which so many workers in a row ended with no more answers than calls that were lost with them gets no more."""
+"""A node gets no more workers after this many in a row ended with no more answers than calls lost with them."""
 
 
 class Lost(Exception):
-    """A worker, or the cluster, is not there any more, or was never; says why. ``for_good``: it will not come back."""
+    """A worker or the cluster is gone or was never there; the message has the reason. ``for_good``: it will not return."""
 
     def __init__(self, why: str, *, for_good: bool = False) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster: by its id there, its address, and how many CPUs may be used."""
+    """A machine of the cluster: its id, its address, and the number of usable CPUs."""
 
     node_id: str
     address: str = field(compare=False)
@@ -59,24 +59,24 @@ class Node:
 
 
 class Hand(ABC):
-    """A worker as it is spoken to, see :class:`~robin_ray.worker.Worker`."""
+    """The methods of a remote worker, see :class:`~robin_ray.worker.Worker`."""
 
     @abstractmethod
     async def exchange(self, group: bytes) -> bytes:
-        """Give it questions, and wait for what came; raises Lost."""
+        """Send it requests, and wait for replies. Raises Lost."""
 
     @abstractmethod
     def take(self, group: bytes) -> None:
-        """Give it questions; that they were lost is told by the :meth:`exchange` that waits."""
+        """Send it requests; the waiting :meth:`exchange` reports if they are lost."""
 
     @abstractmethod
     def dismiss(self) -> None:
-        """End it, whatever it does."""
+        """End it, whatever it is doing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hired:
-    """A worker that is ready: how many calls at a time it can make, and whether it has the texts of pairs."""
+    """A worker that is ready: the number of calls it can make at a time, and whether it can read the pairs' texts."""
 
     hand: Hand
     most: int
@@ -84,32 +84,32 @@ class Hired:
 
 
 class Cluster(ABC):
-    """Machines on which workers can be begun."""
+    """Machines on which workers can start."""
 
     @abstractmethod
     async def connect(self) -> None:
-        """Get ready; EndpointError, InputError where workers could not be used."""
+        """Connect. EndpointError or InputError if workers cannot be used."""
 
     @abstractmethod
     async def nodes(self) -> Sequence[Node]:
-        """The machines that are there now. Lost where the cluster does not say."""
+        """Return the machines that are present. Lost if the cluster does not answer."""
 
     @abstractmethod
     async def check(self, node: Node) -> str:
-        """What a node lacks for running workers, in words; empty where it lacks nothing. Lost where that cannot be seen."""
+        """Return what a node lacks for workers, as a message; empty if nothing. Lost if that cannot be checked."""
 
     @abstractmethod
     async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
-        """Begin a worker on ``node``. Lost where that fails."""
+        """Start a worker on ``node``. Lost if that fails."""
 
     @abstractmethod
     async def close(self, *, is_lost: bool) -> None:
-        """Leave it; all workers end. Where it is lost, nobody asks it for that."""
+        """Disconnect; all workers end. If the cluster is lost, make no call to it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    """A worker of the crew, and what is under way there."""
+    """A worker of the crew, and its requests under way."""
 
     node: Node
     hired: Hired
@@ -129,13 +129,13 @@ class Crew:
     """The workers of a session.
 
     Args:
-        cluster: where they are.
-        run: what they ask about.
-        texts: of a pair, by its position, for a worker that has none.
-        bears: how many calls may be under way now.
-        came: is told what a worker gave.
-        lost: is told which requests were under way at a worker that is not there any more.
-        notify: is told what a user should know, a line each.
+        cluster: their machines.
+        run: the run of their requests.
+        texts: returns a pair's texts by its position, for a worker that cannot read them.
+        bears: returns how many calls may be under way now.
+        came: called with a worker's results.
+        lost: called with the requests under way at a worker that is lost.
+        notify: called with each line for the user.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Crew:
         self._why = ""
 
     async def start(self) -> None:
-        """Connect, and begin at least one worker; EndpointError, InputError where that cannot be."""
+        """Connect, and start at least one worker. EndpointError or InputError if that fails."""
         await self._cluster.connect()
         nodes = await self._nodes()
         checks = [self._task(self._admit(node)) for node in nodes]
@@ -201,7 +201,7 @@ class Crew:
         return _that_work(nodes)
 
     async def look_after(self) -> None:
-        """Keep workers on all nodes there are, for as long as this runs; EndpointError once there are none left."""
+        """Keep workers on all nodes until cancelled. EndpointError if none are left."""
         heard = time.monotonic()
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
@@ -227,18 +227,18 @@ class Crew:
                 raise EndpointError(f"--ray: no worker is left ({self._why}); once that is mended, robin resume")
 
     def _is_checking(self, nodes: Sequence[Node]) -> bool:
-        """Whether a node may yet turn out to be one that can have workers."""
+        """Return whether a node's check is unfinished, so that it may still get workers."""
         return any(node in self._unsure for node in nodes)
 
     def pose(self, posed: Posed) -> None:
-        """Have one request made, by whoever has most room."""
+        """Queue one request for the worker with most room."""
         self._waiting.append(posed)
         if not self._is_flushing:
             self._is_flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     async def close(self) -> None:
-        """Let all workers go."""
+        """End all workers."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -247,11 +247,11 @@ class Crew:
 
     @property
     def can_answer(self) -> bool:
-        """Whether anything may still come of what is under way."""
+        """Return whether any request under way may still get a reply."""
         return bool(self._members) and not self._is_lost
 
     async def _admit(self, node: Node) -> None:
-        """Let a node have workers that lacks nothing for it."""
+        """Allow workers on a node that lacks nothing for them."""
         self._known.add(node)
         self._unsure.add(node)
         try:
@@ -270,7 +270,7 @@ class Crew:
             self._notify(f"--ray: node {node.address} is left out: {lacks}")
 
     def _lacking(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes on which workers are to be begun, one for each of them."""
+        """Return the nodes on which to start workers, repeated for each worker."""
         usable = [node for node in nodes if node in self._admitted]
         there = Counter(member.node for member in self._members) + self._hiring
         wanted = math.ceil(self._bears() / GROUP)
@@ -318,12 +318,12 @@ class Crew:
             self._broken = self._broken or task.exception()
 
     def _check_whole(self) -> None:
-        """Raise what went wrong beyond a worker: what was under way then would be waited for without end."""
+        """Raise an error that is not one worker's; otherwise the run would wait forever for the requests under way."""
         if self._broken is not None:
             raise self._broken
 
     async def _converse(self, member: _Member) -> None:
-        """Give a worker questions and take what came, in turn, as long as it is there."""
+        """Exchange requests and replies with a worker as long as it is there."""
         exchange = member.hired.hand.exchange
         while member in self._members:
             outbox, member.outbox = member.outbox, []
@@ -361,7 +361,7 @@ class Crew:
             self._flush()
 
     def _lose(self, member: _Member, why: str) -> None:
-        """Let a worker go that is not there any more, or says nothing."""
+        """Drop a worker that is lost or silent."""
         if member not in self._members:
             return
         self._members.remove(member)
@@ -377,7 +377,7 @@ class Crew:
         self._lost(numbers)
 
     def _flush(self) -> None:
-        """Share out what waits; what goes wrong ends the run, and nothing is asked after it."""
+        """Share out the queue; an error ends the run, and no further request is sent."""
         self._is_flushing = False
         if self._broken is None:
             try:
@@ -386,7 +386,7 @@ class Crew:
                 self._broken = error
 
     def _share_out(self) -> None:
-        """Give what waits to all so that they have equally many under way, and as large groups as that allows."""
+        """Send the queue to all workers so that each has equally many under way, in groups as large as that allows."""
         waiting, members = self._waiting, [each for each in self._members if each.room > 0]
         if not waiting or not members:
             return
@@ -411,12 +411,12 @@ class Crew:
 
 
 def _that_work(nodes: Sequence[Node]) -> Sequence[Node]:
-    """Those of ``nodes`` that workers may be on: a head that is to run nothing has no CPUs, where there are others."""
+    """Return the ``nodes`` that may have workers; a head node with no CPUs gets none if there are others."""
     return [node for node in nodes if node.cpus] or nodes
 
 
 def shared_out(count: int, loads: Sequence[int], most: Sequence[int]) -> list[int]:
-    """How many of ``count`` each gets so that loads become as equal as they can, and none more than its ``most``."""
+    """Split ``count`` so that loads become as equal as possible, and none more than its ``most``."""
     shares = [0] * len(loads)
     left = count
     open_ = sorted(range(len(loads)), key=lambda each: loads[each])

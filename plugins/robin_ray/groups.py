@@ -1,4 +1,4 @@
-"""The loop of a run whose calls are made by workers elsewhere: as the engine's, with questions and answers in groups.
+"""The loop of a run with remote workers: like the engine's, with requests and replies in groups.
 
 Who is asked, when, and what came of it is decided here, call by call, by the same parts as in one process. So the pace, the
 caps, what an endpoint says of waiting, and the money hold for all workers together. A call that is answered at once, as nearly
@@ -26,16 +26,16 @@ from robin_ray.remote import AskedOf, Targets, Told
 from robin_ray.wire import Came, Posed, Run, Texts
 
 _UNSENT = Failure("unsent", "", adapted=True)
-"""A request that was not made, for the endpoint had just said to wait: it is made again once it may be."""
+"""A request that was not made, because the endpoint had just asked for a wait; it is made after that."""
 
 
 class Gone(Exception):
-    """A request whose worker is gone: nobody knows whether it was made."""
+    """A request whose worker is lost; nobody knows whether it was made."""
 
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A request under way: the first of a call, or one that somebody waits for (``coming``)."""
+    """A request under way: the first of a call, or one with a waiting task (``coming``)."""
 
     target: int
     call: Call | None = None
@@ -45,13 +45,13 @@ class _Sent:
 
 
 class Groups(Engine):
-    """As :class:`Engine`, but that calls are made by the workers of a :class:`Crew`.
+    """Like :class:`Engine`, except that the workers of a :class:`Crew` make the calls.
 
     Args:
-        run: what the workers have to know.
-        place: of an arm: the position of its pair, and which of its pair's arms it is.
-        texts: of a pair, by its position.
-        notify: is told what a user should know, a line each.
+        run: the details of the run for the workers.
+        place: returns an arm's pair by position, and the arm's index within the pair.
+        texts: returns a pair's texts by its position.
+        notify: called with each line for the user.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Groups(Engine):
         self._number = 0
 
     async def run(self) -> None:
-        """Work as :meth:`Engine.run` does, once there are workers.
+        """Work like :meth:`Engine.run`, once there are workers.
 
         Raises:
-            InputError, EndpointError: workers cannot be used, or there are none any more.
+            InputError, EndpointError: workers cannot be used, or none are left.
         """
         self._notify("--ray: workers are starting, which takes some seconds")
         starting = asyncio.create_task(self._crew.start())
@@ -142,7 +142,7 @@ class Groups(Engine):
             self._pose(call, permit)
 
     def _pose(self, call: Call, permit: Permit) -> None:
-        """Have a worker make the first request of ``call``."""
+        """Send the first request of ``call`` to a worker."""
         assert call.question is not None  # noqa: S101  # it was just chosen
         target = self._targets.number_of[permit.limiter]
         permit.limiter.charge(permit, self._targets.judges[target].tokens(call.question))
@@ -151,7 +151,7 @@ class Groups(Engine):
         self._post(call.question, _Sent(target, call, permit, time.monotonic()))
 
     async def _send(self, target: int, question: AskedOf) -> Reply | Failure:
-        """Have a worker make one request, and wait for what comes of it."""
+        """Send one request to a worker, and wait for its result."""
         sent = _Sent(target, coming=asyncio.get_running_loop().create_future())
         number = self._post(question, sent)
         assert sent.coming is not None  # noqa: S101  # made above
@@ -171,7 +171,7 @@ class Groups(Engine):
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take_in(self, came: Came) -> None:
-        """What a worker gave: what it says of requests that nobody waits for any more is let go."""
+        """Take a worker's results; those of requests that no task waits for any more are dropped."""
         for line in came.notes:
             if line not in self._noted:
                 self._noted.add(line)
@@ -214,7 +214,7 @@ class Groups(Engine):
             self._books.append(kept)
 
     def _is_out(self, call: Call) -> None:
-        """A call is over whose first request was all there was of it."""
+        """Finish a call that needed no more than its first request."""
         self._health[call.judge].ends()
         self._books.asked -= 1
         self._discount(call)
@@ -246,7 +246,7 @@ class Groups(Engine):
         return list(outcome.judgments) if isinstance(outcome, Told) else super()._judgments(call, outcome)
 
     def _lose(self, numbers: Iterable[int]) -> None:
-        """Requests whose worker is gone: their calls are made again, as others; nobody knows whether they were paid for."""
+        """Repeat the calls of lost requests, as new calls; nobody knows whether the lost ones were paid for."""
         for call in filter(None, map(self._taken_back, numbers)):
             self._books.lose(call)
 
@@ -255,7 +255,7 @@ class Groups(Engine):
             self._books.withdraw(call)
 
     def _taken_back(self, number: int) -> Call | None:
-        """The call of a request of which nothing will come; whoever waits for another request is told."""
+        """Return the call of a request without a result; a task that waits for a further request gets the error."""
         sent = self._sent.pop(number, None)
         if sent is None or sent.call is None or sent.permit is None:
             _tell(sent, Gone())
@@ -273,14 +273,14 @@ class Groups(Engine):
 
 
 def _reply(judgments: Sequence[Judgment]) -> Told:
-    """The reply that workers made ``judgments`` of, as far as those that retry it look at it."""
+    """Rebuild, from a worker's ``judgments``, the parts of a reply that the retry code reads."""
     first = judgments[0]
     usage = Usage(first.prompt_tokens, first.completion_tokens)
     return Told((), first.model, usage, first.request_id, first.latency_s, judgments=judgments)
 
 
 def _tell(sent: _Sent | None, outcome: Reply | Failure | BaseException) -> None:
-    """Tell whoever waits for a request what came of it."""
+    """Give a request's result to the task that waits for it."""
     if sent is None or sent.coming is None or sent.coming.done():
         return
     if isinstance(outcome, BaseException):

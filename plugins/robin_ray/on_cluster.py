@@ -1,4 +1,4 @@
-"""From a session's settings to the workers on a cluster that make its calls: what they have to know of the run, and where."""
+"""Start a session's workers on a cluster: collect the run's details and its judges for them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
 from robin_ray.wire import Run, Texts
 
 __all__ = ["carrying", "check"]
-"""What robin asks of this module, a :class:`~robin_cli.runner.elsewhere.Carries`."""
+"""The plug-in's interface to robin, a :class:`~robin_cli.runner.elsewhere.Carries`."""
 
 
 def carrying(settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]) -> Carrying:
-    """Each judge that ``settings`` name, to be asked by workers about the run of ``store``."""
+    """Return each judge of ``settings`` for use by workers on the run of ``store``."""
     targets = Targets()
     judges, prices = endpoints_of(settings, store.manifest, keys, notify, reach=targets.add)
     manifest, space, path = store.manifest, store.space, store.path.resolve()

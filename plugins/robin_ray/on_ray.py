@@ -1,4 +1,4 @@
-"""Workers as Ray's actors. The only file that imports Ray.
+"""Workers as Ray actors. The only file that imports Ray.
 
 Keys go to an actor as arguments of a call, once it is there: such arguments go from process to process. What an actor is made
 of would be kept by the cluster, variables of its environment are shown by it, and large arguments lie in the files of its
@@ -39,12 +39,12 @@ from robin_ray.wire import Run
 
 LOCAL = "local"
 ANSWERS_WITHIN_S = 10.0
-"""How long an address may take to answer like one of Ray's."""
+"""The time limit for an address to answer with gRPC."""
 
 _SAYS_WITHIN_S = 5.0
 _LEAVES_WITHIN_S = 10.0
 _STORE_BYTES = 128 * 2**20
-"""Of the object store of a Ray of our own, beside the texts."""
+"""Memory for the object store of robin's own Ray, beside the texts."""
 
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 _SETTINGS = 4
@@ -54,7 +54,7 @@ _QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""Nobody is told, nothing is uploaded, and there are no hints."""
+"""Variables against usage reports, uploads and hints."""
 
 _MOST_SAID = 64 * 1024
 _BECAUSE = "robin is told: "
@@ -76,10 +76,10 @@ Result = TypeVar("Result")
 
 
 def check(address: str, secret: Sequence[str]) -> None:
-    """InputError unless Ray is installed; EndpointError unless its cluster at ``address`` has this process take part.
+    """Raise InputError unless Ray is installed, EndpointError unless this process can join its cluster at ``address``.
 
     Args:
-        secret: names of variables that are nobody's business there.
+        secret: names of variables with secret values.
     """
     found = importlib.util.find_spec("ray")
     if found is None or found.origin is None:  # a folder of that name is no package
@@ -94,7 +94,7 @@ def check(address: str, secret: Sequence[str]) -> None:
 
 
 def _check_answers(host: str, port: int, address: str) -> None:
-    """See whether gRPC is spoken there, which Ray's own client would wait long for."""
+    """Check that the address speaks gRPC; Ray's own client would wait long for it."""
     until = time.monotonic() + ANSWERS_WITHIN_S
     try:
         with socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection:
@@ -119,7 +119,7 @@ def _check_answers(host: str, port: int, address: str) -> None:
 
 
 def _check_takes_part(address: str, secret: Sequence[str]) -> None:
-    """Look in a process of its own, which can be ended: a Ray that is refused asks on, prints what it likes, and may hang."""
+    """Check in a separate process, which can be killed: a Ray that is refused keeps trying, prints freely, and may hang."""
     env = {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
     command = [sys.executable, "-P", "-c", _TAKE_PART, address]
     with (
@@ -135,7 +135,7 @@ def _check_takes_part(address: str, secret: Sequence[str]) -> None:
 
 
 def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
-    """Why a process cannot take part, in its words; None where it can."""
+    """Return why a process cannot join, in the process's words; None if it can."""
     until = time.monotonic() + STARTING_S
     while time.monotonic() < until:
         status = process.poll()
@@ -150,12 +150,12 @@ def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None
 
 
 class OnRay(Cluster):
-    """Ray's nodes: those of the cluster at ``address``, or of one that is begun here for this session.
+    """Ray's nodes: those of the cluster at ``address``, or of a local one for this session.
 
     Args:
-        texts: makes the table of texts that all workers are handed; None where each reads or gets its own.
-        texts_bytes: about how large that is.
-        secret: names of variables whose values are nobody's business there.
+        texts: makes the table of texts for all workers; None if each reads or gets its own.
+        texts_bytes: the approximate size of that table.
+        secret: names of variables with secret values.
     """
 
     def __init__(
@@ -321,18 +321,18 @@ class _Actor(Hand):
 
 
 def _robin_here() -> tuple[str | None, str]:
-    """The version of robin where this runs, None where there is none, and why it cannot be used; "" where it can."""
+    """Return robin's version on this machine, None if there is none, and why it cannot be used; "" if it can."""
     found = None
     try:
         found = importlib.import_module("robin_cli").__version__
         importlib.import_module("robin_ray.worker")  # with all that a worker needs
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+    except Exception as error:  # noqa: BLE001  # any error is reported
         return found, f"{type(error).__name__}: {error}"
     return found, ""
 
 
 def _job_without_folders() -> Any:
-    """Return a job of Ray's whose workers import only what is installed where they are.
+    """Return a Ray job whose workers import only packages installed on their machines.
 
     Ray would have them look into the working folder of this process, and the folder of its script, before all else. A
     stranger's ``numpy.py`` there would be imported. Ray has no setting against it.
@@ -345,7 +345,7 @@ def _job_without_folders() -> Any:
 
 
 def _by_value(function: Callable[[], Result]) -> Callable[[], Result]:
-    """``function`` so that it is sent as it is, and not by the name of its module, which may not be there."""
+    """Return ``function`` in a form that Ray sends by value; its module may be missing on the other machine."""
     function.__module__ = "__main__"
     return function
 
@@ -357,7 +357,7 @@ def _at(node: Node) -> Any:
 
 
 def _refused(said: str) -> str:
-    """What Ray said as to why it cannot be used, and what to do."""
+    """Turn an error of Ray's into one with the reason and the next step."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     first = (lines or ["nothing"])[0][:300].rstrip(":. ")
     if "Version mismatch" in said:
@@ -377,7 +377,7 @@ def _refused(said: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """What an error of Ray's says, without its headings and traces."""
+    """Return the message of a Ray error, without headings and traces."""
     cause = getattr(error, "cause", None)
     lines = [line.strip() for line in str(cause or error).splitlines() if line.strip()]
     said = (lines[-1] if cause is not None else lines[0]) if lines else ""
@@ -385,7 +385,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _raylet_here() -> int:
-    """The process of Ray's by which this one speaks to the cluster; 0 where it cannot be told."""
+    """Return the id of the Ray process through which this one reaches the cluster; 0 if unknown."""
     import ray
 
     with suppress(AttributeError, OSError), socket.socket(socket.AF_UNIX) as at:
@@ -404,7 +404,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _take_signals_back() -> None:
-    """Have what handles signals here be asked first again: Ray prints where it was as one comes."""
+    """Restore the signal handlers from before Ray, which prints a trace when a signal comes."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(number)):
@@ -412,7 +412,7 @@ def _take_signals_back() -> None:
 
 
 def _silence() -> None:
-    """Have Ray print nothing between robin's own lines: what matters of it is said by whoever it matters to."""
+    """Stop Ray from printing between robin's lines; robin reports what matters."""
     import ray
 
     logging.getLogger("ray").setLevel(logging.CRITICAL)
@@ -422,14 +422,14 @@ def _silence() -> None:
 
 
 class _Thread:
-    """A thread for what Ray may be long about. What it begins lives as long as the thread, so there is one for all."""
+    """A thread for slow calls to Ray. Processes that it starts live as long as the thread, so there is only one."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True, name="robin-ray").start()
 
     async def run(self, work: Callable[[], Result], seconds: float) -> Result:
-        """Wait so long for ``work``; TimeoutError where it takes longer, and then it is left to itself."""
+        """Wait for ``work`` up to a time limit. TimeoutError after that; the work is left to itself."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
 
@@ -451,7 +451,7 @@ class _Thread:
             return await done
 
     def end(self) -> None:
-        """Let the thread end after what it is at."""
+        """Let the thread end after its current work."""
         self._work.put(None)
 
     def _run(self) -> None:
@@ -461,9 +461,9 @@ class _Thread:
 
 @contextmanager
 def _environment(secret: Sequence[str], *, own_token: bool) -> Iterator[None]:
-    """Variables as they are to be while Ray begins: what it hands on has no keys, tells nobody, and uploads nothing.
+    """Set variables while Ray starts: it passes on no keys, reports no usage, and uploads nothing.
 
-    With ``own_token`` a Ray of our own takes nobody else's calls, and leaves no token behind; unless it is said otherwise.
+    With ``own_token`` robin's own Ray accepts only this session's calls, and leaves no token behind, unless set otherwise.
     """
     variables: dict[str, str | None] = {
         **dict.fromkeys(secret),
@@ -494,5 +494,5 @@ def _put_all(variables: Mapping[str, str | None]) -> None:
 
 
 def _short_folder() -> str | None:
-    """Where Ray's folder goes: names of sockets in it have 107 characters at most."""
+    """Return the parent of Ray's folder; socket names in it have at most 107 characters."""
     return None if len(tempfile.gettempdir()) < 22 else "/tmp"  # noqa: S108  # of a folder that is made private

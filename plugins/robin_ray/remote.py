@@ -1,4 +1,4 @@
-"""Judges whose requests are made by workers, as the process that decides sees them."""
+"""Judges whose requests workers make, for the process that chooses the calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robin_cli.runner.elsewhere import Target
 
 @dataclass(frozen=True, slots=True)
 class AskedOf(Question):
-    """A question that a worker makes: its arm and draw; the messages only where they are counted."""
+    """A request that a worker makes: its arm and draw; messages only if they are counted."""
 
     arm: int = 0
     draw: int = 0
@@ -23,21 +23,21 @@ class AskedOf(Question):
 
 @dataclass(frozen=True, slots=True)
 class Told(Reply):
-    """A reply that a worker read: what it is to the run."""
+    """A reply that a worker read, as the run needs it."""
 
     judgments: Sequence[Judgment] = ()
 
 
 Send = Callable[[int, AskedOf], Awaitable[Reply | Failure]]
-"""Has a worker make one request to a target, by its number, and waits for what comes of it."""
+"""Send one request to a target, by number, through a worker, and wait for its result."""
 
 
 class Elsewhere(Judge):
-    """A judge that workers ask.
+    """A judge that workers call.
 
     Args:
-        number: of its target.
-        meter: by which its requests are reckoned; what workers measure, theirs do.
+        number: its target's number.
+        meter: the meter of its requests here; workers have their own.
     """
 
     send: Send
@@ -53,7 +53,7 @@ class Elsewhere(Judge):
         return self._most_samples
 
     async def ask(self, question: Question) -> Reply | Failure:
-        """Have a worker make one request, once. EndpointError as :meth:`Judge.ask`."""
+        """Make one request, once, through a worker. EndpointError like :meth:`Judge.ask`."""
         assert isinstance(question, AskedOf)  # noqa: S101  # nobody else asks
         return await self.send(self._number, question)
 
@@ -67,11 +67,11 @@ class Elsewhere(Judge):
         return self._meter.most(question.messages, self._max_tokens, question.samples)
 
     def learn(self, most_samples: int) -> None:
-        """Take in what a worker learnt of its requests."""
+        """Take over what a worker measured of its requests."""
         self._most_samples = min(self._most_samples, most_samples)
 
     def measured(self, question: Question, judgments: Sequence[Judgment]) -> None:
-        """Take in what a request took, where requests are reckoned."""
+        """Take over a request's cost, if requests are metered."""
         if question.messages and judgments and not judgments[0].usage_estimated:
             first = judgments[0]
             self._meter.measured(question.messages, (), Usage(first.prompt_tokens, service_tier=first.service_tier))
@@ -79,7 +79,7 @@ class Elsewhere(Judge):
 
 @dataclass(slots=True)
 class Targets:
-    """All that workers ask, by number: what it is, its key, how it is seen here, and whose permits are for it."""
+    """All targets of the workers, by number: each target, its key, its judge here, and the limiter with its permits."""
 
     targets: list[Target] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Targets:
     number_of: dict[Limiter, int] = field(default_factory=dict)
 
     def add(self, target: Target, key: str, limiter: Limiter) -> Elsewhere:
-        """A judge that has workers ask ``target``, by permits of ``limiter``."""
+        """Add a judge for ``target``, called by workers with permits of ``limiter``."""
         self.number_of[limiter] = len(self.targets)
         meter = Meter(target.price, tier=target.tier, falls_back=target.falls_back)
         judge = Elsewhere(len(self.targets), target, meter)
@@ -97,6 +97,6 @@ class Targets:
         return judge
 
     def reach_by(self, send: Send) -> None:
-        """Say how workers are reached."""
+        """Set the function that reaches the workers."""
         for judge in self.judges:
             judge.send = send

@@ -1,4 +1,4 @@
-"""How the texts of pairs reach workers: all at once where they are few, by shared storage, or with each call."""
+"""Bring the texts of pairs to workers: all at once if they are few, through shared storage, or with each call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robin_ray.wire import Run
 
 MOST_AT_ONCE = 256 * 2**20
-"""Bytes of texts that are handed to every machine whole."""
+"""The limit on the bytes of texts that each machine gets as a whole."""
 
 _COLUMNS = ("pair_id", "prompt", "response", REFERENCE, OTHER_COLUMN)
 _TOLD_BY = 64 * 1024
@@ -34,7 +34,7 @@ class PairTexts(Protocol):
 
 
 class _Table:
-    """Pairs out of a table of their texts."""
+    """Pairs from a table of their texts."""
 
     def __init__(self, table: pa.Table) -> None:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
@@ -50,7 +50,7 @@ class _Table:
 
 
 def bytes_of_texts(run: Path) -> int:
-    """About how much memory the texts of the pairs of ``run`` take. StorageError: they cannot be read."""
+    """Estimate the memory for the texts of the pairs of ``run``. StorageError if they cannot be read."""
     import pyarrow as pa
 
     try:
@@ -63,16 +63,16 @@ def bytes_of_texts(run: Path) -> int:
 
 
 def table_of(run: Path) -> pa.Table:
-    """The texts of the pairs of ``run``, as :func:`texts_at` takes them."""
+    """Return the texts of the pairs of ``run``, for :func:`texts_at`."""
     with reading(run / PAIRS) as file:
         return read_table(file, str(run / PAIRS), _COLUMNS).combine_chunks()
 
 
 def identity_of(run: Path) -> str:
-    """What tells the file of the pairs of ``run`` from others: its length, and a digest of its end, which says where all is.
+    """Identify the file of the pairs of ``run`` by its length and a digest of its end, which has the offsets of all data.
 
     Raises:
-        OSError: it is not there.
+        OSError: the file is missing.
     """
     with reading(run / PAIRS) as file:
         length = file.seek(0, os.SEEK_END)
@@ -81,7 +81,7 @@ def identity_of(run: Path) -> str:
 
 
 def texts_at(run: Run, handed: object) -> PairTexts | None:
-    """The texts where they are used: those that were ``handed`` over, or, read here, those of the run; None where neither is.
+    """Return the texts for a worker: those ``handed`` over, or the run's, read here; None if neither is available.
 
     Args:
         handed: a table of texts; None for none.

@@ -1,4 +1,4 @@
-"""What passes between the process that decides and those that make calls: groups of questions, and groups of what came."""
+"""Messages between the process that chooses calls and the workers that make them: groups of requests and of results."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Judgment, Scale
 
 Texts = tuple[str, str, str, str | None, str | None]
-"""Of a pair: its id, prompt, response, reference, and the response it is compared with."""
+"""A pair's id, prompt, response, reference, and the response that it is compared with."""
 
 
 class Posed(NamedTuple):
-    """One request to be made.
+    """One request to make.
 
     Attributes:
-        number: of the request; no two of a session have the same.
-        target: which address of which judge.
+        number: unique in a session.
+        target: the judge and address, by number.
         pair: its position in the data.
-        arm: which of its pair's arms.
+        arm: its index among the pair's arms.
         draw, samples: its calls.
-        at_normal_tier: ask at the normal service tier.
-        texts: of the pair, where they do not reach the worker in another way.
+        at_normal_tier: use the normal service tier.
+        texts: the pair's, if the worker cannot read them itself.
     """
 
     number: int
@@ -38,10 +38,10 @@ class Posed(NamedTuple):
 
 
 class Group(msgspec.Struct, array_like=True, gc=False):
-    """Questions for one worker.
+    """Requests for one worker.
 
     Attributes:
-        heeded: by target, of how many refusals that say how long to wait the worker has told, and this was chosen after.
+        heeded: by target, the number of the worker's refusals with a wait that were known when this was chosen.
     """
 
     questions: list[Posed]
@@ -49,7 +49,7 @@ class Group(msgspec.Struct, array_like=True, gc=False):
 
 
 class Answered(NamedTuple):
-    """A request that was answered: its judgments, and the tokens that it took."""
+    """A request that was answered: its judgments and its tokens."""
 
     number: int
     judgments: list[Judgment]
@@ -57,7 +57,7 @@ class Answered(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A request after which every other would fail: the kind of error, by its name in model/errors.py, and what it says."""
+    """A failure that every other request would share: the name of its error in model/errors.py, and the message."""
 
     number: int
     kind: str
@@ -65,14 +65,14 @@ class Unusable(NamedTuple):
 
 
 class Came(msgspec.Struct, array_like=True, gc=False):
-    """What came of questions, and what is to be known besides.
+    """Results of requests, with other news.
 
     Attributes:
-        unsent: requests that were not made: their target said to wait.
-        bugs: errors of robin's own; the answers they were made of are kept without ratings.
+        unsent: requests that were not made, because their target asked for a wait.
+        bugs: errors in robin's code; the answers are kept without ratings.
         notes: lines for the user.
-        most_samples: ratings that one request brings at most, by target, where that was learnt.
-        refusals: by target, how often it said how long to wait.
+        most_samples: the most ratings in one reply, by target, if known.
+        refusals: by target, how often it asked for a wait.
     """
 
     answered: list[Answered] = []
@@ -87,11 +87,11 @@ class Came(msgspec.Struct, array_like=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a worker has to know of a run to make its calls and to read what comes.
+    """The details of a run that a worker needs to make its calls and to read the replies.
 
     Attributes:
-        prompts: as :attr:`PromptSet.record` has them.
-        path, identity: where the run's pairs lie, and what tells them from others, where texts are read there.
+        prompts: from :attr:`PromptSet.record`.
+        path, identity: the place and the identity of the run's pairs, if the worker reads texts itself.
     """
 
     prompts: str

@@ -1,4 +1,4 @@
-"""What makes calls, on whatever machine: takes groups of questions, asks, reads the answers, and gives what came in groups."""
+"""The worker, on any machine: takes groups of requests, makes them, reads the replies, and returns results in groups."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from robin_ray.texts import PairTexts, texts_at
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 
 GROUP = 64
-"""What came is given back once there is so much."""
+"""The number of results that are returned at once."""
 
 HEARTBEAT_S = 3.0
-"""A worker says something at least so often."""
+"""The longest time between a worker's reports."""
 
 _LEAST_GATHERING_S = 0.005
 _MOST_GATHERING_S = 0.05
 _STRAGGLING_S = 0.002
 _GATHERING = 0.2
-"""What came waits for company no longer than this part of the time that a call takes."""
+"""The part of a call's duration that a result waits for others at most."""
 
 _NEWEST = 1 / 16
 
 
 class _OnePair(Sequence[str]):
-    """The ids of a run's pairs to whom only one of them is known, which is the first then."""
+    """The ids of a run's pairs for a worker with only one of them: each position has the first id."""
 
     current = ""
 
@@ -54,10 +54,10 @@ class _OnePair(Sequence[str]):
 
 
 class Worker:
-    """Makes calls. All methods are called within one event loop.
+    """Make calls. All methods run in one event loop.
 
     Args:
-        folder: the working folder of its process from now on; "" leaves it as it is.
+        folder: the new working folder of its process; "" keeps the old one.
     """
 
     def __init__(self, folder: str = "") -> None:
@@ -77,7 +77,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def set_up(self, run: Run, texts: object) -> bool:
-        """Learn what the calls are about, and where the ``texts`` are; whether they can be had here."""
+        """Set the run, and where its ``texts`` are; return whether they are readable here."""
         prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
@@ -89,14 +89,14 @@ class Worker:
         return self._texts is not None
 
     async def point_at(self, targets: Sequence[Target], keys: Sequence[str]) -> int:
-        """Get ready to ask ``targets``, each with its key; how many calls at a time can be made here."""
+        """Connect to ``targets``, each with its key; return the number of calls that can be made at a time."""
         at_a_time = max(target.options.at_a_time for target in targets)
         can = most_connections(at_a_time * len(targets), self._note)
         self._judges = [asked_here(*each, self._note) for each in zip(targets, keys, strict=True)]
         return max(1, can // len(targets))
 
     async def exchange(self, group: bytes) -> bytes:
-        """Take a :class:`Group` of questions, and give a :class:`Came` once something came, or after a while."""
+        """Take a :class:`Group` of requests; return a :class:`Came` after some results, or after a while without."""
         self._accept(group)
         with suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT_S):
@@ -112,11 +112,11 @@ class Worker:
         return _encoded(came)
 
     async def take(self, group: bytes) -> None:
-        """Take a :class:`Group` of questions; what comes of them is for an :meth:`exchange` that waits."""
+        """Take a :class:`Group` of requests; the waiting :meth:`exchange` returns their results."""
         self._accept(group)
 
     async def close(self) -> None:
-        """Drop what is under way, and close all connections."""
+        """Drop the requests under way, and close all connections."""
         for task in self._tasks:
             task.cancel()
         for judge in self._judges:
@@ -135,11 +135,11 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _make(self, posed: Posed, heeded: int) -> None:
-        """Make one request; whatever comes of it is in what is given next."""
+        """Make one request; its result, of any kind, joins the next group."""
         number, target, came = posed.number, posed.target, None
         started = time.monotonic()
         try:
-            if self._refusals.get(target, 0) > heeded:  # it said to wait, and this was chosen before that was known
+            if self._refusals.get(target, 0) > heeded:  # it asked for a wait after this was chosen
                 self._came.unsent.append(number)
                 return
             pair = self._pair(posed)
@@ -158,7 +158,7 @@ class Worker:
             self._is_urgent = True
             kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
             self._came.unusable.append(Unusable(number, kind.__name__, str(error)))
-        except Exception as error:  # noqa: BLE001  # whatever it is, it must not be lost
+        except Exception as error:  # noqa: BLE001  # no error may be lost
             self._is_urgent = True
             said = f"{type(error).__name__}: {error}" if came is None else type(error).__name__
             self._came.unusable.append(Unusable(number, "RunError", f"a worker failed in making a call ({said})"))
@@ -170,7 +170,7 @@ class Worker:
                 self._enough.set()
 
     async def _gather(self) -> None:
-        """Wait a while for more to be given together: until little is left to wait for, and then for that little a moment."""
+        """Wait a while to group results: until few are outstanding, and then a moment for those."""
         gathering_s = min(_MOST_GATHERING_S, max(_LEAST_GATHERING_S, _GATHERING * self._latency_s))
         for seconds, is_enough in ((gathering_s, self._is_most), (_STRAGGLING_S, self._is_enough)):
             if not is_enough():
@@ -181,7 +181,7 @@ class Worker:
                         await self._enough.wait()
 
     def _is_enough(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Return whether nothing is outstanding."""
         return self._is_urgent or self._size >= GROUP or not self._running
 
     def _is_most(self) -> bool:
@@ -203,7 +203,7 @@ class Worker:
         self._ids.current = pair.pair_id
         try:
             return self._reader.judgments(posed.arm, posed.draw, reply)
-        except Exception as error:  # noqa: BLE001  # it is robin's, and may be every reply's; this one is paid for
+        except Exception as error:  # noqa: BLE001  # a bug in robin, perhaps for every reply; this one is paid for
             self._came.bugs.append(f"{type(error).__name__}: {error}")
             return self._reader.unread(posed.arm, posed.draw, reply)
 

@@ -28,7 +28,7 @@ from robin_cli.analysis.agreement import off_scale
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import GivenLabels
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, StoredRun
 
 
 def evenly(texts: Iterable[str]) -> FloatArray:
@@ -77,12 +77,12 @@ class Labels:
         return ~np.isnan(self.values)
 
 
-def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
+def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
         own, values = given.by_attribute[attribute] if given else {}, people_of(run, attribute, given)
-        drawn = (own.get(pair_id) for pair_id in run.pair_ids if own)
+        drawn = (own.get(pair_id) for pair_id in run.space.pair_ids if own)
         probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
         why = off_scale(values, scale)
         found[attribute] = Labels(
@@ -94,12 +94,11 @@ def labels_of(run: RunData, given: GivenLabels | None) -> dict[str, Labels]:
     return found
 
 
-def people_of(run: RunData, attribute: str, given: GivenLabels | None = None) -> FloatArray:
+def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) -> FloatArray:
     """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
-    absent = np.full(len(run.pair_ids), np.nan)
     if own := given.by_attribute[attribute] if given else {}:
-        return np.array([own[pair_id].value if pair_id in own else np.nan for pair_id in run.pair_ids])
-    return np.asarray(run.human.get(attribute, absent), dtype=np.float64)
+        return np.array([own[pair_id].value if pair_id in own else np.nan for pair_id in run.space.pair_ids])
+    return run.pairs.human(attribute)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""robin from Python, for notebooks and scripts: pairs in, a run, its numbers as DataFrames. Public through ``robin_cli``."""
+"""robin from Python, for notebooks and scripts: pairs in, a run, its numbers as DataFrames. Imported from ``robin_cli``."""
 
 from robin_cli.api.calls import judge, load_pairs, merge, open_run
 from robin_cli.api.run import Run

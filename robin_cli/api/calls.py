@@ -1,4 +1,4 @@
-"""What a script calls: load pairs, judge them, open, compare and merge runs."""
+"""The functions of a script: load pairs, judge them, open, compare and merge runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_pairs(
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> list[Pair]:
-    """Prompt-response pairs, as ``robin judge`` reads them.
+    """Return prompt-response pairs, read like those of ``robin judge``.
 
     Args:
         source: a file (JSON lines, JSON, CSV, TSV, Parquet), a glob, an address (https, s3, gs, hf), several in a
@@ -58,7 +58,7 @@ def judge(
     config: str | None = None,
     **settings: Unpack[JudgeSettings],
 ) -> Run:
-    """Spend a budget of judge calls over ``data``, as ``robin judge`` does; returns when it is spent.
+    """Spend a budget of judge calls over ``data``, like ``robin judge``; return when it is spent.
 
     A notebook's own event loop is left alone. Ctrl-C (or the notebook's stop button) lets calls under way finish, keeps all,
     and raises KeyboardInterrupt; ``open_run(...).resume()`` goes on. Keys come from the environment, never from here.
@@ -67,7 +67,7 @@ def judge(
         data: a file, a glob, an address, several of these in a list, pairs (of :func:`load_pairs`), or a frame. With
             ``pairwise=True`` every two responses to a prompt are compared, of which a column ``system`` says who wrote them; or
             rows hold two, ``response_a`` and ``response_b``, as pairs do whose ``other`` is the second.
-        judge: who is asked in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
+        judge: the judge in place of an endpoint: a function from chat messages (dicts of role and content) to the text of an
             answer, ``async`` or not, or the name of a judge that an installed package adds.
         config: a TOML file with settings, or the name of a ready one; ./robin.toml is not read unless it is named.
         settings: by the names of the flags with underscores: ``budget=5000, attribute="helpfulness", base_url=…, model=…,
@@ -91,7 +91,7 @@ def judge(
 
 
 def open_run(path: str | Path) -> Run:
-    """The run at ``path``, finished or not.
+    """Return the run at ``path``, finished or not.
 
     Raises:
         RunError: there is none.
@@ -101,7 +101,7 @@ def open_run(path: str | Path) -> Run:
 
 
 def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:
-    """One run of shards: ``runs`` that were made apart, with the same settings, on different pairs.
+    """Return one run made from shards: ``runs`` made separately, with the same settings, on different pairs.
 
     They stay as they are. The budget of the new run is the sum of theirs; ``resume()`` goes on with what is left. What a user
     should know, as that one of them was not finished, is in a warning.

@@ -1,4 +1,4 @@
-"""What Python hands over - frames, pairs, files, functions - as robin's readers take it."""
+"""Convert Python's inputs - frames, pairs, files, functions - for robin's readers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def with_scores(
 
 
 def _parquet(frame: Frame) -> io.BytesIO:
-    """A frame as robin's readers take it. InputError where it is none, or a column cannot be written."""
+    """Convert a frame for robin's readers. InputError if it is none, or a column cannot be written."""
     called, table = type(frame).__name__, io.BytesIO()
     if hasattr(frame, "reset_index"):  # of pandas, whose index is no data
         frame = frame.reset_index(drop=True)
@@ -99,7 +99,7 @@ def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> 
 
 
 def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
-    """The comparisons that pairs make; told apart, as all from no file, by what they are."""
+    """Return the comparisons of pairs, with ids from their content, as they come from no file."""
     found = comparisons_of(
         _in_memory(list(data)),
         reference=settings.reference,
@@ -119,7 +119,7 @@ def _are_names(data: Sequence[Any]) -> bool:
 
 
 def _in_memory(pairs: list[Pair]) -> Dataset:
-    """Pairs that came from no file, told apart by what they are; InputError where they cannot be judged."""
+    """Return pairs that came from no file, with ids from their content. InputError if they cannot be judged."""
     seen: set[str] = set()
     digest = hashlib.sha256()
     kept: list[Pair] = []

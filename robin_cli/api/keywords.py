@@ -1,4 +1,4 @@
-"""The keywords of :func:`robin_cli.judge`, for editors: as the settings are, by the names of the flags with underscores.
+"""The keywords of :func:`robin_cli.judge`, for editors: all settings, by the names of the flags with underscores.
 
 A test holds them equal to the settings table.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 
 
 class JudgeSettings(TypedDict, total=False):
-    """Settings of ``robin judge``, see ``robin judge --help-all``; None is as not given."""
+    """Settings of ``robin judge``, see ``robin judge --help-all``; None counts as not given."""
 
     attribute: str | None
     rubric: str | Path | Sequence[str | Path] | None

@@ -1,4 +1,4 @@
-"""A run from Python: its tables as DataFrames, its status and report, and going on with it."""
+"""A run from Python: its tables as DataFrames, its status and report, and further work on it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run directory. Every method reads it anew, so one that is being worked on elsewhere can be watched.
+    """A run directory. Every method reads it again, so it can be watched while another process works on it.
 
     Attributes:
-        path: where it is.
+        path: its folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class Run:
         confidence: float | None = None,
         labels: str | Path | Frame | None = None,
     ) -> pd.DataFrame:
-        """The scores, a row a pair and attribute in the order of the data; ``with_text`` adds prompt and response.
+        """Return the scores, a row for each pair and attribute in the data's order; ``with_text`` adds prompt and response.
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
 
@@ -68,11 +68,11 @@ class Run:
         return self._table("scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note)
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
-        """The same of each judge by itself: a row a pair, attribute and judge, with a column ``judge``."""
+        """Return the scores of each judge: a row for each pair, attribute and judge, with a column ``judge``."""
         return self._table("judge-scores", with_text=with_text, wide=wide)
 
     def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
-        """The systems of a pairwise run, a row each, the best first.
+        """Return the systems of a pairwise run, a row each, the best first.
 
         Columns: see docs/columns.md.
 
@@ -85,7 +85,7 @@ class Run:
         return self._table("ranking", length_control=length_control)
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
-        """What was decided by ``decide=``: a row a pair, in the order of the data; ``with_text`` adds prompt and response.
+        """Return the decisions of ``decide=``: a row for each pair, in the order of the data; ``with_text`` adds the texts.
 
         Columns: see docs/columns.md.
 
@@ -95,11 +95,11 @@ class Run:
         return self._table("decisions", with_text=with_text)
 
     def judgments(self) -> pd.DataFrame:
-        """Every judgment, in the order they came; also those that a process at work has in its journal."""
+        """Return every judgment, in order of arrival, with those that a working process has in its journal."""
         return self._table("judgments")
 
     def agreement(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
-        """How the scores agree with the human ratings, and the judge with itself: a row an attribute and coefficient.
+        """Return how scores agree with human ratings, and the judge with itself: a row for each attribute and coefficient.
 
         Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
 
@@ -128,7 +128,7 @@ class Run:
     def judge_quality(
         self, *, threshold: float | None = None, labels: str | Path | Frame | None = None
     ) -> pd.DataFrame:
-        """How good the judge is at what people decide, too: a row an attribute. Columns: see docs/columns.md.
+        """Return the judge's accuracy at the decisions of people: a row for each attribute. Columns: see docs/columns.md.
 
         Args:
             threshold: by which both decide; without it that of ``decide=``.
@@ -140,14 +140,14 @@ class Run:
         return self._table("judge-quality", threshold=threshold, labels=labels)
 
     def disagreements(self, n: int = 50, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
-        """The ``n`` labelled pairs on which the judge and people are furthest apart, with their texts.
+        """Return the ``n`` labelled pairs on which the judge and people are furthest apart, with their texts.
 
         Columns: see docs/columns.md; ``labels`` as for :meth:`summary`. InputError where there are none.
         """
         return self._table("disagreements", n=n, labels=labels)
 
     def preferences(self, *, messages: bool = False) -> pd.DataFrame:
-        """Which response of each group is better than which: a row for each that can be told apart from the group's best.
+        """Return the better and worse responses of each group: a row for each clearly worse than the group's best.
 
         Columns: see docs/columns.md. With ``messages`` chosen and rejected are conversations that begin with the prompt, for
         trainers of chat models.
@@ -164,7 +164,7 @@ class Run:
         threshold: float | None = None,
         labels: str | Path | Frame | None = None,
     ) -> pd.DataFrame:
-        """The mean of each attribute with an interval over prompts, of all pairs or for each value of a column of the data.
+        """Return each attribute's mean with an interval over prompts, of all pairs or for each value of a data column.
 
         Columns: see docs/columns.md. NaN where there is no value, and why is said on stderr.
 
@@ -181,7 +181,7 @@ class Run:
     def labels_wanted(
         self, n: int = 50, *, by: str | None = None, labels: str | Path | Frame | None = None
     ) -> pd.DataFrame:
-        """The ``n`` pairs that people should label next, in the order in which they should, and those labelled so far.
+        """Return the ``n`` pairs that people should label next, in that order, and those labelled so far.
 
         Columns: see docs/columns.md. Filled in, it is what ``labels`` of :meth:`summary` and :meth:`status` takes.
 
@@ -203,7 +203,7 @@ class Run:
         by: str | None = None,
         history: str | Path | None = None,
     ) -> pd.DataFrame:
-        """Whether it meets requirements, as ``robin gate`` says: a row each, with its ``verdict``: pass, fail or inconclusive.
+        """Check requirements like ``robin gate``: a row each, with its ``verdict``: pass, fail or inconclusive.
 
         Columns: see docs/columns.md. ``run.gate("mean(helpfulness)>=3")["verdict"].eq("pass").all()`` lets a build pass.
 
@@ -222,17 +222,17 @@ class Run:
         return gate(self.path, require, error_rate=error_rate, margin=margin, by=by, history=history)
 
     def compare(self, *others: Run | str | Path, **how: Any) -> pd.DataFrame:
-        """Which system is better, this run's or another's, or by a column of the data: see :func:`robin_cli.compare`."""
+        """Return which system is better, this run's or another's, or by a data column: see :func:`robin_cli.compare`."""
         from robin_cli.api.verdicts import compare
 
         return compare(self, *others, **how)
 
     def status(self, *, labels: str | Path | Frame | None = None) -> dict[str, Any]:
-        """Where it stands: the object that ``robin status --json`` prints; ``labels`` as for :meth:`summary`."""
+        """Return the run's state, the object of ``robin status --json``; ``labels`` as for :meth:`summary`."""
         return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
     def report(self, output: str | Path | None = None, *, show: str | Sequence[str] = ()) -> Path:
-        """Write the HTML report to ``output``, or into the run; return where it is.
+        """Write the HTML report to ``output``, or into the run; return its path.
 
         Args:
             show: columns of the data that stand beside the rows, also "prompt" and "response".
@@ -250,7 +250,7 @@ class Run:
         return written
 
     def arrow(self, what: str = "scores", **how: Any) -> pa.Table:
-        """The same tables as Arrow's, which polars and DuckDB take as they are: ``polars.from_arrow(run.arrow("scores"))``.
+        """Return a table in Arrow, which polars and DuckDB read directly: ``polars.from_arrow(run.arrow("scores"))``.
 
         Args:
             what: which, as ``robin export --what`` calls it: "scores", "judge-scores", "judgments", "summary", …
@@ -274,10 +274,10 @@ class Run:
         judge: str | Function | None = None,
         **settings: Any,
     ) -> Run:
-        """Go on with it, with a larger total ``budget`` if one is given; returns itself.
+        """Continue the run, with a larger total ``budget`` if given; return the run.
 
         Args:
-            budget_usd: the same where the budget is of money.
+            budget_usd: the same if the budget is of money.
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,

@@ -1,4 +1,4 @@
-"""Spend a budget from Python: in a thread with an event loop of its own, which Ctrl-C stops gently."""
+"""Spend a budget from Python: in a thread with its own event loop, which Ctrl-C stops gently."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from robin_cli.views.progress import conclusion, nothing_sent, shown
 
 
 def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords as settings; files may be paths, from the home folder too."""
+    """Return keywords as settings; files may be paths, from the home folder too."""
     files = {name for name in settings.keys() & TABLE.keys() if TABLE[name].file}
     named = {name: str(settings[name]) for name in files if isinstance(settings[name], (str, Path))}
     paths = {name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()}
@@ -35,7 +35,7 @@ def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Stopper:
-    """Carries a Ctrl-C from the thread that waits to the loop that works."""
+    """Pass a Ctrl-C from the waiting thread to the working loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -56,7 +56,7 @@ class _Stopper:
                 self._loop = None
 
     def wait_for(self, future: Future[Outcome], messages: Messages) -> tuple[Outcome, bool]:
-        """What the work came to, and whether it was interrupted."""
+        """Return the work's result, and whether it was interrupted."""
         interrupted = False
         while True:
             try:
@@ -74,7 +74,7 @@ class _Stopper:
 
 
 def handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple[Function | None, dict[str, Any]]:
-    """The function that is the judge, if one is, and the settings with its name."""
+    """Return the function that is the judge, if any, and the settings with its name."""
     if judge is None:
         return None, settings
     if isinstance(judge, str):
@@ -85,7 +85,7 @@ def handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple
 
 
 def check_same(function: Function | None, judge: str, run: Path, messages: Messages) -> None:
-    """InputError where nothing tells whether ``function`` is the judge whose answers are in ``run`` already."""
+    """Raise InputError if nothing shows whether ``function`` is the judge of the answers in ``run``."""
     if function is None or naming(function)[1]:
         return
     name = judge.removeprefix(IN_PYTHON)
@@ -100,7 +100,7 @@ def check_same(function: Function | None, judge: str, run: Path, messages: Messa
 
 
 def spend(store: RunStore, settings: Settings, messages: Messages, function: Function | None) -> None:
-    """Work until the budget is spent, in a thread with an event loop of its own: a notebook's is running already."""
+    """Work until the budget is spent, in a thread with its own event loop, because a notebook's is already running."""
     stopper = _Stopper()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What a script asks of runs that are there: whether one meets requirements, and which system is better."""
+"""Verdicts on existing runs: whether one meets requirements, and which system is better."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def gate(
     by: str | None,
     history: str | Path | None,
 ) -> pd.DataFrame:
-    """Whether the run at ``path`` meets requirements, see :meth:`~robin_cli.Run.gate`."""
+    """Return whether the run at ``path`` meets requirements, see :meth:`~robin_cli.Run.gate`."""
     from robin_cli.views.gate import gated, requirement_table
 
     if not 0.0 < error_rate < 1.0:
@@ -47,7 +47,7 @@ def compare(
     columns: Mapping[str, str] | None = None,
     scale: str | None = None,
 ) -> pd.DataFrame:
-    """Which system is better, as ``robin compare`` says: a row for every two systems and attribute.
+    """Return which system is better, like ``robin compare``: a row for every two systems and attribute.
 
     Columns are in docs/columns.md; NaN where there is no value. What was left out is in a warning.
 

@@ -53,7 +53,7 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
 _TAKES = {str: "TEXT", int: "N", float: "X"}
-"""What the help says that a flag takes, where the flag has no word of its own for it."""
+"""The help's words for the values of flags, by type, for flags without their own."""
 
 
 _GROUPS = {
@@ -68,7 +68,7 @@ _GROUPS = {
 
 class _Group(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
-        """The names of the commands, in the order of their groups."""
+        """Return the names of the commands, in the order of their groups."""
         for title, names in _GROUPS.items():
             for name in names:
                 self.commands[name].rich_help_panel = title  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ class _Group(TyperGroup):
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a reader that leaves (robin export … | head) ends it quietly."""
+        """Run a command; if its output's reader leaves (robin export … | head), it ends quietly."""
         sweep_temporary()
         try:
             result = super().invoke(ctx)
@@ -103,7 +103,7 @@ class _Group(TyperGroup):
 
 
 def _import_for_help() -> None:
-    """Import what prints help without what it has for Markdown and for tracebacks, which is a third of the time it takes."""
+    """Import the help printer without its Markdown and traceback parts, a third of its import time."""
     unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
     if "typer.rich_utils" in sys.modules or unused.keys() & sys.modules.keys():
         return
@@ -116,7 +116,7 @@ def _import_for_help() -> None:
 
 
 def _tidy_help(command: Any, ctx: Any) -> None:
-    """Take out the names of types, and the ends of lines within a paragraph."""
+    """Remove the names of types, and the line ends within a paragraph."""
     command.help = _LINE_END.sub(" ", command.help)
     for param in command.get_params(ctx):
         if param.param_type_name == "argument":
@@ -155,18 +155,18 @@ def _root(
 
 
 class _WithoutPandas:
-    """pyarrow imports pandas, where there is one, at its first array: a third of a second for what no command uses
-    but to read from the Hugging Face hub, whose library does need it. A plug-in may need it, too, at any time.
+    """Block pyarrow's import of pandas at its first array, which takes a third of a second and no command needs
+    except to read from the Hugging Face hub, whose library needs it. A plug-in may need it, too, at any time.
     """
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
-        """Say that there is no pandas; leave all else to others."""
+        """Raise ImportError for pandas; leave other imports alone."""
         if fullname == "pandas" and "datasets" not in sys.modules and not USED:
             raise ModuleNotFoundError("pandas is left out of the command line", name=fullname)
 
 
 def main() -> None:
-    """Run the command line; every error a user can cause or meet ends here, as one message and an exit code."""
+    """Run the command line; every error from a user's input or surroundings ends here, as a message and an exit code."""
     sys.meta_path.insert(0, _WithoutPandas())
     warnings.showwarning = _note
     settle_streams()
@@ -213,7 +213,7 @@ def _note(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Say what a reader warns of as commands say it; other warnings are those of libraries."""
+    """Print readers' warnings like a command's messages; other warnings come from libraries."""
     if not issubclass(category, (RepeatedJudgments, LostJudgments, ReadAs)):
         _show_warning(message, category, filename, lineno, file, line)
         return

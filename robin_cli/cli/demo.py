@@ -59,7 +59,7 @@ def demo(
 
 
 def _put_away(run: Path) -> list[str]:
-    """Write the scores into the run; return where they are, and what the ratings are."""
+    """Write the scores into the run; return their path, and a note on the ratings."""
     from robin_cli.cli.showing import deliver
     from robin_cli.settings.table import Settings
 
@@ -70,14 +70,14 @@ def _put_away(run: Path) -> list[str]:
 
 
 def _program() -> str:
-    """robin, as a shell here finds it."""
+    """Return the robin command as a shell here finds it."""
     called = sys.argv[0]
     return "robin" if shutil.which("robin") or Path(called).name != "robin" else shlex.quote(called)
 
 
 @contextmanager
 def _replaying(ratings: Path) -> Iterator[str]:
-    """A replay judge in a thread of its own, as long as the context lasts; its base URL."""
+    """Run a replay judge in a thread as long as the context lasts; its base URL."""
     import asyncio
     from concurrent.futures import Future
 

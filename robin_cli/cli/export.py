@@ -1,4 +1,4 @@
-"""robin export: what a run says, as files."""
+"""robin export: a run's results as files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class What(StrEnum):
-    """What ``robin export`` writes."""
+    """A kind of results that ``robin export`` writes."""
 
     SCORES = "scores"
     JUDGE_SCORES = "judge-scores"
@@ -140,7 +140,7 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
 
 
 def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
-    """What is asked for, by the ``options`` that are for some of it."""
+    """Return the requested results, with the ``options`` that apply to some of them."""
     from robin_cli.goals.found import View
     from robin_cli.goals.making import table_of
 
@@ -155,7 +155,7 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
 def _pushing(
     given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
 ) -> Callable[[Table], None] | None:
-    """What pushes results to the hub, where they are to go there; InputError where that cannot be."""
+    """Return the function that pushes results to the hub, if requested. InputError if that cannot work."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.to_hub import check_hub, push
 

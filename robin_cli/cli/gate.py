@@ -1,4 +1,4 @@
-"""robin gate: does a run meet what a build requires of it; the exit code says."""
+"""robin gate: whether a run meets a build's requirements, by exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""robin render and parse: what would be sent, and what answers are read as; nothing here asks a judge."""
+"""robin render and parse: the messages of a pair, and the ratings read from answers; neither calls a judge."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
 
 
 def judge_by(settings: Settings, also: Callable[[], list[str]] = list) -> None:
-    """Do what robin judge does, by ``settings``; ``also`` is done when the run is, and returns lines for before the answer."""
+    """Run robin judge with ``settings``; ``also`` runs after it, and returns lines that go before the answer."""
     from robin_cli.runner.opening import inputs_of, open_run
 
     _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note), also)
@@ -73,7 +73,7 @@ def _work(
     opened: Callable[[Settings, Messages], RunStore],
     also: Callable[[], list[str]] = list,
 ) -> None:
-    """Open the run, spend its budget, deliver the scores. No endpoint is the first thing to say: before data is read."""
+    """Open the run, spend its budget, deliver the scores. A missing endpoint is reported before data is read."""
     from robin_cli.cli.showing import deliver
     from robin_cli.cli.work import again, ready, saying, spend
     from robin_cli.goals.checks import check_pairwise

@@ -46,7 +46,7 @@ def label(
 
 
 def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool) -> None:
-    """Serve the page until it is done with, or until Ctrl-C."""
+    """Serve the page until the user is done or presses Ctrl-C."""
     import asyncio
     import webbrowser
     from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The options of commands, read off the tables of settings. One not given is left out, so that the layers below can speak.
+"""Make the options of commands from the tables of settings. An option not given is left out, so that other sources apply.
 
 Each of robin judge's has a ``ROBIN_*`` variable of its name; the help says so once, not at every flag, or it would be twice
 as long.
@@ -43,7 +43,7 @@ _MANY, _HELP_ALL = 30, "robin.help_all"
 
 
 def known_values(name: str) -> Iterable[str]:
-    """The values there are of an option in ``_KNOWN``; none of another."""
+    """Return the possible values of an option in ``_KNOWN``; none for another."""
     if name not in _KNOWN:
         return ()
     module, _, function = _KNOWN[name].partition(":")
@@ -52,7 +52,7 @@ def known_values(name: str) -> Iterable[str]:
 
 
 def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[str]]:
-    """Complete the last of names that commas part."""
+    """Complete the last of several names with commas between."""
 
     def complete(incomplete: str) -> list[str]:
         known = choices or known_values(name)
@@ -93,7 +93,7 @@ Config = Annotated[
 
 
 def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> type[TyperCommand]:
-    """The class of a command that takes the settings ``which`` chooses, and finds those that were given in ``ctx.obj``.
+    """Return the class of a command with the settings that ``which`` chooses; those given are in ``ctx.obj``.
 
     Args:
         simulation: it also takes all of a simulation.
@@ -102,7 +102,7 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
     class Command(TyperCommand):
         @cached_property
         def settings(self) -> list[Any]:
-            """The options, made when they are needed: robin --version needs none."""
+            """Return the options, made only on demand, because robin --version needs none."""
             from robin_cli.settings.table import SCALE, SIMULATION, TABLE
 
             own = SIMULATION.values() if simulation else filter(which, [SCALE])
@@ -110,15 +110,15 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
 
         @cached_property
         def all_of_help(self) -> list[Any]:
-            """The option --help-all of a command with many settings."""
+            """Return the option --help-all of a command with many settings."""
             return [_help_all(len(self.settings))] if len(self.settings) > _MANY else []
 
         def get_params(self, ctx: Any) -> list[Any]:
-            """The settings, then what the command itself declares."""
+            """Return the settings, then the command's own parameters."""
             return [*self.settings, *self.all_of_help, *super().get_params(ctx)]
 
         def get_help(self, ctx: Any) -> str:
-            """The help, without each flag's --no-…: a column of its own would make it half as long again."""
+            """Return the help without each flag's --no-… form, whose column would make it half as long again."""
             shown = [(each.secondary_opts, each.hidden) for each in self.settings]
             for each in self.settings:
                 each.secondary_opts = []
@@ -130,7 +130,7 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
                     each.secondary_opts, each.hidden = negations, is_hidden
 
         def invoke(self, ctx: Any) -> Any:
-            """Hand the settings over in one mapping; what is wrong with a variable's value is said of the variable."""
+            """Pass the settings in one mapping; an error in a variable's value names the variable."""
             from robin_cli.settings.reading import check_variable
 
             values = {each.name: ctx.params.pop(each.name) for each in self.settings}
@@ -145,7 +145,7 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
 
 
 def _help_all(settings: int) -> Any:
-    """An option that prints the help with all settings."""
+    """Return an option that prints the help with all settings."""
 
     def shown(ctx: typer.Context, wanted: bool) -> None:  # Typer's callbacks take the value
         if wanted:
@@ -159,12 +159,12 @@ def _help_all(settings: int) -> Any:
 
 
 def is_of_scores(setting: Setting) -> bool:
-    """Whether commands have this setting that also take files of scores."""
+    """Return whether commands that also take files of scores have this setting."""
     return setting.name in _OF_SCORES
 
 
 def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
-    """Return ``runs``, with a run in place of each file of scores while the command lasts; ``by``: the column of systems.
+    """Return ``runs``, with a temporary run in place of each file of scores; ``by``: the column of systems.
 
     Without ``runs`` it is the newest here, and a line says which. Variables say nothing: ``ROBIN_COLUMNS`` names those of the
     data to judge. InputError for a file that cannot be used, and where there is no run.
@@ -185,7 +185,7 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
 
 
 def _options(settings: Sequence[Setting]) -> list[Any]:
-    """The parameters of a command that declares ``settings``, as Typer makes them of what is declared."""
+    """Return the parameters of a command that declares ``settings``, in Typer's form."""
     params = {param.name: param for param in _declared([(each.name, _declaration(each), None) for each in settings])}
     for each in settings:
         if each.several and each.variables and not each.by_commas:
@@ -194,14 +194,14 @@ def _options(settings: Sequence[Setting]) -> list[Any]:
 
 
 def _declared(parameters: Sequence[tuple[str, Any, Any]]) -> list[Any]:
-    """Parameters as Typer makes them: each by its name, its annotation and its default."""
+    """Return parameters in Typer's form, each with its name, annotation and default."""
     app = typer.Typer(add_completion=False)
     app.command()(make_dataclass("Declared", parameters))
     return list(typer.main.get_command(app).params)
 
 
 def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
-    """Read a variable as a shell reads it: Typer would split a path at its blanks."""
+    """Read a variable as a shell does; Typer would split a path at its blanks."""
 
     def words(_ctx: Any) -> list[str] | None:
         variable = next((each for each in param.envvar if os.environ.get(each)), None)
@@ -244,7 +244,7 @@ def _declaration(setting: Setting) -> Any:
 
 
 def _whole_number(text: str | int) -> int:
-    """A number as people and robin write it: 3,000 as well as 3000."""
+    """A number in the notation of people and robin: 3,000 as well as 3000."""
     try:
         return int(str(text).replace(",", ""))
     except ValueError:

@@ -103,7 +103,7 @@ def plan(
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:
-    """Make a run of so many ``calls``; where it is."""
+    """Make a run of ``calls``; return its path."""
     from robin_cli.cli.work import ready, spend
     from robin_cli.model.errors import InputError
     from robin_cli.runner.opening import open_run
@@ -142,7 +142,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
 
 
 def _is_beyond(run: Path, calls: int, settings: Settings) -> bool:
-    """Whether the run, which is to decide the same, has had more than so many calls; another is left to be refused."""
+    """Return whether the run, which must decide the same, has more than ``calls``; other runs are refused later."""
     from robin_cli.model.decision import decision_of
     from robin_cli.model.errors import InputError
     from robin_cli.storage.manifest import read_manifest

@@ -1,4 +1,4 @@
-"""Where a command's rows go: a table on a terminal, or a file in any format."""
+"""Output of a command's rows: a table on a terminal, or a file in any format."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OF_SCORES = frozenset({"with_text", "wide", "show"})
 
 
 def is_of_rows(setting: Setting) -> bool:
-    """Whether every command that shows rows has this setting."""
+    """Return whether every command that shows rows has this setting."""
     return setting.name in _OF_ROWS
 
 
 def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_alone: bool = False) -> Settings:
-    """Return how rows are to be shown.
+    """Return how to show rows.
 
     Args:
         reads: files that the command reads, which none of its own may replace.
@@ -49,7 +49,7 @@ def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_
 
 
 def is_for_people(given: Settings) -> bool:
-    """Whether rows go to people at a terminal, where nothing else was asked for."""
+    """Return whether rows go to people at a terminal, because no other output was requested."""
     return given.format == "table" or (given.output is None and given.format is None and sys.stdout.isatty())
 
 
@@ -63,12 +63,12 @@ def show(
     excel: bool = False,
     top: int | None = None,
 ) -> None:
-    """Print ``tables``, or write the first to a file, as ``given`` says.
+    """Print ``tables``, or write the first to a file, as set in ``given``.
 
     Args:
-        notify: is told if an id or a name in a file is not what it was.
+        notify: called if an id or a name in a file was changed.
         for_people: print them.
-        run: what they are of, whose settings are shown in formats that have a place for them.
+        run: their run, whose settings are written in formats that have a place for them.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         top: rows that are printed; None to go by ``given``.
     """
@@ -92,7 +92,7 @@ def show(
 
 
 def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
-    """Print or write the scores of a run as ``settings`` say, then its answer and what is useful next.
+    """Print or write a run's scores as set in ``settings``, then its answer and the next command.
 
     The first line of the answer stands above rows that people see, too; ``facts`` stand before the answer.
     """

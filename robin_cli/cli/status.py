@@ -1,4 +1,4 @@
-"""robin status and runs: where runs stand."""
+"""robin status and runs: the state of one run, and of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error as robin needs them: there, and no end to a run that is paid for.
+"""Standard input, output and error made safe: always present, and never the end of a run that is paid for.
 
 Notes that nobody can read any more are dropped. Results that cannot be written are an error, said once, with exit code 1.
 """
@@ -21,7 +21,7 @@ _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.
 
 
 def settle_streams() -> None:
-    """Replace ``sys.stdin``, ``sys.stdout`` and ``sys.stderr`` by streams that are there, and fail as this file says."""
+    """Replace ``sys.stdin``, ``sys.stdout`` and ``sys.stderr`` with streams that exist, and fail as described in this file."""
     codecs.register_error(_NEAREST, _nearest)
     for number, unusable in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         _occupy(number, unusable)
@@ -33,7 +33,7 @@ def settle_streams() -> None:
 
 
 def finish_output() -> None:
-    """Write what standard output still holds, or let go of it.
+    """Flush standard output, or detach it.
 
     Raises:
         StorageError: it cannot be written. BrokenPipeError: its reader left.
@@ -46,7 +46,7 @@ def finish_output() -> None:
 
 
 def discard_output() -> None:
-    """Lead standard output nowhere: Python would meet the same error again when it ends."""
+    """Point standard output at nothing; otherwise Python would meet the same error again at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -55,7 +55,7 @@ def discard_output() -> None:
 
 
 def _occupy(number: int, unusable: int) -> None:
-    """Where the descriptor is closed, open it so that it fails as before: else the next file opened would be it."""
+    """Open a closed descriptor so that it still fails; otherwise the next file opened would get its number."""
     try:
         os.fstat(number)
     except OSError:
@@ -72,7 +72,7 @@ def _text_to(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that an encoding does not have: a look-alike, or else their number."""
+    """Replace characters that an encoding lacks by a look-alike, or else by their number."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     alike = error.object[error.start : error.end].translate(_ASCII)

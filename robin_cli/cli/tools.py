@@ -1,4 +1,4 @@
-"""robin serve, init, rubrics and merge: what is needed around a run."""
+"""robin serve, init, rubrics and merge: tools around a run."""
 
 from __future__ import annotations
 

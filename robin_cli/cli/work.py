@@ -1,4 +1,4 @@
-"""A session of work at the command line: questions on the terminal, signals, progress, and what it took."""
+"""A session of work at the command line: questions on the terminal, signals, progress, and a summary."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def confirmed(settings: Settings) -> Settings:
 
 
 def ready(settings: Settings) -> Settings:
-    """Return ``settings``, :func:`confirmed`, whose judges can be asked. Raises as :func:`check_judges`."""
+    """Return ``settings``, :func:`confirmed`, whose judges are usable. Raises like :func:`check_judges`."""
     settings = confirmed(settings)
     check_judges(settings)
     return settings
@@ -59,7 +59,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
     """Work on the open run until its budget is spent.
 
     Returns:
-        What that took, a line each; None where answers are to come from commands that the user runs.
+        The cost, in lines; None if the answers are to come from commands that the user runs.
 
     Args:
         pilot: more budget is to come.
@@ -109,7 +109,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
 
 @contextmanager
 def saying(what: str) -> Iterator[None]:
-    """Have a Ctrl-C that ends the context say ``what`` is the case then."""
+    """Print ``what`` about the state if a Ctrl-C ends the context."""
     try:
         yield
     except KeyboardInterrupt:
@@ -129,7 +129,7 @@ _LEFT = {"c": Left.CANCELLED, "f": Left.FORGOTTEN}
 
 
 async def _left(batches: int, stop: Stop, messages: Messages) -> Left:
-    """What the user, asked on the terminal, wants to become of ``batches``; stopped once more, they go on."""
+    """Ask the user on the terminal about ``batches``; a second interrupt lets them continue."""
     messages.pause()
     what, it = ("The batch", "it") if batches == 1 else (f"The {batches} batches", "them")
     print(
@@ -167,7 +167,7 @@ async def _left(batches: int, stop: Stop, messages: Messages) -> Left:
 
 
 def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
-    """Have Ctrl-C, kill and a terminal that closes stop the session. What was ignored from the beginning stays ignored."""
+    """Let Ctrl-C, kill and a closing terminal stop the session. Signals ignored from the start stay ignored."""
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
@@ -186,13 +186,13 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
 
 
 def _stopping_signals() -> list[int]:
-    """Those that stop a run: not what nohup, or a shell for its background jobs, had ignored."""
+    """Return the signals that stop a run, without those ignored by nohup, or by a shell for its background jobs."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def again(store: RunStore, settings: Settings) -> str:
-    """The command that goes on with a run."""
+    """Return the command that continues a run."""
     on_cluster = f" {option('--ray', settings.ray)}" if settings.ray else ""  # which no run keeps
     return f"robin resume {typed(store.path)}{on_cluster}" + (
         f" -o {typed(settings.output)}" if settings.output else ""

@@ -1,1 +1,1 @@
-"""Files: local ones where others may have put something, addresses, compressed ones, and what a user named to be written."""
+"""Files: local ones in folders that others may write to, files at addresses, compressed files, and outputs."""

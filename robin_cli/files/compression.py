@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
-"""The ends of names, and what people call the format."""
+"""The formats' names, by the end of a file's name."""
 
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
-"""What compressed files begin with."""
+"""The first bytes of compressed files."""
 
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""What reading raises where the data is cut short or damaged; an OSError with an ``errno`` is the system's, though."""
+"""The errors for data that are cut short or damaged. An OSError with an ``errno`` is the system's instead."""
 
 _BLOCK_BYTES = 2**20
 _MOST_WINDOW = 2**27
-"""The most memory that unpacking may need, in bytes: ten bytes of a header can ask for gigabytes. As zstd has it."""
+"""The most memory for unpacking, in bytes, as zstd's own limit: ten bytes of a header can ask for gigabytes."""
 
 
 def split_suffix(name: str) -> tuple[str, str]:
-    """The name without the end that says how the file is compressed, and that end in small letters, or ""."""
+    """Split a name into the part before a compression's end, such as .gz, and that end in small letters, or ""."""
     suffix = next((each for each in NAMES if name.lower().endswith(each)), "")
     return name[: len(name) - len(suffix)], suffix
 
 
 def decompressing(stream: BinaryIO, suffix: str) -> BinaryIO:
-    """``stream`` unpacked as it is read, in little memory. Raises one of DAMAGED while it is read."""
+    """Return a stream that unpacks ``stream`` as it is read, in little memory. Reading raises DAMAGED errors."""
     readers: dict[str, Callable[[], Any]] = {
         ".gz": lambda: gzip.GzipFile(fileobj=stream, mode="rb"),
         ".bz2": lambda: bz2.BZ2File(stream),
@@ -48,10 +48,10 @@ def decompressing(stream: BinaryIO, suffix: str) -> BinaryIO:
 
 
 def compressing(file: IO[bytes], suffix: str) -> AbstractContextManager[IO[bytes]]:
-    """A stream whose bytes are written to ``file`` compressed; as they are for ""."""
+    """Return a stream that compresses bytes into ``file``; for "" it writes them unchanged."""
     writers: dict[str, Callable[[], Any]] = {
         "": lambda: nullcontext(file),
-        # No name and no time: the same scores are the same bytes.
+        # No name and no time: the same scores give the same bytes.
         ".gz": lambda: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
         ".bz2": lambda: bz2.BZ2File(file, "wb"),
         ".xz": lambda: lzma.LZMAFile(file, "wb"),  # noqa: SIM115  # the caller closes it
@@ -68,7 +68,7 @@ def _zstandard(kind: str, stream: IO[bytes], mode: str) -> Any:
 
 
 class _Xz(io.RawIOBase):
-    """An xz file, unpacked within _MOST_WINDOW: lzma's own file object knows no limit."""
+    """An xz file, unpacked within _MOST_WINDOW: lzma's own file object has no limit."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self._decoder = stream, lzma.LZMADecompressor(memlimit=_MOST_WINDOW)
@@ -80,7 +80,7 @@ class _Xz(io.RawIOBase):
         view = memoryview(buffer)
         while True:
             packed = self._decoder.unused_data
-            if self._decoder.eof:  # another stream, or zeros to fill up, may follow
+            if self._decoder.eof:  # another stream, or padding zeros, may follow
                 packed = (packed or self._stream.read(_BLOCK_BYTES)).lstrip(b"\0")
                 if not packed:
                     return 0
@@ -93,7 +93,7 @@ class _Xz(io.RawIOBase):
 
 
 class _Lent(io.RawIOBase):
-    """Another's stream, which stays open where this is closed: pyarrow's do so when they are collected."""
+    """A stream of the caller that stays open when this is closed: pyarrow closes its streams when they are collected."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""How many connections this process may hold open, beside the files that answers are kept in."""
+"""The number of connections that this process may hold open."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _RESERVED = 24
 
 
 def most_connections(wanted: int, notify: Callable[[str], None]) -> int:
-    """How many of the ``wanted`` connections can be open at a time, at least 1; fewer are said.
+    """Return how many of the ``wanted`` connections can be open at a time, at least 1; notify if these are fewer.
 
-    The process's own limit is raised to what they take, as far as the system lets it.
+    Raises the process's own limit as far as needed and allowed.
     """
     try:
         import resource
@@ -24,7 +24,7 @@ def most_connections(wanted: int, notify: Callable[[str], None]) -> int:
     if soft == resource.RLIM_INFINITY or soft >= taken + wanted:
         return wanted
     raised = taken + wanted if hard == resource.RLIM_INFINITY else min(hard, taken + wanted)
-    with suppress(OSError, ValueError):  # a system may allow less than it says
+    with suppress(OSError, ValueError):  # a system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = raised
     can = max(1, min(wanted, soft - taken))

@@ -1,6 +1,6 @@
-"""Opening files where others may have put something: no link is followed that a user did not name, nothing is half written.
+"""Safe opening of local files: links that the user did not name are not followed, and no file is half written.
 
-A folder that was received, or that others may write to, can hold a link, a pipe or a device in the place of any file.
+A folder by somebody else, or that others may write to, can hold a link, a pipe or a device instead of any file.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if sys.platform != "win32":
     import fcntl
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-# O_NONBLOCK: to open a pipe must not wait for its other end; of regular files it says nothing.
+# O_NONBLOCK: opening a pipe must not wait for its other end; regular files ignore it.
 FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
 
 NAME_KEPT = 40
-"""How much of a file's name its temporary file has."""
+"""The number of characters of a file's name in that of its temporary file."""
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
 _FOLDER = "robin-tmp-"
-"""What the names of :func:`temporary_folder` begin with: short, for sockets are made in them."""
+"""The beginning of the names of :func:`temporary_folder`; it is short, because sockets are made in them."""
 
 MOST_TEXT_BYTES = 2**20
 """The longest rubric, template or settings file."""
 
 WAIT_S = 10.0
-"""How long a pipe may take to bring its text and end."""
+"""How long a pipe may take to deliver its text and end."""
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open the regular file at ``path``; a descriptor. With O_CREAT in ``flags``, for its owner only.
+    """Open the regular file at ``path``; return a descriptor. O_CREAT in ``flags`` makes it for its owner only.
 
     Raises:
-        OSError: as os.open; or it is a link, or no regular file: ``strerror`` says so.
+        OSError: as os.open; or, by its ``strerror``, the path is a link, or not a regular file.
     """
     link = OSError(errno.ELOOP, "it is a link, and none is followed here", str(path))
     not_regular = OSError(errno.EINVAL, "it is no regular file", str(path))
@@ -70,28 +70,28 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def reading(path: Path) -> IO[bytes]:
-    """Open the regular file at ``path`` to be read. OSError as :func:`open_regular`."""
+    """Open the regular file at ``path`` for reading. OSError as :func:`open_regular`."""
     return os.fdopen(open_regular(path), "rb")
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
-    """Read the regular file at ``path``. OSError as :func:`open_regular`, and where it has more than ``limit`` bytes."""
+    """Read the regular file at ``path``. OSError as :func:`open_regular`, and if it has more than ``limit`` bytes."""
     with reading(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:  # before memory is set aside; a file may hold holes
+        if os.fstat(file.fileno()).st_size > limit:  # before memory is allocated; a sparse file may be huge
             raise OSError(errno.EFBIG, f"it is longer than {size(limit)}", str(path))
         return file.read(limit)
 
 
 def sha256_of(path: Path, most: int) -> str:
-    """Hash the regular file at ``path``, or where a link there leads; "" for one of more than ``most`` bytes, and for no file.
+    """Hash the regular file at ``path``, links followed; return "" if it has more than ``most`` bytes, or is not regular.
 
     Raises:
-        OSError: it cannot be read, or not without waiting, as some under /proc.
+        OSError: it cannot be read, or not without waiting, as some files under /proc.
     """
     digest, left, file = hashlib.sha256(), most, os.open(path, os.O_RDONLY | FLAGS)
     try:
         info = os.fstat(file)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > most:  # a file may hold holes
+        if not stat.S_ISREG(info.st_mode) or info.st_size > most:  # a sparse file may be huge
             return ""
         while chunk := os.read(file, 2**20):
             digest.update(chunk)
@@ -104,14 +104,13 @@ def sha256_of(path: Path, most: int) -> str:
 
 
 def read_small_file(path: Path, called: str) -> str:
-    """Read a text, UTF-8 with or without a byte order mark, from a regular file or from a pipe.
+    """Read a text, UTF-8 with or without a byte order mark, from a regular file or a pipe.
 
-    A pipe, as ``<(…)`` and /dev/stdin are, must end within WAIT_S seconds; one that nobody writes to does not block. ``called``
-    begins the errors: the flag and the name.
+    A pipe, such as ``<(…)`` or /dev/stdin, must end within WAIT_S seconds. ``called``, the flag and the name, begins errors.
 
     Raises:
         InputError: it is longer than MOST_TEXT_BYTES, neither a file nor a pipe, not UTF-8, or a pipe that does not end.
-        OSError: it cannot be opened or read; the caller knows what else the name could have been.
+        OSError: it cannot be opened or read; the caller adds the next step.
     """
     data, end = bytearray(), time.monotonic() + WAIT_S
     file = os.open(path, os.O_RDONLY | FLAGS)
@@ -142,16 +141,16 @@ def read_small_file(path: Path, called: str) -> str:
 
 
 def is_ours(info: os.stat_result) -> bool:
-    """Whether a file is this user's own, under one name, and nobody else can have written to it."""
+    """Return whether a file belongs to this user, has one name, and only its owner can write to it."""
     return info.st_nlink == 1 and not info.st_mode & 0o022 and _is_owner(info)
 
 
 @contextmanager
 def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """Open a file that appears at ``path`` whole or not at all, in the place of what is there; a link there is not followed.
+    """Open a file that appears at ``path`` whole or not at all, and replaces what is there; a link there is not followed.
 
     Args:
-        mode: its permissions, of which the umask is taken; at first for its owner only, for prompts may be confidential.
+        mode: its permissions before the umask; by default for its owner only, because prompts may be confidential.
     """
     temporary, descriptor = _temporary(path, mode)
     try:
@@ -159,7 +158,7 @@ def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105  # the tests of crashes put a step around it
+        os.replace(temporary, path)  # noqa: PTH105  # the crash tests wrap it
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -168,23 +167,23 @@ def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
 
 
 def check_whole_file(path: Path) -> None:
-    """Raise what :func:`whole_file` would, as far as can be known without writing; OSError."""
+    """Raise the OSError that :func:`whole_file` would, as far as it is known without writing."""
     temporary, descriptor = _temporary(path, 0o600)
     os.close(descriptor)
     temporary.unlink()
 
 
 def is_temporary(name: str) -> bool:
-    """Whether :func:`whole_file` gives its temporary files such names."""
+    """Return whether ``name`` is that of a temporary file of :func:`whole_file`."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def remove_leftovers(folder: Path, *, of: Callable[[str], bool], older_than_s: float = 0.0) -> None:
-    """Remove temporary files of :func:`whole_file` in ``folder`` that a killed process left, as far as they are ours.
+    """Remove this user's temporary files of :func:`whole_file` that killed processes left in ``folder``.
 
     Args:
-        of: which, by the name of the file that it was to become, or the first 40 characters of it.
-        older_than_s: those to which nothing was written for so long.
+        of: returns whether to remove one, by the first NAME_KEPT characters of its final name.
+        older_than_s: the least time since its last write.
     """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -199,9 +198,9 @@ def remove_leftovers(folder: Path, *, of: Callable[[str], bool], older_than_s: f
 
 @contextmanager
 def temporary_folder(parent: str | None = None) -> Iterator[Path]:
-    """Make a folder for this user only in ``parent``, or where temporary files go; it and all in it go afterwards.
+    """Make a private folder in ``parent``, or where temporary files go; it is removed with its content afterwards.
 
-    A lock on it says that its process lives: :func:`sweep_temporary` removes one that a killed process left.
+    A lock on it shows that its process is alive: :func:`sweep_temporary` removes folders of killed processes.
     """
     sweep_temporary()
     while True:
@@ -219,8 +218,8 @@ def temporary_folder(parent: str | None = None) -> Iterator[Path]:
 
 
 def sweep_temporary() -> None:
-    """Remove folders of :func:`temporary_folder` that a killed process of this user left."""
-    for parent in {os.environ.get("TMPDIR") or "/tmp", "/tmp"}:  # noqa: S108  # gettempdir() writes there to see whether it can
+    """Remove this user's folders of :func:`temporary_folder` that killed processes left."""
+    for parent in {os.environ.get("TMPDIR") or "/tmp", "/tmp"}:  # noqa: S108  # gettempdir() would write a test file
         with suppress(OSError), os.scandir(parent) as entries:
             for entry in entries:
                 if entry.name.startswith(_FOLDER):
@@ -238,7 +237,7 @@ def _sweep(entry: os.DirEntry[str]) -> None:
 
 
 def _locked(folder: Path, *, wait: bool) -> int | None:
-    """Lock a folder until its descriptor is closed, or the process ends; None where another has it, or there are no locks."""
+    """Lock a folder until its descriptor, which is returned, is closed; None if another process has it, or without locks."""
     if sys.platform == "win32":
         return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | FLAGS | _NOFOLLOW)
@@ -256,7 +255,7 @@ def _unlock(lock: int | None) -> None:
 
 
 def others_may_write(folder: Path) -> bool:
-    """Whether anyone but this user and root may put other files in the place of those in ``folder``."""
+    """Return whether anyone but this user and root may replace files in ``folder``."""
     info = folder.stat()
     shared = bool(info.st_mode & 0o022) and not info.st_mode & stat.S_ISVTX
     return os.name != "nt" and (shared or not (_is_owner(info) or info.st_uid == 0))
@@ -267,8 +266,8 @@ def _is_owner(info: os.stat_result) -> bool:
 
 
 def _temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file beside ``path``, under a name that nobody could have taken, and its descriptor."""
-    # A name with a dot in front is passed over by what reads all files of a folder, as pandas does.
+    """Make a file beside ``path`` with a random name; return its path and descriptor."""
+    # Tools that read all files of a folder, such as pandas, skip names with a leading dot.
     temporary = path.with_name(f".{path.name[:NAME_KEPT]}.{secrets.token_hex(8)}.tmp")
     return temporary, os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode)
 
@@ -285,7 +284,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def shipped(name: str) -> Path:
-    """The folder ``name`` ("prompts" or "configs"), in the wheel or in a checkout, whose own takes effect at once."""
+    """Return the folder ``name`` ("prompts" or "configs") of the wheel, or of the checkout if this is one."""
     package = Path(__file__).parent.parent
     checkout = package.parent / name
     is_checkout = (package.parent / "pyproject.toml").is_file() and checkout.is_dir()

@@ -1,4 +1,4 @@
-"""Writing what a user named: a path, a device, a pipe, an open descriptor or an address; never over a run."""
+"""Outputs that a user named: paths, devices, pipes, open descriptors and addresses; never over a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if sys.platform != "win32":
     import fcntl
 
 _STALE_S = 3600.0
-"""A temporary file beside an output that nothing was written to for so long is of a process that was killed."""
+"""A temporary file beside an output is a killed process's after so long without a write."""
 
 _OF_A_RUN = frozenset(
     {
@@ -39,16 +39,16 @@ _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>\d+)(/task/\d+)?/fd")
 
 @contextmanager
 def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """Open what a user named to be written to; it may not be able to seek.
+    """Open an output that a user named; it may not be seekable.
 
-    A device, a pipe or a descriptor (/dev/stdout, /dev/fd/3) is written through, a link is followed. A regular file appears
-    whole or not at all, with the permissions of the one before it; a file at an address whole or not at all, too.
+    Devices, pipes and descriptors (/dev/stdout, /dev/fd/3) are written directly, and links are followed. A regular file, and a
+    file at an address, appears whole or not at all; a regular file keeps the permissions of the one it replaces.
 
     Args:
-        mode: the permissions of a new file, of which the umask is taken.
+        mode: the permissions of a new file before the umask.
 
     Raises:
-        OSError: it cannot be written; ``strerror`` says why.
+        OSError: it cannot be written, for the reason in ``strerror``.
     """
     if remote.is_remote(str(name)):
         _refuse_remote_runs(str(name))
@@ -73,7 +73,7 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def check_output_file(name: str | Path) -> None:
-    """Raise what :func:`output_file` would, as far as can be known without writing; OSError."""
+    """Raise the OSError that :func:`output_file` would, as far as it is known without writing."""
     if remote.is_remote(str(name)):
         remote.check_upload(str(name))
         _refuse_remote_runs(str(name))
@@ -92,10 +92,10 @@ def check_output_file(name: str | Path) -> None:
 
 
 def added_to(name: str | Path) -> IO[bytes]:
-    """Open what a user named to be added to, unbuffered; new, it is for its owner only. A pipe that nobody reads is no such.
+    """Open a file that a user named for appending, unbuffered; a new one is for its owner only.
 
     Raises:
-        OSError: it cannot be written, or a run is kept in it.
+        OSError: it cannot be written, is a pipe that nobody reads, or belongs to a run.
     """
     path = _real(name) if _kind(Path(name)) in {None, stat.S_IFREG} else Path(name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | FLAGS
@@ -105,7 +105,7 @@ def added_to(name: str | Path) -> IO[bytes]:
 
 
 def _become_like(descriptor: int, before: os.stat_result) -> None:
-    """Give an open file owner and permissions of the one that it replaces, as far as this user may."""
+    """Give an open file the owner and permissions of the one that it replaces, as far as this user may."""
     if os.name == "nt":
         return
     now = os.fstat(descriptor)
@@ -116,7 +116,7 @@ def _become_like(descriptor: int, before: os.stat_result) -> None:
 
 
 def _real(name: str | Path) -> Path:
-    """Where a regular file of this name is or will be. OSError where a run is kept in it."""
+    """Return the real path of a regular file. OSError if it belongs to a run."""
     path = Path(os.path.realpath(name))
     _refuse_runs(str(path), path, lambda each: Path(each).exists())
     return path
@@ -128,7 +128,7 @@ def _refuse_remote_runs(address: str) -> None:
 
 
 def _refuse_runs(name: str, path: PurePath, exists: Callable[[PurePath], bool]) -> None:
-    """OSError where ``path`` is one of a run's own files: written over, answers that were paid for would be lost."""
+    """Raise OSError if ``path`` is a run's own file: answers that were paid for would be lost."""
     run = path.parent.parent if path.parent.name == "judgments" else path.parent
     own = path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
     if (own or run != path.parent) and all(exists(run / each) for each in ("manifest.json", "pairs.parquet")):
@@ -136,9 +136,12 @@ def _refuse_runs(name: str, path: PurePath, exists: Callable[[PurePath], bool]) 
 
 
 def _kind(path: Path) -> int | None:
-    """What stands at ``path`` or where it leads, as stat.S_IFMT says; None for nothing. OSError for what can hold no output."""
+    """Return the kind of the file at ``path``, links followed, by stat.S_IFMT; None if it does not exist.
+
+    Raises OSError for a folder, a socket, or a link that the system does not follow, such as another user's in /tmp.
+    """
     try:
-        kind = stat.S_IFMT(path.stat().st_mode)  # also where the system lets nobody follow a link, as others' in /tmp
+        kind = stat.S_IFMT(path.stat().st_mode)
     except FileNotFoundError:
         return None
     if kind == stat.S_IFDIR:
@@ -149,7 +152,7 @@ def _kind(path: Path) -> int | None:
 
 
 def _stream(path: Path) -> IO[bytes] | None:
-    """What ``path`` names, to be written through; None for a regular file and for nothing."""
+    """Open the device, pipe or descriptor that ``path`` names; return None for a regular or missing file."""
     descriptor = _descriptor(path)
     if descriptor is not None:
         sys.stdout.flush()  # it may be the same
@@ -160,12 +163,12 @@ def _stream(path: Path) -> IO[bytes] | None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The open file of this process that ``path`` names, as /dev/stdout and /dev/fd/3 do; None for any other path.
+    """Return the descriptor that ``path`` names, as /dev/stdout, /dev/fd/3 and a shell's >(…) do; None for other paths.
 
-    A shell's >(…) is such a path too. To open it by name would begin a redirected file anew, or put another in its place.
+    Opening such a path by name would truncate or replace a redirected file.
 
     Raises:
-        OSError: no such file was open when this process was started: what has the number now is robin's own.
+        OSError: the descriptor was not open when this process started: the number may now be one of robin's own files.
     """
     for _ in range(40):  # as many links as a system follows
         folder = _DESCRIPTORS.fullmatch(os.path.realpath(path.parent))
@@ -177,5 +180,5 @@ def _descriptor(path: Path) -> int | None:
             return descriptor
         if not path.is_symlink():
             return None
-        path = path.parent / os.readlink(path)  # noqa: PTH115  # Path.readlink would do, but for the type of its error
+        path = path.parent / os.readlink(path)  # noqa: PTH115
     return None

@@ -1,8 +1,8 @@
-"""Files at addresses, s3://, gs://, https://; the only file that knows fsspec.
+"""Files at addresses: s3://, gs://, https://. Only this file uses fsspec.
 
-Both ways go through a whole copy on this machine: what is read is one state of the file, whatever happens to it meanwhile,
-and what is written appears there when it is complete. Credentials are those of the user's other tools (AWS_PROFILE, gcloud,
-~/.netrc): an address that holds some is refused, and the query of a signed one stands in nothing that robin shows or writes.
+Reading and writing go through a whole copy on this machine: so the data are one state of the file, and an output appears only
+when it is complete. Credentials come from the user's other tools (AWS_PROFILE, gcloud, ~/.netrc): an address with credentials
+is refused, and robin never shows or writes the query of a signed address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIBRARIES = {
     "https": "fsspec",
     "http": "fsspec",
 }
-"""The schemes, and the library that opens each."""
+"""The library for each scheme."""
 
 KNOWN = "https://, s3:// and gs://"
 _WEB = ("http", "https")
@@ -45,7 +45,7 @@ _REFUSED = frozenset(
 
 
 class RemoteError(OSError):
-    """A file at an address cannot be read or written: ``strerror`` is the fact, ``step`` what to do."""
+    """A file at an address cannot be read or written: ``strerror`` is the fact, ``step`` the next step."""
 
     def __init__(self, fact: str, step: str) -> None:
         super().__init__(errno.EREMOTEIO if hasattr(errno, "EREMOTEIO") else errno.EIO, fact)
@@ -53,21 +53,21 @@ class RemoteError(OSError):
 
 
 def scheme_of(name: str) -> str:
-    """The scheme of an address, in small letters; "" for a path."""
+    """Return the scheme of an address, in small letters; "" for a path."""
     found = _SCHEME.match(name)
     return found[1].lower() if found else ""
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name is an address that this module opens."""
+    """Return whether a name is an address that this module opens."""
     return scheme_of(name) in LIBRARIES
 
 
 def public_name(name: str) -> str:
-    """An address as it may be shown and recorded: without its query, which may be a signature.
+    """Return an address as it may be shown and recorded: without its query, which may be a signature.
 
     Raises:
-        InputError: it names no host, or holds a user or a password.
+        InputError: it has no host, or has a user or a password.
     """
     scheme = scheme_of(name)
     try:
@@ -87,10 +87,10 @@ def public_name(name: str) -> str:
 
 
 def matches(pattern: str) -> list[str]:
-    """The files that a pattern at an address matches, sorted, or the address itself where it is none.
+    """Return the files that a pattern at an address matches, sorted, or the address itself if it is not a pattern.
 
     Raises:
-        InputError: as :func:`public_name`; or it matches none. RemoteError: it cannot be looked at.
+        InputError: as :func:`public_name`; or it matches none. RemoteError: it cannot be read.
     """
     called = public_name(pattern)
     if scheme_of(pattern) in _WEB or not glob.has_magic(pattern):
@@ -105,16 +105,16 @@ def matches(pattern: str) -> list[str]:
 
 
 def download(name: str, file: IO[bytes], most: int) -> list[str] | None:
-    """Copy the file at an address into ``file``; None where it has more than ``most`` bytes.
+    """Copy the file at an address into ``file``.
 
     Returns:
-        What a user should know of the way there, a line each.
+        Lines for the user about redirects; None if the file has more than ``most`` bytes.
 
     Raises:
-        RemoteError: it cannot be read, or leads where it may not, see :func:`check_redirect`.
+        RemoteError: it cannot be read, or redirects where it may not, see :func:`check_redirect`.
     """
     notes: list[str] = []
-    # Of the web in one request: asked for its size first, a server refuses a signature, or says nothing of its errors.
+    # One request for a web address: asked for the size first, a server may refuse a signature, or hide its errors.
     how = {"block_size": 0, "size": 1} if scheme_of(name) in _WEB else {"block_size": _BLOCK_BYTES}
     with _there(name, notes) as (files, address), files.open(address, "rb", **how) as there:
         while chunk := there.read(_CHUNK_BYTES):
@@ -125,20 +125,20 @@ def download(name: str, file: IO[bytes], most: int) -> list[str] | None:
 
 
 async def check_redirect(before: str, after: str) -> str | None:
-    """Look at a redirect from one address to another, both absolute, before it is followed.
+    """Check a redirect from one absolute address to another before it is followed.
 
-    It may stay on its host, also from http to https, and lead over https to another host, as to where a hub keeps its files.
+    It may stay on its host, also from http to https, or lead over https to another host, such as a hub's file storage.
 
     Returns:
-        What to say of it; None where it stays on its host.
+        A line for the user; None if it stays on its host.
 
     Raises:
-        RemoteError: it leads to another host by http, from https to http, or from the internet into a network of one's own.
+        RemoteError: it leads to another host by http, from https to http, or from the internet into a private network.
     """
     here, there = urlsplit(before), urlsplit(after)
     public = there._replace(netloc=there.netloc.rpartition("@")[2], query="…" if there.query else "", fragment="")
     name = shown(public.geturl(), 200)
-    step = "If you trust that address, give it in place of this one"
+    step = "If you trust that address, name it instead"
     is_upgrade = (here.scheme, there.scheme) == ("http", "https")
     if here.hostname == there.hostname and (is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)):
         return None
@@ -152,7 +152,7 @@ async def check_redirect(before: str, after: str) -> str | None:
 
 
 async def _private(url: SplitResult) -> list[bool]:
-    """Whether each address that a host has is none of the internet; nothing where only a proxy knows its addresses."""
+    """Return whether each address of a host is private; nothing if only a proxy can resolve the host."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
     except OSError:
@@ -162,7 +162,7 @@ async def _private(url: SplitResult) -> list[bool]:
 
 @contextmanager
 def upload(name: str) -> Iterator[IO[bytes]]:
-    """Open a file that is put at an address once it is complete, or not at all. Raises RemoteError, and InputError."""
+    """Open a file that is put at an address once it is complete, or not at all. Raises RemoteError and InputError."""
     with temporary_folder() as folder:
         whole = folder / "whole"
         with whole.open("xb") as file:
@@ -172,10 +172,10 @@ def upload(name: str) -> Iterator[IO[bytes]]:
 
 
 def check_upload(name: str) -> None:
-    """Raise what :func:`upload` would, as far as can be known without writing; it is not known who may only write."""
+    """Raise the error that :func:`upload` would, as far as it is known without writing."""
     public_name(name)
     if scheme_of(name) in _WEB:
-        raise RemoteError("nothing is written there", "Write to s3:// or gs://, or to a file")
+        raise RemoteError("robin cannot write to web addresses", "Write to s3:// or gs://, or to a file")
     if name.endswith("/"):
         raise RemoteError("it is a folder", "Name a file in it")
     with _there(name) as (files, address):
@@ -189,13 +189,13 @@ def check_upload(name: str) -> None:
 
 
 def exists(name: str) -> bool:
-    """Whether there is a file at an address. Raises RemoteError."""
+    """Return whether there is a file at an address. Raises RemoteError."""
     with _there(name) as (files, address):
         return bool(files.exists(address))
 
 
 def _filesystem(scheme: str, notes: list[str]) -> Any:
-    """The file system of a scheme; what is to be said of redirects on the way to its files goes to ``notes``."""
+    """Return the file system of a scheme; ``notes`` gets lines about redirects."""
     import fsspec
 
     options: dict[str, Any] = {"use_listings_cache": False}
@@ -209,7 +209,7 @@ def _filesystem(scheme: str, notes: list[str]) -> Any:
 
         redirects = aiohttp.TraceConfig()
         redirects.on_request_redirect.append(look)
-        # Bytes as they lie there: unpacked on the way, they would be another file than the name says, of any size.
+        # No decompression: it would give another file than the name says, of any size.
         options["client_kwargs"] = {
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WAIT_S, sock_read=_WAIT_S),
             "headers": {"Accept-Encoding": "identity"},
@@ -217,22 +217,20 @@ def _filesystem(scheme: str, notes: list[str]) -> Any:
             "trust_env": True,
             "trace_configs": [redirects],
         }
-        options["skip_instance_cache"] = True  # its notes are of one file
+        options["skip_instance_cache"] = True  # its notes are about one file
     return fsspec.filesystem(scheme, **options)
 
 
 @contextmanager
 def _there(name: str, notes: list[str] | None = None) -> Iterator[tuple[Any, str]]:
-    """The file system that a file is on, and its address there; ``notes`` as :func:`_filesystem` has them.
+    """Yield the file system of a file, and its address there; ``notes`` as for :func:`_filesystem`.
 
-    What the libraries and the network raise is a RemoteError without their words, which may hold what was signed.
+    Errors of the libraries and the network become a RemoteError without their messages, which may hold a signature.
     """
     scheme = scheme_of(name)
     try:
-        yield (
-            _filesystem(scheme, [] if notes is None else notes),
-            scheme + name[len(scheme) :],
-        )  # they know small letters only
+        # The libraries know schemes in small letters only.
+        yield _filesystem(scheme, [] if notes is None else notes), scheme + name[len(scheme) :]
     except (InputError, RemoteError):
         raise
     except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common
@@ -250,7 +248,7 @@ def _reason(error: Exception, name: str) -> tuple[str, str]:
     if kinds & _REFUSED or status in {401, 403}:
         return (
             "access is refused",
-            "Credentials are those of your other tools (AWS_PROFILE, gcloud, ~/.netrc); check them",
+            "robin uses the credentials of your other tools (AWS_PROFILE, gcloud, ~/.netrc); check them",
         )
     if isinstance(status, int):
         return f"the server answers with HTTP {status}", "Check the address, or try again later"

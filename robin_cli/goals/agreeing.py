@@ -1,4 +1,4 @@
-"""What people say of a run's decisions: which they agree with, how good the judge is at them, where both differ most."""
+"""People's labels beside a run's decisions: which they agree with, how good the judge is, where both differ most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
-from robin_cli.analysis.agreement import off_scale
 from robin_cli.analysis.judge_quality import JudgeQuality
 from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.goals.summary import given_labels, labelled_texts
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
 
 _HOW = "give people's labels with --labels FILE; robin export --what labels-wanted draws what to label"
 _MOST_SHOWN = 50
-"""Disagreements that are listed unless more are asked for."""
+"""The most disagreements that are listed by default."""
 _WINNER = Criterion("preference", ">=", 0.5)
 
 
 def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
-    """Return how many decisions of a run have all the labels that they take, or are named; ``given``: else the data's own."""
+    """Return the number of a run's decisions with all the labels they need, or a named best; ``given``: else the data's own."""
     space, task = run.space, run.inquiry.task
     named = {each.pair_id for each in given.best} if given is not None else set()
-    known = np.stack([_known(run, name, given) for name in space.attributes], axis=1)
+    known = np.stack([each.known for each in labels_of(run, given).values()], axis=1)
     if task is None:  # of a pairwise run: the comparisons of each prompt
         of = np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
     elif task.group is None:
@@ -48,29 +47,22 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     return int((whole | is_named).sum())
 
 
-def _known(run: StoredRun, attribute: str, given: GivenLabels | None) -> NDArray[np.bool_]:
-    """Which pairs have a label of an attribute, by those that were given, else by the data's own on the scale."""
-    if given is not None and (own := given.by_attribute[attribute]):
-        return np.array([pair_id in own for pair_id in run.space.pair_ids])
-    scale = run.manifest.told_scales[run.space.attributes.index(attribute)]
-    human = run.pairs.human(attribute)
-    return ~np.isnan(human) & (not off_scale(human, scale))
-
-
-def few_text(run: StoredRun, promise: float, labelled: int) -> str:
-    """Say that fewer decisions have people's labels than a promise takes, and what makes one count."""
+def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels | None) -> str:
+    """Say that fewer decisions have people's labels than a promise needs, and when one counts."""
     task, each = run.inquiry.task, ""
     if task is None:
         each = "; a prompt counts once all its comparisons have a label"
     elif task.group is not None:
         each = "; a group counts once all its responses have a label, or its best is named"
-    return f"--agree {promise:g}: {number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed{each}"
+    off = [labels.why for labels in labels_of(run, given).values() if labels.why]
+    few = f"{number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed"
+    return "; ".join([f"--agree {promise:g}: {few}{each}", *off])
 
 
 def agreed_of(
     found: Found, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
 ) -> Agreed | None:
-    """Return which decisions people agree with; None where nobody asked.
+    """Return the decisions that people agree with; None if the run did not ask.
 
     Args:
         promise, confidence: see :class:`~robin_cli.goals.found.View`.
@@ -85,11 +77,10 @@ def agreed_of(
     sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
     for name, value in (("--agree", share), ("--confidence", sure)):
         if not 0 < value < 1:
-            raise InputError(f"{name} {value:g}: is a share above 0 and below 1, for example 0.9")
+            raise InputError(f"{name} {value:g}: must be a share above 0 and below 1, for example 0.9")
     stances, labels = found.stances(given), labels_of(run, given)
     if (labelled := int(stances.labelled.sum())) < FEWEST:
-        why = "".join(f"; {name}: {each.why}" for name, each in labels.items() if each.why)
-        raise InputError(f"{few_text(run, share, labelled)}{why}; {_HOW}")
+        raise InputError(f"{few_text(run, share, labelled, given)}; {_HOW}")
     if stances.one_side:
         raise InputError(
             f"--agree {share:g}: people {stances.one_side} all {labelled:,} labelled pairs, and {run.name} does not. Labels of "
@@ -105,13 +96,13 @@ def agreed_of(
 
 
 def agreed_in(found: Found, view: View) -> NDArray[np.bool_] | None:
-    """Return which decisions people agree with, by the labels that ``view`` names; None where nobody asked."""
+    """Return the decisions that people agree with, by the labels of ``view``; None if nobody asked."""
     try:
         told = agreed_of(found, given_labels(view.labels, found.run), view.agree, view.confidence)
     except InputError as error:
         if view.agree is not None:
             raise
-        view.notify(str(error))  # the run asked for it once, and its scores are there all the same
+        view.notify(str(error))  # the run asked for it once, and its scores are still there
         return None
     if told is None:
         return None
@@ -121,13 +112,13 @@ def agreed_in(found: Found, view: View) -> NDArray[np.bool_] | None:
 
 
 def agreed_lines(found: Found) -> list[str]:
-    """Return which decisions people agree with in a line; nothing where the run did not ask."""
+    """Return a line on the decisions that people agree with; empty if the run did not ask."""
     told = found.people_agree
     return [] if told is None else [told if isinstance(told, str) else agreed_text(told)]
 
 
 def agreed_text(found: Agreed) -> str:
-    """Return in a sentence how many decisions people agree with, and what is left to them."""
+    """Return a sentence on how many decisions people agree with, and how many are left to a person."""
     of, sure = len(found.agreed), int(found.agreed.sum())
     if found.why:
         return f"agreed: none of {number_of(of, 'decision')}: {found.why}"
@@ -140,7 +131,7 @@ def agreed_text(found: Agreed) -> str:
 
 
 def agreed_facts(found: Found) -> dict[str, Any]:
-    """Return the same as JSON, by name; nothing where the run did not ask."""
+    """Return the same as JSON, by name; empty if the run did not ask."""
     told = found.people_agree
     if not isinstance(told, Agreed):
         return {} if told is None else {"agreed": None}
@@ -157,7 +148,7 @@ def agreed_facts(found: Found) -> dict[str, Any]:
 
 
 class _Judged(NamedTuple):
-    """The scores of one attribute that people labelled, or could have; shape (rows,) each."""
+    """The scores of one attribute beside people's labels; shape (rows,) each."""
 
     attribute: str
     labels: Labels
@@ -166,7 +157,7 @@ class _Judged(NamedTuple):
 
 
 def _judged(ran: Found, view: View) -> Iterator[_Judged]:
-    """Yield the scores of each attribute with people's labels. InputError where there is no label at all."""
+    """Yield the scores of each attribute with people's labels. InputError if there is no label at all."""
     run, scores = ran.run, ran.scores
     labels = labels_of(run, given_labels(view.labels, run))
     if not any(each.known.any() for each in labels.values()):
@@ -181,10 +172,10 @@ def _judged(ran: Found, view: View) -> Iterator[_Judged]:
 
 
 def judge_quality_table(ran: Found, view: View) -> Table:
-    """A row an attribute: how often the judge says what people say, of a threshold or of two responses.
+    """Return a row for each attribute: how often the judge decides as people do, by a threshold or between two responses.
 
     Raises:
-        InputError: there is no threshold, too few labels, or such of one side alone.
+        InputError: there is no threshold, too few labels, or only labels of one side.
     """
     run, rows = ran.run, []
     for each in map(_with_winner, _judged(ran, view)) if ran.run.manifest.is_pairwise else _judged(ran, view):
@@ -203,13 +194,13 @@ def judge_quality_table(ran: Found, view: View) -> Table:
 
 
 def _with_winner(each: _Judged) -> _Judged:
-    """Those comparisons in which the judge prefers one of the two."""
+    """Return the comparisons in which the judge prefers one of the two."""
     has_one = each.score != _WINNER.threshold
     return each._replace(pair=each.pair[has_one], score=each.score[has_one])
 
 
 def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criterion:
-    """What the judge decides. InputError where nothing says it."""
+    """Return the judge's criterion. InputError if there is none."""
     if run.manifest.is_pairwise:
         return _WINNER
     if threshold is not None:
@@ -234,7 +225,7 @@ def _check_sides(run: RunData, attribute: str, holds: FloatArray, criterion: Cri
         if criterion is _WINNER:
             named, more = f"prefer {'A' if sides[0] else 'B'}", ""
         raise InputError(
-            f"{run.name}: all {len(known):,} labels of {attribute} {named}, so nothing tells how the judge does on the others; "
+            f"{run.name}: all {len(known):,} labels of {attribute} {named}, so it is unknown how the judge does on the others; "
             f"label more{more}"
         )
 
@@ -257,10 +248,10 @@ def _cells(found: JudgeQuality) -> dict[str, Any]:
 
 
 def disagreements_table(ran: Found, view: View) -> Table:
-    """A row a labelled pair and attribute, with its texts: where the judge and people are furthest apart first."""
+    """Return a row for each labelled pair and attribute, with its texts, in falling order of disagreement."""
     run, parts = ran.run, []
     if view.n is not None and view.n < 1:
-        raise InputError(f"--n {view.n}: at least one disagreement is needed, as --n 50")
+        raise InputError(f"--n {view.n}: at least one disagreement is needed, such as --n 50")
     for each in _judged(ran, view):
         known = np.flatnonzero(each.labels.known[each.pair])
         place = run.space.attributes.index(each.attribute)

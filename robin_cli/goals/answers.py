@@ -1,4 +1,4 @@
-"""Parts of answers, which have three lines at most."""
+"""Parts of answers, which have at most three lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.reader import RunData
 
 SHOWN = 3
-"""How many winners an answer names."""
+"""The number of winners in an answer."""
 _PROMPT = 28
-"""Cells of a prompt there."""
+"""The width of a prompt in it, in cells."""
 
 
 def at_most(lines: Sequence[str], more: str) -> list[str]:
-    """Return so many of ``lines`` as an answer has; ``more`` is the command that has the others."""
+    """Return the lines that fit an answer; ``more`` is the command that has the others."""
     if len(lines) <= MOST_LINES:
         return list(lines)
     return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
@@ -29,7 +29,7 @@ def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: s
     Args:
         places: a pair of each prompt or group, shape (prompts,).
         names: the winners of the first SHOWN of them.
-        column: of the pairs, what stands for the prompt.
+        column: of the pairs, shown for the prompt.
     """
     wanted = places[:SHOWN].tolist()
     texts, start = dict[int, str](), 0

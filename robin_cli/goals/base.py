@@ -30,24 +30,24 @@ Words = Callable[[float], str]
 
 
 class Goal(ABC):
-    """What a user wants to know of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
+    """The aim of a run. A new one is a file in ``own/``, which :mod:`robin_cli.goals.making` finds.
 
     Attributes:
-        is_usual: whether it is the goal of a run that asks for no other.
-        asked_by: the flag that asks for it.
-        space: which arm is which pair, attribute and judge.
-        noun: what an answer holds, a rating or a verdict.
-        rows, results: what the rows of the data are, and what the run says of each, in the plural.
+        is_usual: whether it is the goal of a run that names no other.
+        asked_by: the flag that names it.
+        space: the arms of the run.
+        noun: the content of an answer, a rating or a verdict.
+        rows, results: the rows of the data, and the run's result for each, in the plural.
         asks_all: whether every arm must be asked once.
         is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
-        says: what a run says that has this goal.
+        says: the class of its results.
         ends: whether a run ends by itself, before its budget is spent.
-        columns: what ``robin simulate`` prints of each scheduler and budget: measures of :meth:`loss` with _mean, _std or
-            _sem, and ``what``.
-        figures: of a forecast, by the name that ``robin plan --json`` has: measures with _mean, _sem or _sum; ``worst`` is
+        columns: of ``robin simulate`` for each scheduler and budget: measures of :meth:`loss` with _mean, _std or _sem, and
+            ``what``.
+        figures: of a forecast, by their names in ``robin plan --json``: measures with _mean, _sem or _sum; ``worst`` is
             the wce of a run of all arms.
-        what: may be wrong, in words, where ``columns`` have it.
-        simulated: the schedulers that ``robin simulate`` takes unless told; none: an even spread, and what auto becomes.
+        what: the possible error, in words, if ``columns`` have it.
+        simulated: the default schedulers of ``robin simulate``; empty for an even spread and the policy that auto chooses.
     """
 
     is_usual: ClassVar[bool] = False
@@ -75,35 +75,35 @@ class Goal(ABC):
     @classmethod
     @abstractmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where ``source`` asks for it. InputError for what these data cannot tell."""
+        """Return the goal if ``source`` names it. InputError if these data do not allow it."""
 
     @property
     def per(self) -> Per:
-        """What the gain of a call is divided by, where a budget is of money."""
+        """The cost by which the gain of a call is divided, for a budget in money."""
         return Per.ROOT_OF_JUDGE
 
     def without_systems(self, why: str) -> list[str]:
-        """Return what a report says where no systems can be compared, and ``why``; nothing where nobody asked for it."""
+        """Return a report's lines if no systems can be compared, because of ``why``; empty if nobody asked for that."""
         del why
         return []
 
     @property
     def recorded(self) -> Mapping[str, Any]:
-        """Settings as the manifest records them, where that is not how they were given."""
+        """Settings for the manifest that differ from those given."""
         return {}
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What the manifest records of the data for this goal."""
+        """Facts about the data that the manifest records for this goal."""
         return {}
 
     def setup(self, own: Mapping[str, Any], budget: int, variances: FloatArray | None = None) -> Setup:
-        """Return what a policy may know of the run.
+        """Return the facts about the run that a policy may need.
 
         Args:
             own: the run's own settings, by name.
-            budget: B, calls in all; about so many where the budget is of money.
-            variances: of each arm, shape (K,), 1/n; None where nothing is known.
+            budget: B, calls in all; an estimate for a budget in money.
+            variances: of each arm, shape (K,), 1/n; None if unknown.
         """
         return Setup(
             arms=len(self.space),
@@ -121,67 +121,67 @@ class Goal(ABC):
         )
 
     def policy(self, manifest: Manifest, variances: FloatArray | None) -> Policy:
-        """Return the policy of a run, as its manifest has it. InputError for settings that it refuses."""
+        """Return the policy of a run by its manifest. InputError for settings that it refuses."""
         own = manifest.own_settings
         setup = self.setup(own, manifest.budget, variances)
         return policy_by_scale(own["scheduler"], setup, variances, self.space.by_scale())
 
     @abstractmethod
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls are too few to say anything."""
+        """Raise InputError if ``budget`` calls are too few for any result."""
 
     def across(self, part: IntArray) -> str:
-        """Return what a user should know of a run that is put together of parts; "" for nothing.
+        """Return a warning about a run that is merged from parts; "" for none.
 
         Args:
-            part: of which one each pair is, shape (pairs,).
+            part: number of each pair's part, shape (pairs,).
         """
         del part
         return ""
 
     def caution(self, budget: int) -> str:
-        """Return what a user should know of how far ``budget`` calls reach; "" for nothing."""
+        """Return a warning about what ``budget`` calls reach; "" for none."""
         del budget
         return ""
 
     @abstractmethod
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Return what a session looks at.
+        """Return what a session watches.
 
         Args:
             counts: of all ratings so far.
             own: the run's own settings, by name.
             target: the error that the session stops at; None for none.
-            guaranteed: the target is held against the bound, not the estimate.
+            guaranteed: whether the target is for the bound, not for the estimate.
         """
 
     def found(self, run: RunData, given: GivenLabels | None = None) -> Found:
-        """Return what ``run`` says; ``given``: people's labels, in place of the human ratings of its data."""
+        """Return the results of ``run``; ``given``: people's labels, in place of the human ratings of its data."""
         return self.says(run, self, given)
 
     @abstractmethod
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
-        """Say why ``run`` has nothing that ``what`` could go by, and what there is in its place."""
+        """Return the error that ``run`` has no data for ``what``, and the alternatives."""
 
     @property
     def groups(self) -> IntArray | None:
-        """The group of each pair where whole groups are simulated, numbered from 0, shape (pairs,); None: each by itself."""
+        """The group of each pair if whole groups are simulated, numbered from 0, shape (pairs,); None for single pairs."""
         return None
 
     def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
-        """Return the same goal over other arms; ``groups``: of their pairs, where these have some."""
+        """Return the goal over other arms; ``groups``: of their pairs, if there are any."""
         del groups
         return replace(self, space=space)  # type: ignore[type-var]  # every goal is a dataclass
 
     def court(self, runs: int) -> Court | None:
-        """Return what decides in so many simulated runs; None where nothing is to be decided."""
+        """Return the decisions of ``runs`` simulated runs; None if there are none."""
         del runs
         return None
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return what simulated runs get wrong, by measure, shape (runs,) each; what else is measured may have other shapes.
+        """Return the errors of simulated runs by measure, shape (runs,) each; other measures may have other shapes.
 
-        Here the errors of scores, in the unit of the space. Of a goal that ``ends`` the calls spent are among it, ``calls``.
+        Here they are the errors of scores, in the unit of the space. A goal that ``ends`` adds the calls spent, ``calls``.
 
         Args:
             truth: the true means of all arms, shape (runs, K).
@@ -190,10 +190,10 @@ class Goal(ABC):
         return {"wce": found.wce, "mean": found.mean_error}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return what is known when a budget is spent, in words; "" where that is not forecast.
+        """Return what is known when a budget is spent, in words; "" if that is not forecast.
 
         Args:
-            row: figures of a forecast by name, None where nothing is known.
+            row: figures of a forecast by name, None for unknown ones.
         """
         if row.get("worst_error") is None:
             return ""
@@ -201,11 +201,11 @@ class Goal(ABC):
 
 
 def share_text(share: float) -> str:
-    """Write a share as people read it: 12 %, 0.6 %, and none as such."""
+    """Return a share in words: 12 %, 0.6 %, or "none" for 0."""
     percent = 100.0 * share
     return "none" if not share else f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def same(values: Sequence[float], others: Sequence[float]) -> bool:
-    """Return whether two lists of numbers are equal but for rounding."""
+    """Return whether two lists of numbers are equal up to rounding."""
     return bool(np.allclose(values, others, rtol=1e-9, atol=0.0))

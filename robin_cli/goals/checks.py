@@ -1,4 +1,4 @@
-"""Which settings go with which goal, and which data."""
+"""Checks of settings and data against the goal of a run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SORTS_OF_COMPARISONS = {
     "score": "highest preference for A first",
     "data": "in the order of the data",
 }
-"""In which orders people may see comparisons."""
+"""The orders in which people may see comparisons."""
 
 
 def check_pairwise(settings: Settings) -> None:
-    """InputError for what a pairwise run cannot have, or what only it can."""
+    """Raise InputError for settings that a pairwise run cannot have, or that only it can have."""
     if not settings.pairwise:
         if named := next((name for name in _OURS if getattr(settings, name)), None):
             raise InputError(f"{TABLE[named].flag}: is for --pairwise; add that, or leave it out")
@@ -56,7 +56,7 @@ def check_pairwise(settings: Settings) -> None:
 
 
 def check_verdicts(decide: str | None, objective: str | None, margin: float | None, prefer: str) -> None:
-    """InputError for what no comparisons have: a threshold, differences of ratings, a margin that is no probability."""
+    """Raise InputError for settings of ratings: a threshold, differences of means, a margin that is no probability."""
     if decide is not None and decide.strip() != BEST:
         raise InputError(
             f'--pairwise: not with --decide "{shown(decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
@@ -67,7 +67,9 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
             f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
         )
     if prefer == "right":
-        raise InputError("--prefer right: not with --pairwise, where all calls go to what is least clear; leave it out")
+        raise InputError(
+            "--prefer right: not with --pairwise, which spends all calls where it is least clear; leave it out"
+        )
     if margin is not None and margin >= _MOST_MARGIN:
         raise InputError(
             f"--margin {margin:g}: with --pairwise a probability by which a response may fall short of ½ and still be "
@@ -93,13 +95,11 @@ def check_settle(settings: Settings) -> None:
 
 
 def check_together(settings: Settings) -> None:
-    """InputError for settings that do not go together, or say how another is meant that is not given: they would do nothing."""
+    """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
     check_pairwise(settings)
     check_settle(settings)
     if settings.tier_fallback and settings.service_tier is None:
-        raise InputError(
-            "--tier-fallback: says what to do where a --service-tier has no room, and none is given; give one"
-        )
+        raise InputError("--tier-fallback: is for a --service-tier without room, and none is given; give one")
     if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
         raise InputError(
             "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"
@@ -107,7 +107,7 @@ def check_together(settings: Settings) -> None:
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
-    """InputError where the error to stop at is none that there can be on ``scales``, or there is none to be guaranteed."""
+    """Raise InputError if the target error is impossible on ``scales``, or if --guaranteed has none."""
     if settings.target_error is not None:
         check_error("--target-error", settings.target_error, scales)
     elif settings.guaranteed:
@@ -115,12 +115,12 @@ def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
 
 
 def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
-    """InputError, naming ``flag``, for an ``error`` that no score on these scales could be off by, or that all are within."""
+    """Raise InputError, naming ``flag``, for an ``error`` that no score on these scales could exceed, or that all have."""
     scale = shared_scale(scales)
     width = 1 if scale is None else scale.high - scale.low
     if not 0 < error < width:
         unit = (
-            "a share of each attribute's scale, for there are several"
+            "a share of each attribute's scale, as there are several"
             if scale is None
             else f"in points of the scale {scale}"
         )
@@ -128,15 +128,15 @@ def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
 
 
 def no_ratings(path: Path, what: str, *, in_python: bool = False) -> str:
-    """Say that the pairwise run at ``path`` has no ratings, which ``what`` is of, and what it has."""
+    """Return the error that the pairwise run at ``path`` has no ratings, which ``what`` needs, and the alternatives."""
     instead = "Run.scores(), Run.ranking(), Run.preferences()"
     if not in_python:
         instead = f"robin export {typed(path)} (--what ranking, --what preferences), robin status {typed(path)}"
-    return f"{path}: compares responses and rates none by itself, so that {what} has nothing to go by; what it says: {instead}"
+    return f"{path}: compares responses and rates none by itself, so {what} has no data; it has: {instead}"
 
 
 def check_view(*, sort: str | None, wide: bool) -> None:
-    """InputError for a table that comparisons do not make."""
+    """Raise InputError for a table that comparisons do not have."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
@@ -150,10 +150,10 @@ def check_view(*, sort: str | None, wide: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted(Inquiry):
-    """What settings ask for of pairs. InputError for what cannot be decided or compared with them.
+    """The wanted settings beside the pairs of the data. InputError if the pairs do not allow them.
 
     Attributes:
-        notify: is told what a user should know of the data: prompts that one system alone answered, groups of one.
+        notify: called with a warning about the data: prompts that one system alone answered, groups of one.
     """
 
     settings: Settings
@@ -161,7 +161,7 @@ class Wanted(Inquiry):
 
     @cached_property
     def decision(self) -> Decision | None:
-        """What is to be decided; None where nothing is."""
+        """The decision; None without one."""
         found = super().decision
         if found is not None and self.settings.group is not None and not found.is_best:
             raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
@@ -169,7 +169,7 @@ class Wanted(Inquiry):
 
     @cached_property
     def groups(self) -> IntArray:
-        """Which group each pair is of, shape (pairs,)."""
+        """Group of each pair, shape (pairs,)."""
         found = super().groups
         if said := check_groups(found, self.settings.group):
             self.notify(f"{said}: they are asked no more than twice")
@@ -177,7 +177,7 @@ class Wanted(Inquiry):
 
     @cached_property
     def systems(self) -> Systems:
-        """Which system answered each pair."""
+        """The system of each pair."""
         settings, compare = self.settings, f"--objective {COMPARE}"
         if settings.target_error is not None:
             raise InputError(
@@ -186,7 +186,7 @@ class Wanted(Inquiry):
             )
         if settings.mode != TABLE["mode"].default:
             raise InputError(
-                f"{compare}: not with --mode {settings.mode}, whose guarantee is that of scores; leave one of the two out"
+                f"{compare}: not with --mode {settings.mode}, whose guarantee is for scores; leave one of the two out"
             )
         pairs = self.table
         if unsaid := [pair_id for pair_id, value in zip(pairs.ids, pairs.systems, strict=True) if value is None]:
@@ -198,7 +198,7 @@ class Wanted(Inquiry):
 
 
 def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) -> str:
-    """What is said where some pairs, or all, do not say which system answered."""
+    """Return the error for pairs that do not say which system answered, some or all."""
     if len(unsaid) < len(pairs):
         return (
             f"{compare}: {len(unsaid):,} of {len(pairs):,} pairs do not say which system answered, the first is "
@@ -214,11 +214,11 @@ def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) 
 
 
 TEXTS_SHOWN = ("prompt", "response")
-"""What can be shown beside a row that is no further column of the data."""
+"""Names beside the further columns of the data that can be shown beside a row."""
 
 
 def check_shown(show: Sequence[str], known: Callable[[], Sequence[str]]) -> None:
-    """InputError for a name in ``show`` that is no column of the data, which keeps those that ``known`` returns."""
+    """Raise InputError for a name in ``show`` that is none of the data's columns, which ``known`` returns."""
     for name in show:
         if name not in (there := [*known(), *TEXTS_SHOWN]):
             listed = ", ".join(map(shown, there))

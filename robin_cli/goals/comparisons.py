@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from robin_cli.goals.preferences import Preferences
 
 _TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
-"""Columns of the texts of a comparison, and what they are called among the run's pairs."""
+"""Columns of the texts of a comparison, and their names in pairs.parquet."""
 
 
 def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) -> Table:
-    """The comparisons of a run; behind the columns of the contract files have those of the data.
+    """Return the comparisons of a run; files have the data's columns behind those of the contract.
 
     Args:
-        found: what the run says.
-        by_judge: a row a comparison and judge.
+        found: the run's results.
+        by_judge: a row for each comparison and judge.
     """
     check_view(sort=view.sort, wide=view.wide)
     run = found.run
@@ -60,7 +60,7 @@ def comparisons_of(
     agreed: NDArray[np.bool_] | None = None,
     show: Sequence[str] = (),
 ) -> Table:
-    """The table of ``scores`` of what was found; ``show``: columns of the data beside each row."""
+    """Return the table of ``scores``; ``show``: columns of the data beside each row."""
     run, matches, best = found.run, found.matches, found.best
     values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values |= _named_in_part(run, matches, scores)
@@ -85,7 +85,7 @@ def comparisons_of(
 
 
 def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict[str, Any]:
-    """Which of the two responses, A or B, is the best of all to its prompt, where one is, and whether that is certain."""
+    """Return which of the two responses, A or B, is the best of all to its prompt, if one is, and whether it is certified."""
     is_best = np.isin(matches.response, best.leader)
     which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
     sure = np.isin(matches.prompt, best.prompt[best.certified])
@@ -94,7 +94,7 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
 
 
 def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, Any]:
-    """Whose the responses are where the data says it of some alone, so that the run has no names of systems."""
+    """Return the systems of the responses if the data names only some, so that the run has no names of systems."""
     if matches.names:
         return {}
     known = set(run.column_names)
@@ -107,7 +107,7 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
 
 
 def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
-    """Return the orders of comparisons; those ``has_best``, in which a best response is, come before wide ones."""
+    """Return the orders of comparisons; those in ``has_best``, with a best response, come before wide ones."""
     preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
     keys = {"width": high - low + 2.0 * has_best, "score": preference, "data": -np.arange(float(len(scores)))}
     return {
@@ -119,7 +119,7 @@ def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
 def _comparison_notes(scores: Scores, rate: float) -> list[str]:
     intervals = (
         "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
-        "response is preferred where it comes first, taken out of the preference"
+        "response is preferred if it comes first, taken out of the preference"
     )
     notes = [intervals]
     if np.any(np.asarray(scores.columns["certified"])):
@@ -131,15 +131,15 @@ def _comparison_notes(scores: Scores, rate: float) -> list[str]:
 
 _OF_SYSTEMS = (
     "95 % intervals, of each system by itself; ranks: those that are not ruled out; wins: against each other system "
-    "alike"
+    "with equal weight"
 )
 
 
 def ranking_table(found: Preferences, view: View) -> Table:
-    """The ranking of the systems of a run; where lengths are taken out, the covariate and its effect are columns.
+    """Return the ranking of the systems of a run; with length control, the covariate and its effect are columns.
 
     Raises:
-        InputError: there is no ranking, and why.
+        InputError: there is no ranking, with the reason.
     """
     run, ranked = found.run, ranked_systems(found.run, by_length=True) if view.length_control else found.ranked
     _check_ranked(ranked, run, in_python=view.in_python)
@@ -154,7 +154,7 @@ def ranking_table(found: Preferences, view: View) -> Table:
 
 
 def ranking_of(found: Ranked) -> Table:
-    """The systems, the best first; no rows without a ranking."""
+    """Return the systems, the best first; no rows without a ranking."""
     ranking, order = found.ranking, found.order
     if ranking is None:
         return RANKING.of({"system": []})
@@ -175,7 +175,7 @@ def ranking_of(found: Ranked) -> Table:
 
 
 def _check_ranked(found: Ranked, run: RunData, *, in_python: bool) -> None:
-    """InputError where ``run`` has no ranking; it says why, and how to come by one."""
+    """Raise InputError if ``run`` has no ranking, with the reason and the next step."""
     if found.ranking is not None:
         return
     again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.name)} --budget MORE"
@@ -184,7 +184,7 @@ def _check_ranked(found: Ranked, run: RunData, *, in_python: bool) -> None:
 
 
 def _notes_on(found: Ranked) -> list[str]:
-    """What a reader of a ranking should know of it."""
+    """Return the notes on a ranking."""
     ranking = found.ranking
     if ranking is None:
         return []

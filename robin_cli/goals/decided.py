@@ -1,4 +1,4 @@
-"""What a run decides: watched while it goes on, as facts, and in words for displays, the status, tables and the report."""
+"""The decisions of a run: watched while it goes on, as facts, and in words for displays, the status, tables and the report."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from robin_cli.model.task import Task
 from robin_cli.results.words import Bars
 
 OPEN = "?"
-"""Behind a leaning that is not certified; alone where there is none."""
+"""Stands behind a leaning that is not certified; alone without one."""
 
 _LEAST_SHARE = 0.00095
-"""What is below has no digit left that is told."""
+"""A smaller share has no digit that is shown."""
 _FEW = 0.0995
-"""Of shares below it tenths of a percent are told."""
+"""Smaller shares are shown in tenths of a percent."""
 
 _MANY_ARMS = 2**15
-"""Of more, the share that is likely wrong would take a display a tenth of a second each time."""
+"""With more arms, the estimated share of wrong leanings would take a display a tenth of a second each time."""
 
 
 def decision_facts(decided: Decided) -> dict[str, Any]:
-    """How the decisions of a run stand, as JSON."""
+    """Return the decisions of a run as JSON."""
     asked, is_open, wrong = decided.task.decision, ~decided.held, decided.likely_wrong
     return {
         "of": decided.decisions,
@@ -58,17 +58,17 @@ def _each(decided: Decided) -> str:
 
 
 def _within_margin(decided: Decided) -> int:
-    """How many decisions are not what their means say."""
+    """Return the number of certified decisions that differ from their means."""
     return int((decided.certified & (decided.decision != decided.leaning))[decided.first].sum())
 
 
 def _known(decided: Decided) -> int:
-    """Of how many leanings it is known how likely they are wrong."""
+    """Return the number of leanings with an estimated doubt."""
     return int((~np.isnan(decided.doubt[decided.first])).sum())
 
 
 def decided_text(decided: Decided) -> str:
-    """Return in a sentence what is certified, what is open and how it leans, how sure that is."""
+    """Return a sentence on the certified decisions, the open ones and their leanings, and the certainty of both."""
     of, is_open = things(decided), ~decided.held
     certain, open_ = int(decided.held.sum()), int(is_open.sum())
     count = _within_margin(decided)
@@ -93,12 +93,12 @@ def decided_text(decided: Decided) -> str:
     else:
         parts = [by_means, f"none of {of} is certified yet", together if settled else ""]
     if given_up := int((is_open & decided.stuck).sum()):
-        parts.append(f"{given_up:,} of those open cannot be decided: given up, asked no more")
+        parts.append(f"{given_up:,} of those open cannot be decided: given up")
     return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
 
 
 def kept_text(decided: Decided) -> str:
-    """Return how many pairs are kept, or of how many groups the best is known; how many are certified, and how many open."""
+    """Return how many pairs are kept, or how many groups have a best; how many are certified, and how many are open."""
     certain, open_ = int(decided.held.sum()), f"{int((~decided.held).sum()):,} open"
     if decided.task.decision.is_best:
         return f"best response certified for {certain:,} of {things(decided)}; {open_}"
@@ -110,19 +110,19 @@ def kept_text(decided: Decided) -> str:
 
 
 def sure_text(decided: Decided) -> str:
-    """Return what holds of the certified decisions, and how likely the leanings are wrong."""
+    """Return the promise of the certified decisions, and the estimated share of wrong leanings."""
     wrong = _wrong(decided, f"all {number_of(_known(decided), 'leaning')}")
     return f"{promise(decided, 'the certified')}{wrong}"
 
 
 def things(decided: Decided) -> str:
-    """What is decided, counted: "60 pairs"."""
+    """Return the decisions in words with their number: "60 pairs"."""
     several = decided.task.decision.is_best and len(decided.task.space.attributes) > 1
     return number_of(decided.decisions, _each(decided)) + " × attributes" * several
 
 
 def promise(decided: Decided, of: str = "these") -> str:
-    """What holds of the certified decisions, as ``of`` calls them."""
+    """Return the promise of the certified decisions, which ``of`` names."""
     asked, names = decided.task.decision, decided.task.space.attributes
     each = {f"{margin:g}" for margin in asked.margins}
     of_each = ", ".join(f"{margin:g} {name}" for margin, name in zip(asked.margins, names, strict=True))
@@ -131,7 +131,7 @@ def promise(decided: Decided, of: str = "these") -> str:
 
 
 def wrong_text(share: float) -> str:
-    """The share of leanings that is likely wrong, in words."""
+    """Return the estimated share of wrong leanings, in words."""
     if math.isnan(share):
         return "not known how many"
     if share < _LEAST_SHARE:
@@ -145,21 +145,21 @@ def _wrong(decided: Decided, of: str) -> str:
 
 
 def _counts(tally: Mapping[str, int]) -> str:
-    """How many are kept and dropped; nothing of groups, of which each has one best."""
+    """Return how many are kept and dropped; empty for groups, each of which has one best."""
     told = {KEEP: tally.get(KEEP, 0), DROP: tally.get(DROP, 0)}
     return ": " + ", ".join(f"{count:,} {name}" for name, count in told.items()) if any(told.values()) else ""
 
 
 def cells_of(decided: Decided) -> list[str]:
-    """Each row's decision as a table has it: ``keep``; ``keep?`` where it is the leaning, not certified; ``?`` without one."""
+    """Return each row's decision as shown in a table: ``keep``; ``keep?`` for a leaning; ``?`` without one."""
     lean = np.where(decided.leaning == UNDECIDED, "", decided.leaning) + OPEN
     told = np.where(decided.certified, decided.decision, lean)
-    cells: list[str] = np.where(decided.number < 0, "", told).tolist()  # a group of one response has nothing to decide
+    cells: list[str] = np.where(decided.number < 0, "", told).tolist()  # a group of one response has no decision
     return cells
 
 
 class DecisionsWatch(Watch):
-    """Watches what is decided by the ratings so far, which the scheduler hands to :attr:`verdicts`."""
+    """Watches the decisions by the ratings so far, which the scheduler adds to :attr:`verdicts`."""
 
     verdicts: RunVerdicts
 
@@ -170,11 +170,10 @@ class DecisionsWatch(Watch):
         self._certified, self._wrong = Bars(), Bars()
 
     def is_over(self, arms: Arms) -> bool:
-        """Return whether everything is decided that can be."""
         return decide(self._evidence.task, self.verdicts.counts, arms).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error, and how many decisions are certified, open and likely wrong, by the last look."""
+        """Return the likely worst error, and the numbers of certified, open and likely wrong decisions at the last look."""
         evidence = self._evidence
         log = evidence.log[0].copy()
         is_sure = certified(log, evidence.task.decision.error_rate)
@@ -190,7 +189,7 @@ class DecisionsWatch(Watch):
         ]
 
     def _likely_wrong(self, arms: Arms) -> list[Fact]:
-        """Return which share of the leanings is likely wrong; nothing of so many that it would take long."""
+        """Return the estimated share of wrong leanings; empty if there are too many to compute it in time."""
         task = self._evidence.task
         if len(task.space) > _MANY_ARMS:
             return []

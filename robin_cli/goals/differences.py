@@ -1,4 +1,4 @@
-"""How far systems are apart as a table and as lines, also for ``robin compare``."""
+"""Differences of systems as a table and as lines, also for ``robin compare``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from robin_cli.storage.reader import read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
-    "up to a third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often one looks"
+    "up to a third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often you look"
 )
-_ANYTIME = "The intervals hold however often one looks while prompts come in (a betting confidence sequence)"
+_ANYTIME = "The intervals hold however often you look while prompts come in (a betting confidence sequence)"
 
 
 def comparison_of(
@@ -39,7 +39,7 @@ def comparison_of(
     anytime: bool = False,
     labels: LabelsFile = None,
 ) -> Compared:
-    """Return what the runs at ``paths`` say of which system is better; see :func:`run_compare.compared`.
+    """Return the differences of the systems of the runs at ``paths``; see :func:`run_compare.compared`.
 
     Args:
         labels: a file of people's labels, in place of the human ratings of the data.
@@ -53,7 +53,7 @@ def comparison_of(
 
 
 Each = tuple[str, Difference, Corrected | None]
-"""An attribute, a difference, and that by people's labels, where there are some."""
+"""An attribute, a difference, and that by people's labels, if there are any."""
 
 
 def each_of(found: Compared) -> Iterator[Each]:
@@ -64,7 +64,7 @@ def each_of(found: Compared) -> Iterator[Each]:
 
 
 def table_of(found: Compared) -> Table:
-    """How far every two systems are apart; without people's labels files have no columns of them."""
+    """Return the difference of every two systems; without people's labels, files have no columns for them."""
     letters, each = letters_of(found.systems), list(each_of(found))
     has_labels = found.has_labels or any(people is not None for _, _, people in each)
     rows = [_row(found, letters, *one) for one in each]
@@ -78,7 +78,7 @@ def table_of(found: Compared) -> Table:
 
 
 def better_lines(found: Compared) -> list[str]:
-    """Return by how much the system that leads is better than the others, the nearest first; of each attribute."""
+    """Return by how much the leading system is better than the others, the nearest first; for each attribute."""
     lines = []
     for name, listed in found.differences.items():
         lead = np.zeros(len(found.systems))
@@ -110,7 +110,7 @@ def _better(found: Compared, one: Difference, first: int) -> str:
 def _row(
     found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
 ) -> dict[str, Any]:
-    """One of the rows, by the names of DIFFERENCES."""
+    """Return one row, by the names of DIFFERENCES."""
     sides = _sides(found, one, letters)
     is_known = not math.isnan(one.p)
     return {
@@ -135,22 +135,22 @@ def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tupl
 
 
 def p_text(p: float) -> str:
-    """A probability as papers have it."""
+    """Return a p value in the style of papers."""
     return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
 
 
 def verdict(one: Difference, sides: tuple[str, str]) -> str:
-    """Which of the two ``sides`` is better, or that it is not settled."""
+    """Return which of the two ``sides`` is better, or "not settled"."""
     return sides[one.difference < 0] if one.is_settled else "not settled"
 
 
 def by_people(people: Corrected, sides: tuple[str, str]) -> str:
-    """The same by people's labels."""
+    """Return the same by people's labels."""
     return sides[people.estimate < 0] if people.low * people.high > 0 else "not settled"
 
 
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
-    """What the numbers say, and what they do not, a line each."""
+    """Return notes on the numbers, a line for each."""
     known = [each for each in each_of(found) if not math.isnan(each[1].p)]
     several = len(found.differences) > 1
     lines = []
@@ -165,14 +165,14 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
             lines.append(which + _by_people(one, people, _sides(found, one, letters)))
     if len(known) > _MOST_TOLD:
         lines.append(
-            f"{len(known) - _MOST_TOLD} more pairs are told in the table; --json and CSV have everything of them"
+            f"{len(known) - _MOST_TOLD} more pairs are in the table; --json and CSV have everything about them"
         )
     if many:
         lines.append(_noise_of_all([one for _, one, _ in known]))
     pairs = max(map(len, found.differences.values()))
     if pairs > 1:
         lines.append(
-            f"p is corrected for {pairs} differences{' an attribute' * several} (Holm); each interval is by itself"
+            f"p is corrected for {pairs} differences{' of each attribute' * several} (Holm); each interval is by itself"
         )
     if some := sorted({each for each in found.by_first if each is not None}):
         lines.append(
@@ -184,12 +184,12 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
 
 
 _FEW = 3
-"""Differences that are told one by one, with all there is to say of each."""
+"""The most differences with all their notes."""
 
 _MOST_TOLD = 6
 _MOST_PROMPTS = 10_000
 _WORTH_CALLS = 0.2
-"""By what share calls have to shorten an interval to be worth a word beside prompts."""
+"""Least share by which more calls must shorten an interval to be recommended beside prompts."""
 
 
 def _settling(one: Difference) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _carried(found: Compared, one: Difference) -> Iterator[str]:
 
 
 _MOST_OF_A_PROMPT = 60
-_UNKNOWN = "the judge's share of the uncertainty is not known, for hardly a response was rated twice"
+_UNKNOWN = "the judge's share of the uncertainty is not known, as hardly any response was rated twice"
 
 
 def _noise(one: Difference) -> str:
@@ -221,10 +221,10 @@ def _noise(one: Difference) -> str:
         return _UNKNOWN
     if one.shorter == 0:
         share = _percent(one.noise_share)
-        return f"{share} of the uncertainty is the judge's noise; later calls take none away: they do not count"
+        return f"{share} of the uncertainty is the judge's noise; later calls cannot reduce it: they do not count"
     helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
     return (
-        f"{_percent(one.noise_share)} of the uncertainty is the judge's noise: {MORE_CALLS} calls more a response would "
+        f"{_percent(one.noise_share)} of the uncertainty is the judge's noise: {MORE_CALLS} more calls per response would "
         f"shorten this interval by at most {_percent(one.shorter)}{helps}"
     )
 
@@ -235,7 +235,7 @@ def _noise_of_all(known: Sequence[Difference]) -> str:
         return _UNKNOWN[0].upper() + _UNKNOWN[1:]
     least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
     return (
-        f"{least} to {most} of the uncertainty is the judge's noise: {MORE_CALLS} calls more a response would shorten "
+        f"{least} to {most} of the uncertainty is the judge's noise: {MORE_CALLS} more calls per response would shorten "
         f"no interval by more than {_percent(max(one.shorter for one in told))}"
     )
 
@@ -261,7 +261,7 @@ def _percent(share: float) -> str:
 
 
 def letters_of(names: Sequence[str]) -> dict[str, str]:
-    """A letter for each name."""
+    """Return a letter for each name."""
     return dict(zip(names, _letters(), strict=False))
 
 

@@ -1,4 +1,4 @@
-"""What a run says, in the ways in which it is asked: rows, facts for scripts, lines for people."""
+"""The results of a run: rows, facts for scripts, lines for people."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a table was asked for; what a table has no use for says nothing.
+    """The options of a table; a table ignores those that do not apply.
 
     Attributes:
-        sort: what people want to see first; None for files alone.
-        with_text: files have the texts.
-        wide: each attribute has columns of its own.
-        messages: preferences as conversations.
+        sort: the first order for people; None for files alone.
+        with_text: whether files have the texts.
+        wide: whether each attribute has columns of its own.
+        messages: whether preferences are conversations.
         by: a column of the data: means for each value of it, or whole prompts to label.
         labels: people's, in place of the human ratings of the data.
-        agree, confidence: say which decisions people agree with, at least this share of them, with this probability; None for
-            what the run's last session asked for.
-        threshold: also the share of scores at it or above.
-        n: how many pairs to label.
-        show: columns of the data that people see beside each row.
-        length_control: take out what preferences go by length.
-        notify: is told what a reader should know.
-        in_python: whether what is asked for is a method, and not a flag.
+        agree, confidence: the least share of decisions that people agree with, and its probability; None for those of the
+            run's last session.
+        threshold: adds the share of scores at it or above.
+        n: number of pairs to label.
+        show: columns of the data beside each row, for people.
+        length_control: remove the effect of the responses' lengths.
+        notify: called with notes for the reader.
+        in_python: whether errors name methods, not flags.
     """
 
     sort: str | None = None
@@ -67,15 +67,15 @@ class View:
 
 
 _NEAR = 0.9
-"""Of a limit of money: a run that stopped beyond it was stopped by it."""
+"""Share of a limit of money: a run that stopped beyond it was stopped by the limit."""
 
 Builder = Callable[[Any, View], Table]
-"""Makes a table of what was found."""
+"""Makes a table of the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a judge was asked: its calls, its ratings and its money."""
+    """The use of a judge: its calls, its ratings and its money."""
 
     judge: str
     spent: int
@@ -113,7 +113,7 @@ def cost_of(money: Spending) -> str:
 
 
 def judged_by(manifest: Manifest) -> str:
-    """Return who gave the ratings; it says where nobody read the responses."""
+    """Return the judges and settings behind the ratings; it says if they were replayed."""
     replay = " (recorded ratings, replayed: no model read these responses)"
     replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
     if all(replays):
@@ -125,10 +125,10 @@ def judged_by(manifest: Manifest) -> str:
 
 
 class Found(ABC):
-    """What a run says, as it stands: computed where it is asked for, and once.
+    """The results of a run as it stands, each computed once, when it is needed.
 
     Attributes:
-        tables: what ``robin export --what`` has of it, by name, beside its judgments.
+        tables: those of ``robin export --what``, by name, beside its judgments.
     """
 
     tables: ClassVar[Mapping[str, Builder]]
@@ -140,20 +140,20 @@ class Found(ABC):
 
     @cached_property
     def given(self) -> GivenLabels | None:
-        """People's labels, in place of the human ratings of its data; those that the run keeps where none are given.
+        """People's labels, in place of the human ratings of its data; without given ones those that the run keeps.
 
-        They are read where they are asked for: a list of runs does not end at a file that somebody spoiled.
+        They are read on first use, so that a spoiled file of one run does not end a list of runs.
         """
         return given_labels(None, self.run) if self._given is None else self._given
 
     @cached_property
     def scores(self) -> Scores:
-        """A row a pair and attribute."""
+        """A row for each pair and attribute."""
         return told_scores(self.run)
 
     @cached_property
     def all_scores(self) -> Sequence[Scores]:
-        """The scores; behind them those of each judge, where there are several."""
+        """The scores, and behind them those of each judge, if there are several."""
         return all_scores(self.run, self.scores)
 
     @cached_property
@@ -167,17 +167,17 @@ class Found(ABC):
 
     @cached_property
     def people(self) -> People:
-        """What people say of the same pairs."""
+        """People's labels of the same pairs, and the judge's agreement with them."""
         return People.of(self.run, self.means, self.all_scores, self.given)
 
     @cached_property
     def judges(self) -> Sequence[Asked]:
-        """What each judge was asked, in the order of the run's judges."""
+        """The use of each judge, in the order of the run's judges."""
         return [Asked.of(self.run, judge) for judge in self.run.space.judges]
 
     @abstractmethod
     def stances(self, given: GivenLabels | None) -> Stances:
-        """Return what people say of its decisions. InputError where it decides nothing."""
+        """Return people's decisions beside the run's. InputError if it decides nothing."""
 
     agreed_in = agreeing.agreed_in
     agreed_facts = agreeing.agreed_facts
@@ -185,7 +185,7 @@ class Found(ABC):
 
     @cached_property
     def people_agree(self) -> Agreed | str | None:
-        """Which decisions people agree with, or why nothing is known of that; None where the run did not ask."""
+        """The decisions that people agree with, or the reason that these are unknown; None if the run did not ask."""
         try:
             return agreeing.agreed_of(self, self.given)
         except InputError as error:
@@ -198,30 +198,30 @@ class Found(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return what ``robin status --json`` has of the results."""
+        """Return the results in ``robin status --json``."""
 
     @abstractmethod
     def lines(self) -> dict[str, str]:
-        """Return what is found in words, by name."""
+        """Return the results in words, by name."""
 
     @property
     @abstractmethod
     def answer(self) -> list[str]:
-        """The answer to what was asked, in three lines at most: the end of a session, the status and the report have it."""
+        """The answer to the goal, in at most three lines: for the end of a session, the status and the report."""
 
     @property
     def asides(self) -> list[str]:
-        """What the end of a session says before the answer."""
+        """Lines before the answer at the end of a session."""
         return []
 
     @property
     def is_open(self) -> bool:
-        """Whether a larger budget would say more of what was asked."""
+        """Whether a larger budget would improve the answer."""
         return False
 
     @property
     def forecast(self) -> str:
-        """The command that says how much a larger budget would take; "" for none."""
+        """The command that forecasts the larger budget; "" for none."""
         return ""
 
     def next_step(self, *, in_python: bool = False) -> str:
@@ -243,16 +243,16 @@ class Found(ABC):
         return f"robin resume {typed(run.name)}{more}{says}"
 
     def ends_with(self, *, in_python: bool = False) -> list[str]:
-        """Return the last lines of a session: the answer, and what is useful next."""
+        """Return the last lines of a session: the answer, and the next step."""
         return [*self.answer, f"next: {self.next_step(in_python=in_python)}"]
 
     def table(self, what: str, view: View) -> Table:
-        """Return the table called ``what``, as in ``robin export --what``. InputError where there is none, and why."""
+        """Return the table called ``what``, as in ``robin export --what``. InputError if there is none, with the reason."""
         if (build := self.tables.get(what)) is None:
             named = f"Run.{what.replace('-', '_')}()" if view.in_python else f"--what {what}"
             raise InputError(self.goal.has_none(self.run, named, in_python=view.in_python))
         return build(self, view)
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the tables that people see when a run is done, under the first line of its answer."""
+        """Return the tables that people see when a run is done, below the first line of its answer."""
         return [self.table("scores", view)]

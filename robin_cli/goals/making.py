@@ -1,4 +1,4 @@
-"""The goal of a run, from settings or from what its manifest records. Nothing else decides what a run is for."""
+"""Makes the goal of a run, from settings or from its manifest. Nothing else decides what a run is for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def known_goals() -> Sequence[type[Goal]]:
 
 
 def goal_of(source: Inquiry) -> Goal:
-    """Return the goal that ``source`` asks for. InputError: it asks for two, or as its goal says; StorageError likewise."""
+    """Return the goal of ``source``. InputError if it names two, or as its goal refuses it; StorageError likewise."""
     *asked, usual = (goal for kind in known_goals() if (goal := kind.of(source)) is not None)
     if len(asked) > 1:
         flags = " and ".join(goal.asked_by or type(goal).__name__ for goal in asked)
@@ -48,7 +48,7 @@ def goal_of(source: Inquiry) -> Goal:
 
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
-    """Return the goal of a run that was read, or is open. StorageError where its data cannot be read."""
+    """Return the goal of a run that was read, or is open. StorageError if its data cannot be read."""
     return goal_of(run.inquiry)
 
 
@@ -56,7 +56,7 @@ def table_of(path: Path, what: str, view: View) -> Table:
     """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
 
     Raises:
-        InputError: there is none, and why. RunError, StorageError: the run cannot be read.
+        InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
     """
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)
@@ -65,13 +65,13 @@ def table_of(path: Path, what: str, view: View) -> Table:
 
 
 def results_of(path: Path, names: Iterable[str]) -> Table:
-    """Return which of the tables ``names`` the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
+    """Return which tables, among ``names``, the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
     run = read_run(path)
     found, values = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
     for what in names:
-        if what == "judge-scores" and len(run.space.judges) == 1:  # these are its scores
+        if what == "judge-scores" and len(run.space.judges) == 1:  # the same as its scores
             continue
-        with suppress(InputError):  # of this run there is none
+        with suppress(InputError):  # the run has none
             table = JUDGMENTS if what == "judgments" else found.table(what, View())
             rows = run.fold.judgments if what == "judgments" else len(table)
             values.append((what, rows, table.says.partition(":")[0], table.row.replace("`", "")))
@@ -79,23 +79,23 @@ def results_of(path: Path, names: Iterable[str]) -> Table:
 
 
 def judgment_table(path: Path) -> Table:
-    """The judgments of the run at ``path``, a segment at a time; files alone have them.
+    """Return the judgments of the run at ``path``, for files alone, a segment at a time.
 
     Raises:
-        RunError: no run there, or made by a newer robin. StorageError comes with the rows, where its files are damaged.
+        RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
     """
     rows = read_by(schema.JUDGMENTS, distinct_judgments(path))
     return JUDGMENTS.having(lambda: rows)
 
 
 def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]) -> Goal:
-    """Return the goal that ``settings`` name.
+    """Return the goal of ``settings``.
 
     Args:
-        notify: is told what a user should know of the data: prompts that one system alone answered, groups of one.
+        notify: called with a warning about the data: prompts that one system alone answered, groups of one.
 
     Raises:
-        InputError: what cannot be decided or compared with these data.
+        InputError: these data do not allow the decision or comparison.
     """
     own = {name: getattr(settings, name) for name in TABLE} | {"objective": settings.wanted_objective}
     return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))

@@ -1,11 +1,11 @@
-"""What people say of the pairs of a run: how the judge agrees with them, and with itself, and what that makes of its means."""
+"""People's ratings of a run's pairs: the judge's agreement with them and with itself, and the corrected means."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.run_agreement import (
@@ -23,11 +23,8 @@ from robin_cli.render.text import one_line
 from robin_cli.results.words import finite
 from robin_cli.storage.reader import RunData
 
-if TYPE_CHECKING:
-    pass
-
-_UNTOLD = "not told"
-"""How the line begins on what is not stated."""
+_UNKNOWN = "unknown"
+"""The start of the line on an unknown coefficient."""
 _LEVELS = {"same": "the same preferred", "kappa": "weighted κ", "alpha": "Krippendorff's α"}
 _OWN = {"reliability": "scores", "icc": "one rating (ICC)", "ceiling": "so correlation with a human at most"}
 
@@ -38,10 +35,10 @@ Means = Sequence[Summary]
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The means of a run with people's labels, and how its scores agree with these, by attribute (and judge).
+    """The means of a run with people's labels, and the agreement of its scores with these, by attribute (and judge).
 
     Attributes:
-        first: of so many ratings of each pair the means are; None for all.
+        first: number of ratings of each pair in the means; None for all.
     """
 
     means: Means
@@ -52,7 +49,7 @@ class People:
 
     @classmethod
     def of(cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
-        """Return it for a run with these means and scores, of all judges together first.
+        """Return it for a run with these means and scores, those of all judges together first.
 
         Args:
             given: people's labels, in place of the human ratings of its data.
@@ -78,11 +75,11 @@ class People:
         }
 
     def human_lines(self, run: RunData) -> dict[str, str]:
-        """Return in words how the scores agree with people; nothing where nobody said anything."""
+        """Return the agreement of the scores with people in words; empty without any labels."""
         lines = {}
         for name, found in self.agreement.items():
             is_told = not math.isnan(found[0].value)
-            if is_told or name in run.manifest.attributes:  # of single judges the reason would be the same
+            if is_told or name in run.manifest.attributes:  # the reason is the same for single judges
                 lines[f"human {name}"] = agreement_line(found)
             if is_told:
                 lines[f"levels of {name}"] = levels_line(found)
@@ -97,9 +94,9 @@ class People:
         return lines
 
     def own_lines(self, *, known: bool = False) -> dict[str, str]:
-        """Return in words how the judge agrees with itself; ``known``: nothing of what is not known."""
+        """Return the agreement of the judge with itself in words; ``known``: leave unknown values out."""
         lines = {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
-        return {name: line for name, line in lines.items() if not (known and line.startswith(_UNTOLD))}
+        return {name: line for name, line in lines.items() if not (known and line.startswith(_UNKNOWN))}
 
 
 def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
@@ -108,7 +105,7 @@ def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
 
 
 def mean_lines(means: Means, most: int | None = None) -> list[str]:
-    """Return the mean of each attribute in words, and as labels correct it; of more than ``most`` all in one line."""
+    """Return the mean of each attribute in words, and as labels correct it; with more than ``most`` all in one line."""
     there = [each for each in means if each.pairs]
     if not there:
         return ["no pair has a score yet"]
@@ -138,15 +135,15 @@ def _corrected_text(each: Summary) -> str:
 
 
 def _why_not(each: Summary) -> str:
-    """Why labels correct no mean; "" where they do, or where there are none."""
+    """Return why labels correct no mean; "" if they do, or if there are none."""
     return (each.corrected.why if each.corrected is not None else "") or (each.labels.why if each.labels else "")
 
 
 def agreement_line(found: Sequence[Agreement]) -> str:
-    """Return the correlations of one attribute in words, or why there are none."""
+    """Return the correlations of one attribute in words, or the reason that there are none."""
     pearson = found[0]
     if math.isnan(pearson.value):
-        return f"no agreement is told: {pearson.why}"
+        return f"no agreement: {pearson.why}"
     over = f"{number_of(pearson.n_prompts, 'prompt')}, {number_of(pearson.n, 'pair')}"
     return _told(
         {each.coefficient: each for each in found if each.coefficient in CORRELATIONS}, f"95 % bootstrap over {over}"
@@ -154,7 +151,7 @@ def agreement_line(found: Sequence[Agreement]) -> str:
 
 
 def levels_line(found: Sequence[Agreement]) -> str:
-    """Return in words how often the levels of one attribute agree, where there are correlations."""
+    """Return how often the levels of one attribute agree, in words, if there are correlations."""
     named = {each.coefficient: each for each in found}
     is_of_two = "same" in named
     note = "which response, or neither" if is_of_two else "scores and ratings rounded"
@@ -164,7 +161,7 @@ def levels_line(found: Sequence[Agreement]) -> str:
 def _own_line(found: Sequence[Agreement]) -> str:
     named = {each.coefficient: each for each in found}
     if math.isnan(named["reliability"].value):
-        return f"{_UNTOLD}: {named['reliability'].why}"
+        return f"{_UNKNOWN}: {named['reliability'].why}"
     over = f"95 % bootstrap over {number_of(named['reliability'].n_prompts, 'prompt')}"
     return _told({words: named[name] for name, words in _OWN.items() if name in named}, over)
 
@@ -184,7 +181,7 @@ def range_of(low: float, high: float) -> str:
 
 
 def _mean(each: Summary) -> dict[str, Any]:
-    """The mean of one attribute, the judge's own and as labels correct it; null where there are none."""
+    """Return the mean of one attribute as JSON, the judge's own and as labels correct it; null for none."""
     told = each.corrected
     corrected: Iterable[float] = (math.nan,) * 3 if told is None else (told.estimate, told.low, told.high)
     return {
@@ -204,7 +201,7 @@ def _mean(each: Summary) -> dict[str, Any]:
 
 
 def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
-    """Each coefficient, by attribute and name."""
+    """Return each coefficient as JSON, by attribute and name."""
     return {attribute: {each.coefficient: _in_json(each) for each in listed} for attribute, listed in found.items()}
 
 

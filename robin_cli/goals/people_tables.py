@@ -1,4 +1,4 @@
-"""What people say of the pairs of a run, as tables, and whether they would decide as the run does."""
+"""People's labels of a run's pairs as tables, and their decisions beside the run's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def stances_of_scores(found: Rated, given: GivenLabels | None) -> Stances:
-    """What people say of a run's decisions by ratings. InputError where it decides nothing."""
+    """Return people's decisions beside a run's by ratings. InputError if it decides nothing."""
     if (decided := found.scores.decided) is None:
         raise InputError(
             f"{found.run.name}: decides nothing, so there is nothing to agree with; make a run with --decide"
@@ -31,17 +31,17 @@ def stances_of_scores(found: Rated, given: GivenLabels | None) -> Stances:
 
 
 def stances_of_bests(found: Preferences, given: GivenLabels | None) -> Stances:
-    """What people say of the best responses of a pairwise run. InputError where it looks for none."""
+    """Return people's decisions beside a pairwise run's best responses. InputError if it looks for none."""
     if found.best is None:
         raise InputError(f"{found.run.name}: decides nothing; make a pairwise run with --decide best")
     return stances_of_best(found.run, found.best, given)
 
 
 def agreement_table(ran: Found, view: View) -> Table:
-    """A row an attribute and coefficient: agreement with people, and of the judge with itself.
+    """Return a row for each attribute and coefficient: agreement with people, and of the judge with itself.
 
     Raises:
-        InputError: there is none of anything, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
+        InputError: there is none at all, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
     """
     run, tables = ran.run, ran.all_scores
     found = agreements(run, *tables, given=given_labels(view.labels, run))
@@ -51,7 +51,7 @@ def agreement_table(ran: Found, view: View) -> Table:
 
 
 def calibration_table(ran: Found, view: View) -> Table:
-    """A row an attribute and level: what people say of the pairs with such a score. InputError: as the other table."""
+    """Return a row for each attribute and level: people's ratings of the pairs with such a score. InputError: as above."""
     run = ran.run
     found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
     check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
@@ -61,7 +61,7 @@ def calibration_table(ran: Found, view: View) -> Table:
 
 
 def _by_attribute(table: Table, found: Mapping[str, Sequence[Any]], *more: Column) -> Table:
-    """A row each, with its attributes as columns behind the name; ``more``: columns in place of the table's."""
+    """Return a row for each, its attributes as columns behind the name; ``more``: columns in place of the table's."""
     rows = [(name, each) for name, several in found.items() for each in several]
     values = {column: [getattr(each, column) for _, each in rows] for column in table.columns if column != "attribute"}
     return table.of({"attribute": [name for name, _ in rows], **values}, *more)
@@ -75,4 +75,4 @@ OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
     "judge-quality": judge_quality_table,
     "disagreements": disagreements_table,
 }
-"""The tables that every run has of what people say, by name."""
+"""The tables of people's labels that every run has, by name."""

@@ -1,4 +1,4 @@
-"""What a pairwise run says: preferences, the order's effect, the ranking of its systems, the best response to each prompt."""
+"""The results of a pairwise run: preferences, order effects, the ranking of systems, the best response to each prompt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked
 
 
 class Bests(NamedTuple):
-    """Of how many prompts the best response is looked for, certain, known to lead, and beyond what calls can settle."""
+    """Numbers of prompts: with a best response to find, certified, with a leader, and beyond what calls can settle."""
 
     of: int
     certified: int
@@ -38,7 +38,7 @@ class Bests(NamedTuple):
 
 
 class Preferences(Found):
-    """What a pairwise run says; intervals hold with 95 %, each for itself."""
+    """The results of a pairwise run; intervals hold with 95 %, each for itself."""
 
     tables: ClassVar[Mapping[str, Builder]] = {
         "scores": comparison_table,
@@ -50,7 +50,7 @@ class Preferences(Found):
 
     @cached_property
     def matches(self) -> Matches:
-        """What its comparisons are of."""
+        """The comparisons."""
         return self.run.matches
 
     @cached_property
@@ -60,27 +60,27 @@ class Preferences(Found):
 
     @cached_property
     def compared(self) -> Compared:
-        """How many comparisons were asked."""
+        """Numbers of comparisons asked."""
         return self.matches.compared(self.run.fold.arms)
 
     @cached_property
     def order_effects(self) -> Sequence[OrderEffect]:
-        """Of each judge, in the order of the run's judges."""
+        """The order effect on each judge, in the order of the run's judges."""
         return order_effects(order_means(self.run), self.matches.prompt)
 
     @cached_property
     def ranked(self) -> Ranked:
-        """The systems."""
+        """The systems with their ranking."""
         return ranked_systems(self.run)
 
     @cached_property
     def best(self) -> Best | None:
-        """The best response to each prompt, where the run looks for it."""
+        """The best response to each prompt, if the run looks for it."""
         return run_best(self.run) if self.matches.wants_best else None
 
     @cached_property
     def bests(self) -> Bests | None:
-        """The same, counted."""
+        """The numbers of best responses, if the run looks for them."""
         if (best := self.best) is None:
             return None
         return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
@@ -89,16 +89,15 @@ class Preferences(Found):
 
     @property
     def error_rate(self) -> float:
-        """Of what is certified this share is wrong at most, on average."""
+        """The largest share of what is certified that is wrong, on average."""
         return self.run.manifest.error_rate
 
     @property
     def is_over(self) -> bool:
-        """Whether the best response is certain wherever it can be."""
+        """Whether every best response that can be certified is."""
         return self.best is not None and self.best.is_over
 
     def facts(self) -> dict[str, Any]:
-        """Return what ``robin status --json`` has of the results."""
         run, compared, ranked, bests = self.run, self.compared, self.ranked, self.bests
         ranking, criteria = ranked.ranking, run.manifest.criteria
         effects = zip(run.space.judges, self.order_effects, strict=True)
@@ -129,7 +128,6 @@ class Preferences(Found):
         }
 
     def lines(self) -> dict[str, str]:
-        """Return what is found in words, by name."""
         people, several, run = self.people, len(self.judges) > 1, self.run
         labelled = any(each.labels is not None for each in people.means)
         sure, because = self._sum("certified"), counted(self._why_none())
@@ -151,10 +149,10 @@ class Preferences(Found):
 
     @property
     def answer(self) -> list[str]:
-        """The ranking's first, or the best responses, or how many preferences are certified."""
+        """The head of the ranking, or the best responses, or the number of certified preferences."""
         if self.best is not None and self.bests is not None:
             certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", self.agreed_lines()
-            if agreed:  # which is what was asked
+            if agreed:  # the run asked for this
                 return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
             return [certain, self._winners(self.best)]
         if (ranking := self.ranked.ranking) is not None:
@@ -169,7 +167,7 @@ class Preferences(Found):
 
     @property
     def asides(self) -> list[str]:
-        """How many comparisons were asked, and what the order does to the judges."""
+        """The number of comparisons asked, and the order effect on each judge."""
         return [compared_text(self.compared), *(f"{name}: {line}" for name, line in self._order_lines().items())]
 
     def _order_lines(self) -> dict[str, str]:
@@ -179,7 +177,7 @@ class Preferences(Found):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to ask that may tell more apart."""
+        """Whether anything is left to ask that may settle more."""
         if self.best is not None:
             return not self.is_over
         first = ranking_of(self.ranked).records()[:1]
@@ -187,7 +185,7 @@ class Preferences(Found):
         return not is_told and self.compared.whole < self.compared.comparisons
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the ranking where there is one, and the comparisons."""
+        """Return the ranking, if there is one, and the comparisons."""
         is_ranked = self.ranked.ranking is not None and self.best is None
         return [self.table(what, view) for what in (*(["ranking"] * is_ranked), "scores")]
 
@@ -210,7 +208,7 @@ class Preferences(Found):
         return f"{self.ranked.why}; {self.ranked.step}" if self.ranked.why else None
 
     def _why_none(self) -> dict[str, int]:
-        """Comparisons without a preference, counted by why; nothing where all have one."""
+        """Return the numbers of comparisons without a preference, by reason; empty if all have one."""
         scores, arms, space = self.scores, self.run.fold.arms, self.run.space
         retired, lacks = scores.retired, np.isnan(scores.numbers("preference"))
         in_vain = space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(axis=1) & ~retired
@@ -237,7 +235,7 @@ class Preferences(Found):
         return lines
 
     def _leaders(self, comparisons: int) -> str:
-        """Return which system leads, and which come next, with how sure that is."""
+        """Return the leading system and the next ones, with their certainty."""
         first, *others = ranking_of(self.ranked).records()
         if len(others) == 1:
             share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
@@ -246,14 +244,14 @@ class Preferences(Found):
             return f"{preferred} in {share} of {number_of(comparisons, 'comparison')}: {verdict} at 95 %"
         leaders = [f"{each['rank']} {one_line(each['system'])}{_rank_range(each)}" for each in (first, *others)[:SHOWN]]
         rivals = sum(each["rank_low"] == 1 for each in others)
-        # Each range of ranks is for itself: where no other can be ahead of the first, the others' own may still begin at 1.
+        # Each range of ranks is for itself: even if no other can be ahead of the first, the others' may begin at 1.
         alone = (
             f"; {number_of(rivals, 'other')} may be as good as the first" if rivals and first["rank_high"] > 1 else ""
         )
         return f"ranking of {number_of(len(others) + 1, 'system')}: {', '.join(leaders)}{alone}"
 
     def _winners(self, best: Best) -> str:
-        """Return the first responses that lead, by their systems where these have names."""
+        """Return the first leading responses, by their systems if these have names."""
         matches, names = self.matches, []
         prompts, place = np.unique(matches.prompt, return_index=True)
         for at in range(min(SHOWN, len(best.prompt))):
@@ -265,7 +263,7 @@ class Preferences(Found):
 
 
 def best_text(found: Bests, error_rate: float) -> str:
-    """The best responses in words."""
+    """Return the numbers of best responses in words."""
     certain, open_ = found.certified, found.of - found.certified
     promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
     line = f"certified for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
@@ -282,7 +280,7 @@ def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:
 
 
 def order_effect_text(each: OrderEffect) -> str:
-    """The order's effect on a judge in words."""
+    """Return the order effect on a judge in words."""
     if math.isnan(each.effect):
         return "not known: no comparison has verdicts in both orders"
     over = f"{number_of(each.n, 'comparison')} of {number_of(each.n_prompts, 'prompt')}"
@@ -296,7 +294,7 @@ def order_effect_text(each: OrderEffect) -> str:
 
 
 def _rank_range(each: Mapping[str, Any]) -> str:
-    """The ranks of a system that are not ruled out, in brackets where they are several."""
+    """Return the ranks of a system that are not ruled out, in brackets if there are several."""
     low, high = each["rank_low"], each["rank_high"]
     return "" if low == high else f" ({low} – {high})"
 

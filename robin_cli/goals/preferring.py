@@ -1,4 +1,4 @@
-"""What the goals of a pairwise run have in common: each call compares two responses in one order."""
+"""The base of the goals of a pairwise run: each call compares two responses in one order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class Preferring(Goal):
-    """What comparisons of two responses say, each asked in both orders.
+    """A goal of comparisons of two responses, each asked in both orders.
 
-    What is not known counts as half wrong; of what is equal in truth, nothing is wrong.
+    An unknown result counts as half wrong; for truly equal responses, no result is wrong.
     """
 
     asked_by: ClassVar[str] = "--pairwise"
@@ -50,9 +50,9 @@ class Preferring(Goal):
     figures: ClassVar[Mapping[str, str]] = {"wrong": "wrong_mean", "wrong_sem": "wrong_sem"}
     what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
-    """Whether a comparison that is not asked is missed."""
+    """Whether an unasked comparison counts as unknown."""
     aside: ClassVar[str] = ""
-    """What a plan says besides."""
+    """A further sentence in a plan."""
 
     space: ArmSpace
     matches: Matches
@@ -60,21 +60,20 @@ class Preferring(Goal):
     says: ClassVar[type[Found]] = Preferences
 
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
-        """Say why there is no table of ratings, and what there is."""
         return no_ratings(run.path, what, in_python=in_python)
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """How many systems the data names."""
+        """The number of systems in the data."""
         return {"systems": len(self.matches.names)} if self.matches.names else {}
 
     @property
     def fewest(self) -> tuple[int, str]:
-        """The fewest comparisons that say anything at all, and what they are."""
+        """The fewest comparisons that give any result, and their names in words."""
         return 1, "one comparison"
 
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls do not ask enough comparisons in both orders to say anything at all."""
+        """Raise InputError if ``budget`` calls do not ask enough comparisons in both orders for any result."""
         comparisons, what = self.fewest
         if budget < (least := self.space.arms_per_pair * comparisons):
             judges = f" by {len(self.space.judges)} judges" if len(self.space.judges) > 1 else ""
@@ -83,7 +82,7 @@ class Preferring(Goal):
             )
 
     def caution(self, budget: int) -> str:
-        """Return how many comparisons ``budget`` calls ask, where that is not all."""
+        """Return the number of comparisons that ``budget`` calls ask, if that is not all."""
         asked = budget // self.space.arms_per_pair
         if asked >= len(self.matches) or not self.asks_each:
             return ""
@@ -94,16 +93,15 @@ class Preferring(Goal):
 
     @property
     def per(self) -> Per:
-        """By what all arms of a comparison cost."""
+        """The mean cost of a comparison's arms."""
         return Per.PAIR
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Watch how many comparisons were asked."""
         del counts, own, target, guaranteed  # settings refuse an error to stop at beside comparisons
         return ComparisonsWatch(self.matches)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the share that is wrong, whether any is, and of the comparisons how many were asked, and how often each."""
+        """Return the share that is wrong, whether any is, the share of comparisons asked, and the calls of each."""
         runs, scale = len(found.n), self.space.scales[0]
         by_order = (runs * len(self.matches), len(self.space.variants), -1)
         points, true = (
@@ -121,15 +119,15 @@ class Preferring(Goal):
         }
 
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
-        """Return the share of ``what`` that is wrong.
+        """Return the share of wrong results.
 
         Args:
-            truth, preference: for A in each comparison, true and found, shape (comparisons,); found nan where it was not asked.
+            truth, preference: for A in each comparison, true and found, shape (comparisons,); found is nan if unasked.
         """
         return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return how sure win rates are, and how much is wrong; else how sure one preference is."""
+        """Return the precision of win rates and the share of wrong results; else the precision of one preference."""
         del words
         known = []
         if row["win_rate_half_width"] is not None:
@@ -142,17 +140,17 @@ class Preferring(Goal):
 
     @property
     def has_win_rates(self) -> bool:
-        """Whether it is told how often each system is preferred."""
+        """Whether win rates are reported."""
         return len(self.matches.names) > 1
 
     @property
     def wrongs(self) -> str:
-        """What may be wrong, in a sentence."""
+        """The results that may be wrong, in the plural."""
         return self.what
 
 
 def share_wrong(truth: FloatArray, found: FloatArray) -> float:
-    """Return the share of sides, of those that truth has, that are not as found; what is found on neither is half wrong."""
+    """Return the share of sides, of those that truth has, that differ from those found; a tie found is half wrong."""
     side, mine = (np.where(np.abs(each) <= _EQUAL, 0.0, np.sign(each)) for each in (truth, found))
     differs = side != 0
     return float((0.5 * (1.0 - side[differs] * mine[differs])).mean()) if differs.any() else 0.0

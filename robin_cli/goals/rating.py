@@ -1,4 +1,4 @@
-"""What goals have in common that go by ratings of single responses, and what a run of ratings says."""
+"""The base of goals by ratings of single responses, and the results of a run of ratings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from robin_cli.storage.reader import RunData
 
 
 class OfJudge(NamedTuple):
-    """What a judge's ratings come to: the mean of each attribute, nan without one, and of how many scores they are."""
+    """A judge's ratings: the mean of each attribute, nan without one, and the number of scores behind them."""
 
     means: Mapping[str, float]
     scores: int
 
 
 class Rated(Found):
-    """What a run of ratings says: scores, how far off they are, means, agreement with people, judges."""
+    """The results of a run of ratings: scores, their errors, means, agreement with people, judges."""
 
     tables: ClassVar[Mapping[str, Builder]] = {
         "scores": scores_as_asked,
@@ -51,17 +51,17 @@ class Rated(Found):
 
     @property
     def is_panel(self) -> bool:
-        """Whether several judges rated."""
+        """Whether there are several judges."""
         return len(self.run.space.judges) > 1
 
     @cached_property
     def worst_error(self) -> float:
-        """How far off the worst score is, estimated; nan while it is not known."""
+        """The estimated error of the worst score; nan while unknown."""
         return estimated_error(self.run.space, self.run.fold.arms)
 
     @cached_property
     def aim(self) -> Aim | None:
-        """The error that the last session was to stop at, and how the scores stand to it; None for none."""
+        """The target error of the last session, and the present one; None without a target."""
         last = self.run.manifest.last_session
         if (error := last.get("target_error")) is None:
             return None
@@ -73,30 +73,30 @@ class Rated(Found):
 
     @property
     def is_over(self) -> bool:
-        """Whether all is decided that can be, or the error is as small as was asked for."""
+        """Whether every decision that can be certified is, or the target error is reached."""
         decided = self.scores.decided
         return (decided is not None and decided.is_over) or (self.aim is not None and self.aim.reached)
 
     @property
     def mean_text(self) -> str:
-        """The means in a line, for runs that were asked for something else."""
+        """The means in a line, for runs with another goal."""
         first = f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
         return f"{'; '.join(self.mean_lines())}{first}"
 
     @property
     def answer(self) -> list[str]:
-        """The mean of each attribute, and how the worst error stands to the one that was named."""
+        """The mean of each attribute, and the worst error beside its target."""
         aimed = [] if self.aim is None else [aim_text(self.aim)]
         return [*self.mean_lines(MOST_LINES - len(aimed)), *aimed]
 
     @property
     def is_open(self) -> bool:
-        """Whether the error that was named is not reached."""
+        """Whether a target error is not reached."""
         return self.aim is not None and not self.aim.reached
 
     @property
     def forecast(self) -> str:
-        """What says how many calls an error takes."""
+        """The command that forecasts the calls for an error."""
         if self.aim is None or self.aim.guaranteed:
             return ""
         return f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
@@ -108,7 +108,7 @@ class Rated(Found):
 
     @cached_property
     def of_judges(self) -> Sequence[OfJudge]:
-        """What the ratings of each judge come to, in the order of the run's judges."""
+        """The means of each judge's ratings, in the order of the run's judges."""
         space, means, found = self.run.space, self.each.numbers("score"), []
         for number in range(len(space.judges)):
             mine = (space.judge == number) & ~np.isnan(means)
@@ -119,7 +119,7 @@ class Rated(Found):
 
     @cached_property
     def judge_spread(self) -> float:
-        """How far the judges' means of one pair are apart, noise taken out; nan where that is not known."""
+        """The standard deviation of the judges' means of one pair, without noise; nan if unknown."""
         return math.nan if self.scores.between is None else spread_between(self.scores.between)
 
     @property
@@ -127,7 +127,6 @@ class Rated(Found):
         return 0 if self.scores.between is None else int((~np.isnan(self.scores.between)).sum())
 
     def facts(self) -> dict[str, Any]:
-        """Return what ``robin status --json`` has of the results."""
         aim, decided = self.aim, self.scores.decided
         return {
             "worst_error_estimate": finite(self.worst_error),
@@ -156,7 +155,6 @@ class Rated(Found):
         }
 
     def lines(self) -> dict[str, str]:
-        """Return what is found in words, by name."""
         arms, space, people = self.run.fold.arms, self.run.space, self.people
         judges = f" × {len(space.judges)} judges" if self.is_panel else ""
         of = f"{number_of(len(self.run.pair_ids), 'pair')} × {', '.join(space.attributes)}{judges}"
@@ -173,7 +171,7 @@ class Rated(Found):
         }
 
     def error_text(self, error: float) -> str:
-        """Return an error in the words of its unit."""
+        """Return an error in words with its unit."""
         return error_text(error, as_share=self.run.space.has_several_scales)
 
     @property
@@ -182,21 +180,21 @@ class Rated(Found):
         return "the judges'" if self.is_panel else "the judge's"
 
     def worst_text(self) -> tuple[str, str]:
-        """Return the worst error, and what it is of or why it is not known."""
+        """Return the worst error, and what it is of or why it is unknown."""
         if math.isnan(self.worst_error):
             is_unrated = (self.run.fold.arms.counts == 0).any()
             return "not known", "some scores have no rating yet" if is_unrated else "no score is left"
         single = " of a single judge" if self.is_panel else ""
-        said = f"how far the score{single} furthest from its judge's mean is off, estimated"
+        said = f"an estimate of how far the least certain score{single} is from its judge's mean"
         return f"about {self.error_text(self.worst_error)}", said
 
     @property
     def spread_over(self) -> str:
-        """What the spread between judges is of."""
+        """The number of scores behind the spread between judges, in words."""
         return f"over {number_of(self._spread_over, 'score')}"
 
     def paper_text(self) -> str:
-        """Say what the paper's bound is, what it assumes, or why there is none."""
+        """Return the paper's bound and its assumption, or why there is none."""
         bound = self.paper_bound
         if bound.assumes is None:
             return (
@@ -221,7 +219,7 @@ class Rated(Found):
 
 
 def aim_text(aim: Aim) -> str:
-    """Return how the worst error stands to the one that was named."""
+    """Return the worst error beside its target, in words."""
     wanted, now = (target_text(error, as_share=aim.as_share) for error in (aim.error, aim.now))
     if math.isnan(aim.now):
         stands = "not known: some scores have no rating"
@@ -233,12 +231,12 @@ def aim_text(aim: Aim) -> str:
 
 
 class Rating(Goal):
-    """A goal that goes by ratings: scores of pairs and attributes. One that adds nothing has all that others have."""
+    """A goal by ratings: scores of pairs and attributes. It is the base of others, which change parts of it."""
 
     says: ClassVar[type[Found]] = Rated
 
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls do not reach every arm once."""
+        """Raise InputError if ``budget`` calls do not reach every arm once."""
         space = self.space
         arms = space.asked_once
         if budget < arms and space.settles:
@@ -254,12 +252,11 @@ class Rating(Goal):
             )
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Watch the largest error."""
         del own
         return ErrorWatch(self.space, target, counts() if guaranteed else None)
 
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
-        """Say why there is no table of comparisons, and what to do."""
+        """Return the error that there is no table of comparisons, and the next step."""
         del in_python
         return (
             f"{run.name}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "

@@ -1,4 +1,4 @@
-"""What the data say of each row: columns and texts for files, and for people what they recognise it by beside its id."""
+"""The data beside each row: columns and texts for files, and for people a text that they recognise beside its id."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from robin_cli.storage.reader import RunData
 from robin_cli.storage.segments import gathered
 
 _TEXTS = {"prompt": "prompt", "response": "response"}
-"""Columns of the texts, and what they are called among the run's pairs."""
+"""Columns of the texts, and their names in pairs.parquet."""
 _GROUP_BYTES = 2**24
 _LENGTH = 60
-"""Cells of a beginning."""
+"""The width of a beginning, in cells."""
 _MOST_COLUMNS = 12
-"""That a report can look for."""
+"""The most columns that a report can search."""
 _HASHED = re.compile(r"[0-9a-f]{16}(~[0-9a-f]{16})?\Z")
 
 
 def is_hashed(pair_id: str) -> bool:
-    """Return whether an id looks like those that robin makes for data without ids, which nobody recognises."""
+    """Return whether an id looks like those that robin makes for data without ids, which people do not recognise."""
     return _HASHED.match(pair_id) is not None
 
 
 def beginning(pair: Pair, *, is_shared: bool) -> str:
-    """Return the beginning of a pair's prompt; ``is_shared``: other pairs have it too, so that of its response as well."""
+    """Return the beginning of a pair's prompt; ``is_shared``: other pairs have it too, so add that of its response."""
     if not is_shared:
         return _cut(pair.prompt, _LENGTH)
     return f"{_cut(pair.prompt, _LENGTH // 2)} → {_cut(pair.response, _LENGTH // 2)}"
 
 
 def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
-    """Return what reads the texts that people see beside rows.
+    """Return a reader of the texts that people see beside rows.
 
     Args:
         pair: of each row, shape (rows,).
-        show: columns of the data, also prompt and response; without prompt it is shown where ids are hashes.
+        show: columns of the data, also prompt and response; without it the prompt is shown if ids are hashes.
     """
 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
@@ -72,7 +72,7 @@ def shown_by(show: Sequence[str]) -> str:
 
 
 def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
-    """Return what reads the further columns of the data of each row, without ``but``, cut; the first of many."""
+    """Return a reader of the further columns of the data of each row, without ``but``, cut; only the first of many."""
     names = [name for name in run.column_names if name not in but][:_MOST_COLUMNS]
 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
@@ -103,10 +103,10 @@ def with_data(
     texts: Mapping[str, str] = _TEXTS,
     told: Collection[str] = (),
 ) -> pa.RecordBatchReader:
-    """``table`` with what the data say of the pair of each row.
+    """Return ``table`` with the data of the pair of each row.
 
     Args:
-        pairs: of the rows, rising; None where there is a row for each, in order.
+        pairs: of the rows, rising; None if there is a row for each, in order.
         with_text: add ``texts``, columns that come last, and the columns of the data that they are.
         told: names of further columns that ``table`` has already.
     """
@@ -131,7 +131,7 @@ def with_data(
 def _with_texts(
     table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]], texts: Mapping[str, str], schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
+    """Yield ``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
     start, wanted = 0, set(texts.values())
     batches = read_pair_batches(run.path, lambda name: name in wanted)
     for found in gathered((pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES):

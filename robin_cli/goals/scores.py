@@ -1,4 +1,4 @@
-"""Scores and decisions of a run as tables; for files what the data say of each row comes behind: further columns, and texts."""
+"""Scores and decisions of a run as tables; files have further columns of the data, and texts, behind them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
 
 _WIDEST = 10.0
-"""More than any width that is known, in units of the scale."""
+"""More than any known width, in units of the scale."""
 
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
@@ -38,14 +38,14 @@ def score_table(
     show: Sequence[str] = (),
     agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
-    """The scores, of all judges together or of each; behind the columns of the contract files have those of the data.
+    """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
 
     Args:
-        sort: what people want to see first; None for files alone.
-        with_text: files have prompt and response.
-        wide: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute and
-            judge, where ``scores`` are those of each judge.
-        show: columns of the data that people see beside each row.
+        sort: the first order for people; None for files alone.
+        with_text: whether files have prompt and response.
+        wide: a row for each pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each
+            attribute and judge, if ``scores`` are those of each judge.
+        show: columns of the data beside each row, for people.
         agreed: the decisions that people agree with.
     """
     values: dict[str, Any] = dict(scores.columns)
@@ -78,7 +78,7 @@ def score_table(
 
 
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
-    """The scores as ``view`` has them, of all judges together or of each."""
+    """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
     about: dict[str, Any] = {"sort": view.sort, "with_text": view.with_text, "wide": view.wide, "show": view.show}
@@ -86,20 +86,22 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
 
 
 def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows are part of a decision that people agree with."""
+    """Return whether each row is part of a decision that people agree with."""
     return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 
 def decision_table(
     scores: Scores, run: RunData, *, with_text: bool = False, agreed: NDArray[np.bool_] | None = None
 ) -> Table:
-    """What was decided: of thresholds a row a pair with the score of each attribute, of the best a row a pair and attribute.
+    """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
     Raises:
-        InputError: nothing was to be decided.
+        InputError: the run decides nothing.
     """
     if (decided := scores.decided) is None:
-        raise InputError(f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), as 'score>=3'")
+        raise InputError(
+            f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), such as 'score>=3'"
+        )
     columns = dict(scores.columns) if agreed is None else {**scores.columns, "agreed": _of_rows(decided, agreed)}
     names = [name for name in ("group", *DECISION_COLUMNS, "agreed") if name in columns]
     if decided.task.group is not None:
@@ -116,13 +118,13 @@ def decision_table(
 
 
 def decisions_as_asked(found: Found, view: View) -> Table:
-    """What was decided as ``view`` has it."""
+    """Return the decisions with the options of ``view``."""
     agreed = found.agreed_in(view)
     return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
 
 
 def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
-    """The orders of scores; where attributes have scales of their own, shares of the scales are compared."""
+    """Return the orders of scores; with attributes on several scales, shares of the scales are compared."""
     space, arm = run.space, scores.arm
 
     def of(name: str) -> FloatArray:
@@ -145,9 +147,9 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
 
 
 def best_first(scores: Scores) -> FloatArray | None:
-    """Return a number of each row, the larger the sooner it comes: group by group, the leader first; groups of one last.
+    """Return a number for each row, the larger the earlier it comes: group by group, the leader first; groups of one last.
 
-    None where no best is looked for.
+    None if no best is looked for.
     """
     if scores.decided is None or not scores.decided.task.decision.is_best:
         return None

@@ -1,4 +1,4 @@
-"""Means of a run by attribute and column, with people's labels, and the pairs that these are wanted of, as tables."""
+"""Means of a run by attribute and column, with people's labels, and the next pairs to label, as tables."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
 
 WANTED = 50
-"""Pairs to label, where nobody says how many."""
+"""The default number of pairs to label."""
 
 _NAMED = 3
 
 Notify = Callable[[str], None]
 LabelsFile = str | Path | BytesIO | None
-"""Where people's labels are: a file, an address, a Parquet table in memory, or nowhere."""
+"""The source of people's labels: a file, an address, a Parquet table in memory, or none."""
 
 
 def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
-    """The labels in a file, or without one those that ``runs`` keep; None where there are none.
+    """Return the labels in a file, or without one those that ``runs`` keep; None for none.
 
-    InputError where they cannot be read, or are none of the pairs of ``runs``.
+    InputError if they cannot be read, or if none is of a pair of ``runs``.
     """
     if labels is None:
         kept = [path for run in runs if (path := kept_labels(run.path)) is not None]
@@ -58,7 +58,7 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
 
 
 def _joined(parts: Sequence[GivenLabels]) -> GivenLabels | None:
-    """The labels of several runs; None for none. InputError where two say different things of one pair."""
+    """Return the labels of several runs; None for none. InputError if two differ on one pair."""
     if len(parts) < 2:
         return parts[0] if parts else None
     joined: dict[str, dict[str, Label]] = {}
@@ -77,7 +77,7 @@ def _joined(parts: Sequence[GivenLabels]) -> GivenLabels | None:
 
 
 def _check_apart(runs: Sequence[StoredRun]) -> None:
-    """InputError where one id names different pairs of two runs: no telling whose a label is."""
+    """Raise InputError if one id names different pairs of two runs, so that its label is ambiguous."""
     texts: dict[str, tuple[object, StoredRun]] = {}
     for run in runs if len(runs) > 1 else ():
         pairs = run.pairs.table
@@ -86,14 +86,14 @@ def _check_apart(runs: Sequence[StoredRun]) -> None:
             said, first = texts.setdefault(pair_id, (text, run))
             if said != text:
                 raise InputError(
-                    f'--labels: the id "{shown(pair_id)}" names other texts in {run.name} than in {first.name}, so nothing '
-                    "tells whose a label is; judge both with ids of their own, or with such as are made from the texts "
+                    f'--labels: the id "{shown(pair_id)}" names other texts in {run.name} than in {first.name}, so its '
+                    "label is ambiguous; judge both with ids of their own, or with ids made from the texts "
                     "(--columns id=-)"
                 )
 
 
 def summary_table(ran: Found, view: View) -> Table:
-    """A row an attribute, or an attribute and group: the mean of its scores with an interval over prompts.
+    """Return a row for each attribute, or attribute and group: the mean of its scores with an interval over prompts.
 
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
@@ -119,7 +119,7 @@ def summary_table(ran: Found, view: View) -> Table:
 def _check_column(by: str | None) -> None:
     if by in SUMMARY.columns:
         raise InputError(
-            f"--by {by}: the table has a column of its own that is called so; judge with the data's under another name: "
+            f"--by {by}: the table has a column of its own with that name; judge with the data's under another name: "
             f"--columns NAME={by}"
         )
 
@@ -160,17 +160,17 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
 
 
 def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
-    """What is not as one might think: of what the means are, what has no interval, what is not corrected."""
+    """Report the means of first ratings only, missing intervals, and missing corrections."""
     if scores.decided is not None:
         notify(
-            f"means are of the first {FIRST} ratings of each pair: where a run decides, later ones were asked because of these"
+            f"means are of the first {FIRST} ratings of each pair: a run that decides asks later ones because of these"
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)
         if not even.is_final and even.first is not None:
             notify(
-                f"{one_line(attribute)}: means of all ratings are bent a little where a pair's own say how often it is asked; "
-                f"by the first {even.first} of each, which robin compare and robin gate go by, the mean of all pairs is "
+                f"{one_line(attribute)}: means of all ratings are a little biased if a pair's own decide its calls; "
+                f"by the first {even.first} of each, which robin compare and robin gate use, the mean of all pairs is "
                 f"{np.nanmean(even.scores):.3f}"
             )
         own = next((each.labels for each in found if each.attribute == attribute), None)
@@ -178,7 +178,7 @@ def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLab
             notify(f"{one_line(attribute)}: {own.why}, so they correct no mean")
     few = [_name(each) for each in found if each.prompts < FEWEST_PROMPTS]
     if few:
-        notify(f"no interval, for want of {FEWEST_PROMPTS} prompts: {_some(few)}")
+        notify(f"no interval with fewer than {FEWEST_PROMPTS} prompts: {_some(few)}")
     said: dict[tuple[str, str], list[str]] = {}
     for each in found:
         if (people := each.corrected) is not None and (people.why or people.caution):
@@ -199,7 +199,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
-    """What those see who label: ``pair_id`` and the texts of some pairs, by the names of their columns, in this order."""
+    """Return the texts that labellers see: ``pair_id`` and the texts of some pairs, by column, in this order."""
     table = run.pairs.table.take(pa.array(pair))
     of_two = {"response_a": "response", "response_b": OTHER_COLUMN}
     texts = {"pair_id": "pair_id", "prompt": "prompt", REFERENCE: REFERENCE}
@@ -208,10 +208,10 @@ def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
 
 
 def labels_wanted_table(ran: Found, view: View) -> Table:
-    """What people should label next, in the order in which they should: a row a pair and attribute, the labelled ones first.
+    """Return the next pairs to label, in order: a row for each pair and attribute, the labelled ones first.
 
-    Of the human ratings in the data, and those given, come all besides. For differences by a column, and for
-    the best of each group, whole prompts or groups are drawn.
+    Human ratings in the data, and given ones, are all included. For differences by a column, and for the best of each group,
+    whole prompts or groups are drawn.
 
     Raises:
         InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
@@ -222,7 +222,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     is_blind = several and not view.in_python  # a script joins by its own ids
     n, labels = WANTED if view.n is None else view.n, labels_of(run, given_labels(view.labels, run))
     if n < 1:
-        raise InputError(f"--n {n}: at least one pair is needed, as --n 50")
+        raise InputError(f"--n {n}: at least one pair is needed, such as --n 50")
     values = {name: pair_means(run, scores, name).scores for name in labels}
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
@@ -252,7 +252,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         f"the file to --labels: {step} --labels FILE"
     )
     if is_blind:
-        notify("blind: whole prompts, and ids that say nothing of the systems, which --labels knows again")
+        notify("blind: whole prompts, with ids that do not name the systems and that --labels recognises")
     if found.prompts < FEWEST_LABELLED:
-        notify(f"a mean is corrected from {FEWEST_LABELLED} labelled prompts on; draw more: a larger --n")
+        notify(f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; draw more: a larger --n")
     return LABELS_WANTED.of(columns)

@@ -1,11 +1,11 @@
-"""Preferences, as training reads them: in each group the best response, against each one that can be told apart from it.
+"""Preferences for training: the best response of each group, against each other one whose score differs clearly.
 
-Two responses can be told apart where their scores differ by more than t √(V_a/n_a + V_b/n_b), with moderated variances and
-the degrees of freedom of Welch and Satterthwaite: right for all such pairs on average, a guarantee for none.
+Two scores differ clearly if the difference is more than t √(V_a/n_a + V_b/n_b), with moderated variances and the degrees of
+freedom of Welch and Satterthwaite: right for all such pairs on average, a guarantee for none.
 
-Certified is what bets on the difference say at any time (:func:`robin_cli.analysis.intervals.log_sum_evidence`), of all
-preferences together. Which response leads, and which pairs are told apart, the ratings themselves say; so e-BH counts all pairs
-of a group as tried, and what is not told apart as without evidence, which keeps its promise for those that are named.
+Preferences are certified by bets on the difference, at any time (:func:`robin_cli.analysis.intervals.log_sum_evidence`), over
+all preferences together. The ratings themselves select which response leads and which pairs differ. So e-BH counts all pairs of
+a group as tested, and those without a clear difference as without evidence, which keeps its promise for the listed ones.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Preferences:
 
     Attributes:
         chosen, rejected: the places of the two pairs in the data, shape (rows,) each.
-        attribute: which of the run's attributes they are compared by, shape (rows,).
+        attribute: number of the attribute by which they are compared, shape (rows,).
         margin: the chosen one's score less the rejected one's, in points, shape (rows,).
-        certified: where the chosen one is guaranteed to be better, or worse by less than the run's margin, shape (rows,).
-        alike: how many rivals of a group's best cannot be told apart from it, or have its very text.
-        unrated: how many responses, of each attribute, have no rating, in groups of several.
-        alone: how many groups have one response only.
-        groups: how many groups there are.
+        certified: whether the chosen one is guaranteed to be better, or worse by less than the run's margin, shape (rows,).
+        alike: number of rivals of a group's best without a clear difference, or with its very text.
+        unrated: number of responses, for each attribute, without a rating, in groups of several.
+        alone: number of groups with one response only.
+        groups: number of groups.
     """
 
     chosen: IntArray
@@ -65,7 +65,7 @@ class Preferences:
 
 
 def preferences(ran: Found) -> Preferences:
-    """The preferences that the scores of a run hold; a panel's judges count alike."""
+    """Return the preferences in the scores of a run; a panel's judges have equal weight."""
     run = ran.run
     space, arms = run.space, run.fold.arms
     error_rate = run.manifest.error_rate
@@ -94,7 +94,7 @@ def preferences(ran: Found) -> Preferences:
     tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
     sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
     decided = ran.scores.decided
-    if decided is not None:  # the best of a group is certified against all of it
+    if decided is not None:  # the best of a group is certified against all its rivals
         sure |= (decided.decision[lead] == BEST) & decided.certified[rival]
     return Preferences(
         pair[lead],
@@ -110,7 +110,7 @@ def preferences(ran: Found) -> Preferences:
 
 
 def _log_evidence(run: RunData, lead: IntArray, rival: IntArray, attribute: IntArray) -> FloatArray:
-    """ln of the bets that the mean of each row in ``lead`` is above that in ``rival`` less the margin; shape (rows,)."""
+    """Return ln of the evidence that each mean in ``lead`` is above that in ``rival`` less the margin; shape (rows,)."""
     of_run = run.manifest.settings.get("margin")
     margins = [MARGIN * (each.high - each.low) if of_run is None else of_run for each in run.space.scales]
     at = -np.array(margins, dtype=np.float64)[attribute]
@@ -131,14 +131,14 @@ _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_stri
 
 
 def preference_table(ran: Found, view: View) -> Table:
-    """A row for each response that can be told apart from the best of its group: prompt, chosen, rejected, margin, certified.
+    """Return a row for each response that differs clearly from its group's best: prompt, chosen, rejected, margin, certified.
 
-    With several attributes each has rows of its own, and a column says which. As ``messages`` chosen and rejected are
-    conversations that begin with the prompt, which then has no column: open-instruct reads nothing else, and TRL no prompt that
-    is a text beside them.
+    Several attributes have rows of their own, and a column names them. As ``messages`` chosen and rejected are conversations
+    that begin with the prompt, which then has no column: open-instruct reads nothing else, and TRL does not accept a text as
+    prompt beside them.
 
     Raises:
-        InputError: no group has two responses, or no two can be told apart.
+        InputError: no group has two responses, or no two differ clearly.
     """
     run, found = ran.run, preferences(ran)
     if found.alone == found.groups:
@@ -150,7 +150,7 @@ def preference_table(ran: Found, view: View) -> Table:
         unrated = f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
         raise InputError(
             f"{run.name}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
-            f"calls tell more of them apart: robin resume {typed(run.name)} --budget N"
+            f"calls may tell them apart: robin resume {typed(run.name)} --budget N"
         )
     texts = run.pairs.table
     prompts, chosen, rejected = (
@@ -169,9 +169,9 @@ def preference_table(ran: Found, view: View) -> Table:
 
 
 def preferred_table(ran: Compared, view: View) -> Table:
-    """A row for each comparison whose responses can be told apart, in the order of the data.
+    """Return a row for each comparison whose responses differ clearly, in the order of the data.
 
-    ``margin`` is how far the preference is above a half. Raises: as for :func:`preference_table`.
+    ``margin`` is the preference less a half. Raises: as for :func:`preference_table`.
     """
     run = ran.run
     found = pairwise_scores(run, alpha=ran.error_rate).columns
@@ -183,8 +183,8 @@ def preferred_table(ran: Compared, view: View) -> Table:
     if not told.any():
         none = f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
         raise InputError(
-            f"{run.name}: of no comparison the responses can be told apart ({number_of(alike, 'comparison')} too close{none}); "
-            f"more calls tell more of them apart: robin resume {typed(run.name)} --budget N"
+            f"{run.name}: no comparison tells its responses apart ({number_of(alike, 'comparison')} too close{none}); "
+            f"more calls may do so: robin resume {typed(run.name)} --budget N"
         )
     texts, for_a = run.pairs.table.filter(pa.array(told)), pa.array(preference[told] > _EVEN)
     a, b = texts["response"], texts[OTHER_COLUMN]
@@ -199,7 +199,7 @@ def preferred_table(ran: Compared, view: View) -> Table:
 
 
 def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
-    """Which comparisons a response leads that is certified to be the best of its prompt, where that is looked for."""
+    """Return whether each comparison has a leader that is certified as the best of its prompt, if the run looks for it."""
     matches, best = ran.matches, ran.best
     if best is None:
         return np.zeros(len(matches), dtype=np.bool_)
@@ -216,7 +216,7 @@ def _columns(
     *,
     messages: bool,
 ) -> dict[str, Any]:
-    """The columns that preference training reads."""
+    """Return the columns of preference training."""
     columns: dict[str, Any] = {
         "prompt": prompts,
         "chosen": chosen,

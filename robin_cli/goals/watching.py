@@ -1,4 +1,4 @@
-"""What a session looks at while its run goes on: scores by their error, comparisons by how many were asked."""
+"""What a session watches while its run goes on: the error of scores, or the number of comparisons asked."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from robin_cli.planning.stopping import StoppingRule, Verdicts, reached
 from robin_cli.results.words import WORST, compared_text, error_text, target_text
 
 Fact = tuple[str, str]
-"""A name and a value, as a display shows them."""
+"""A name and a value, for displays."""
 
 Counts = Callable[[], LevelCounts]
-"""Reads how often each arm got each level; called only where a goal needs that."""
+"""Reads how often each arm got each level; called only by goals that need it."""
 
 
 class Watch(ABC):
-    """What a session looks at while its run goes on.
+    """Watches a run while a session goes on.
 
     Attributes:
-        verdicts: what is decided by the ratings so far; None where nothing is to be decided.
-        stop: says when the run is over before its budget is spent; None: never.
+        verdicts: the decisions by the ratings so far; None without any.
+        stop: returns whether the run is over before its budget is spent; None: never.
     """
 
     verdicts: Verdicts | None = None
@@ -38,8 +38,8 @@ class Watch(ABC):
         """Whether the run may be over before its budget is spent."""
         return self.verdicts is not None or self.stop is not None
 
-    def add(self, arm: int, ratings: Iterable[float]) -> None:  # noqa: B027  # most look at nothing else than the arms
-        """Take further ratings of ``arm``, which are on disk."""
+    def add(self, arm: int, ratings: Iterable[float]) -> None:  # noqa: B027  # most watch only the arms
+        """Add ratings of ``arm`` that are on disk."""
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the goal is reached, so that the run is finished before its budget is spent."""
@@ -56,7 +56,7 @@ class ErrorWatch(Watch):
 
     Args:
         target: the error that the session stops at; None for none.
-        counts: of all ratings so far, and of those to come; None where the target is held against the estimate.
+        counts: of all ratings so far, and of those to come; None if the target is for the estimate.
     """
 
     def __init__(self, space: ArmSpace, target: float | None, counts: LevelCounts | None) -> None:
@@ -66,7 +66,6 @@ class ErrorWatch(Watch):
         self.stop = None if self._target is None else reached(self._target.is_reached)
 
     def add(self, arm: int, ratings: Iterable[float]) -> None:
-        """Take further ratings of ``arm``."""
         if self._counts is not None:
             self._counts.add(arm, ratings)
 
@@ -93,11 +92,10 @@ class ErrorWatch(Watch):
 
 
 class ComparisonsWatch(Watch):
-    """Watches how many comparisons were asked."""
+    """Watches the number of comparisons asked."""
 
     def __init__(self, matches: Matches) -> None:
         self._matches = matches
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return how many comparisons were asked."""
         return [("compared", compared_text(self._matches.compared(arms)))]

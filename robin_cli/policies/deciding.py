@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,10 +199,12 @@ class Deciding(Policy):
         moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n + (PRIOR_WEIGHT - 1.0))
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
-    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, list[FloatArray]]:
+    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, Sequence[Any]]:
         """Return the ends of the scale, and the parameters of g, for these arms: as numbers if all share them (faster)."""
         if self.pooled.shape[-1] == 1:
-            return self.low.item(0), self.high.item(0), [per_arm(each[..., 0], n) for each in self.pooled]
+            pooled = self.pooled[..., 0]
+            of_all = pooled.tolist() if pooled.ndim == 1 else [per_arm(each, n) for each in pooled]
+            return self.low.item(0), self.high.item(0), of_all
         own = arm % len(self.low)
         return self.low[own], self.high[own], [of_arms(each, self.task.space.kind[own]) for each in self.pooled]
 

@@ -1,4 +1,4 @@
-"""Any chart drawn by matplotlib, as a picture file or as SVG that stands in a page and takes its colours."""
+"""Draw any chart with matplotlib, as an image file or as SVG inside a page with the page's colours."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Marks = list[tuple["Artist", Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart as SVG for a page; ``wide``: it has the page to itself."""
+    """Return a chart as SVG for a page; ``wide``: it takes the full width."""
 
     title: str
     says: str
@@ -74,7 +74,7 @@ class Picture:
 
 
 def picture(chart: Chart, number: int) -> Picture:
-    """Draw a chart for a page; ``number``: which of the page's it is."""
+    """Draw a chart for a page; ``number``: its number on the page."""
     said: dict[str, Sequence[str]] = {}
     root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
     _set_for_page(root, f"c{number}-", said)
@@ -85,7 +85,7 @@ def picture(chart: Chart, number: int) -> Picture:
 
 
 def _set_for_page(root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]) -> None:
-    """Give an SVG the colours of a page, ids of its own, short numbers, and titles; no styles, which the page forbids."""
+    """Give an SVG a page's colours, its own ids, short numbers, and titles; no styles, which the page forbids."""
     for name in ("width", "height"):
         del root.attrib[name]
     for child in [*root.findall(f"{_SVG}metadata"), *(each for each in root if each.find(f"{_SVG}style") is not None)]:
@@ -235,10 +235,10 @@ def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mappi
 
 
 def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
-    """Draw a chart as the bytes of a file, svg or png; on white, but for a page.
+    """Draw a chart as the bytes of a file, svg or png; with a white background, except for a page.
 
     Args:
-        said: for a page: is filled with what the marks of each group of the SVG say, by its id.
+        said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -276,7 +276,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
 
 
 def log_axis(axis: Drawn) -> None:
-    """Mark 1, 2, 5, 10, … with plain numbers; four even ones, where hardly one of these is shown."""
+    """Label 1, 2, 5, 10, … with plain numbers, or four even values if hardly any of those is in range."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
@@ -286,5 +286,5 @@ def log_axis(axis: Drawn) -> None:
 
 
 def title_of(name: str) -> str:
-    """Return a name from data as a picture shows it: harmless, and never taken for a formula."""
+    """Return a name from data for a chart, made harmless, and never read as a formula."""
     return one_line(name).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""CSV and TSV. Text that would act as a formula in a spreadsheet gets an apostrophe in front, which says "this is text"."""
+"""CSV and TSV. Text that would act as a formula in a spreadsheet gets an apostrophe in front, which marks it as text."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def write_separated(separator: str, results: pa.RecordBatchReader, file: IO[byte
 
 
 def _header(name: str, separator: str) -> str:
-    """A column's name as it stands in the first line; those of judges may hold anything."""
+    """Return a column's name for the header line; names of judges may have any character."""
     return '"' + name.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', name) else name
 
 
 def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.RecordBatchReader:
-    """``results`` with an apostrophe in front of texts and names that a spreadsheet would run."""
+    """Return ``results`` with an apostrophe before texts and names that a spreadsheet would run."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         said = False

@@ -1,4 +1,4 @@
-"""Results as files that other programs open, in the format that is asked for or that the file's name says."""
+"""Results as files for other programs, in a format given by name or by the file's suffix."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def export(
 
     Args:
         settings: the run's, for formats that have a place for them (xlsx).
-        fmt: one of FORMATS; None to go by the file's name, and csv where that says nothing.
+        fmt: one of FORMATS; None for the one of the file's suffix, or csv without a known suffix.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
-        notify: is told once if an id or a name in them is not what it was.
+        notify: called once if an id or a name in them was changed.
 
     Raises:
         InputError: an unknown format, ``excel`` with one that is no text, or with ``raw``.
@@ -76,12 +76,12 @@ def export(
 
 
 def write_text(flag: str, name: str, text: str) -> None:
-    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError where that cannot be."""
+    """Write ``text`` to the file ``name``, or to standard output for ``-``. StorageError if that fails."""
     write_to(flag, name, lambda file: file.write(text.encode()))
 
 
 def write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
-    """Have ``write`` write the file ``name`` that ``flag`` named, or standard output for ``-``. StorageError if that fails."""
+    """Open the file ``name`` of ``flag``, or standard output for ``-``, and call ``write``. StorageError if that fails."""
     is_stdout = name == "-"
     try:
         if is_stdout:
@@ -98,7 +98,7 @@ def write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None
 
 
 def _format(fmt: str | None, output: str | None) -> str:
-    """The name of the format; InputError for one that is unknown, or does not go with ``output``."""
+    """Return the name of the format. InputError if it is unknown, or does not go with ``output``."""
     whole, packed = split_suffix(output or "")
     name = fmt or Path(whole).suffix.removeprefix(".").lower() or "csv"
     if name not in _FORMATS:
@@ -111,7 +111,7 @@ def _format(fmt: str | None, output: str | None) -> str:
 
 
 def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()) -> None:
-    """Refuse, before anything is paid for, an output that could not be written, or that is one of the files ``inputs``.
+    """Refuse, before anything is paid for, an output that cannot be written, or that is one of ``inputs``.
 
     Raises:
         InputError: an unknown format, a folder that is not there, or a file that cannot or must not be written.
@@ -130,7 +130,7 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
 
 
 def check_writable(flag: str, name: str) -> None:
-    """Refuse a file ``name`` that cannot be written, which ``flag`` names: InputError."""
+    """Raise InputError for a file ``name``, given by ``flag``, that cannot be written."""
     try:
         check_output_file(name)
     except RemoteError as error:
@@ -140,7 +140,7 @@ def check_writable(flag: str, name: str) -> None:
 
 
 def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
-    """Refuse the ``output`` that is one of the files ``inputs``, and which ``flag`` names: InputError."""
+    """Raise InputError if ``output``, given by ``flag``, is one of the files ``inputs``."""
     place, inputs = os.path.realpath(output), [sheets.file_of(each) for each in inputs]
     if is_remote(output):
         is_read = public_name(output) in inputs
@@ -165,7 +165,7 @@ def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any]
 
 
 def write_parquet(results: pa.RecordBatchReader, file: IO[bytes] | Path) -> None:
-    """Write ``results`` as a Parquet file. OSError where the disk refuses."""
+    """Write ``results`` as a Parquet file. OSError if the disk refuses."""
     with checked_writer(file, results.schema) as writer:
         for table in gathered((pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES):
             writer.write_table(table)

@@ -1,4 +1,4 @@
-"""Fit a table to the width of a terminal: what wraps, what is left out, and which texts are cut. Numbers stay whole."""
+"""Fit a table to the width of a terminal: wrap headers, cut texts, leave columns out. Numbers stay whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from os.path import commonprefix
 from rich.cells import cell_len
 
 CUT = "…"
-"""What stands where a text goes on."""
+"""The mark at the end of a text that is cut."""
 _READABLE = (32, 16)
 """Cells of an id below which columns are left out rather than more of it: those of high ranks, and the others."""
 _EXPENDABLE = 4
@@ -29,7 +29,7 @@ _ENDLESS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A column of cells as it is wanted.
+    """A column of cells before it is fitted.
 
     Attributes:
         name: its header, never cut; it may wrap between words.
@@ -38,7 +38,7 @@ class Cells:
         numbers: of each cell a number that tells it from others that look the same, equal for what is the same, for texts
             that may wrap between words and be cut; None for cells that stay in one line and whole.
         group: what columns side by side have in common, a line above their names that may be cut; '' for none.
-        is_left: its cells stand at its left end.
+        is_left: its cells are left-aligned.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Cells:
 
     @property
     def has_words(self) -> bool:
-        """Whether a cell wraps, and may take several lines."""
+        """Return whether a cell may wrap into several lines."""
         return self.numbers is not None and any(" " in cell for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Columns, their texts cut but not yet wrapped, that take ``sum(widths)`` cells and a gap between each two.
+    """Columns, with texts cut but not yet wrapped, ``sum(widths)`` cells wide plus the gaps.
 
     Attributes:
         groups: a name, cut to its room, for each run of columns of one group, and the cells that they take together.
@@ -76,7 +76,7 @@ class Fitted:
 
 
 def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
-    """Wrap and cut texts, and leave columns out, until ``columns`` with ``gap`` cells between take ``width`` cells at most.
+    """Wrap and cut texts, and leave columns out, until ``columns`` with ``gap`` cells between fit into ``width`` cells.
 
     First headers, and texts of several words, wrap. Then columns are left out, highest rank first: those of rank 4 and
     above rather than an id is cut below 32 cells, the others rather than below 16. If only columns of rank 0 are left,
@@ -124,7 +124,7 @@ def _taken(widths: Sequence[int], gap: int) -> int:
 
 
 def _left_out_name(column: Cells, kept: Iterable[Cells]) -> str:
-    """A column's name; with its group where columns of that name, but of other groups, are shown."""
+    """Return a column's name, with its group if another group has a column of that name."""
     return f"{column.group} {column.name}" if any(each.name == column.name for each in kept) else column.name
 
 
@@ -134,7 +134,7 @@ def _natural(column: Cells) -> int:
 
 
 def _bounds(column: Cells, natural: int) -> tuple[int, int]:
-    """The fewest cells that a column takes, and those in which its texts are read well."""
+    """Return a column's minimum width, and a comfortable width."""
     header = _longest_word(column.name.replace(" %", "%%"))  # which stay together
     if column.numbers is None:
         return max([header, *map(cell_len, column.cells)]), 0
@@ -146,7 +146,7 @@ def _longest_word(text: str) -> int:
 
 
 def _under_groups(columns: Sequence[Cells], widths: Sequence[int], gap: int, least: int = 0) -> list[int]:
-    """``widths``, the first of each group wider where its columns are narrower than ``least`` cells, 0 for the group's name."""
+    """Widen the first column of each group in ``widths`` if the group is narrower than ``least`` for its name."""
     stretched = list(widths)
     for name, first, last in _groups(columns):
         if name:
@@ -155,7 +155,7 @@ def _under_groups(columns: Sequence[Cells], widths: Sequence[int], gap: int, lea
 
 
 def _groups(columns: Sequence[Cells]) -> Iterator[tuple[str, int, int]]:
-    """Each run of columns of one group: its name, its first column, and the one behind its last."""
+    """Return each run of columns of one group: its name, its first column, and the one behind its last."""
     first = 0
     for name, run in groupby(columns, key=lambda column: column.group):
         last = first + sum(1 for _ in run)
@@ -176,7 +176,7 @@ def _named_spans(columns: Sequence[Cells], widths: Sequence[int], gap: int) -> l
 
 
 def _grown(widths: Sequence[int], wanted: Sequence[int], room: int, share: Sequence[int]) -> list[int]:
-    """``widths`` with ``room`` cells given out one by one, each to the narrowest for its ``share`` that wants more."""
+    """Distribute ``room`` cells over ``widths``, one by one, each to the column narrowest for its ``share``."""
     grown = list(widths)
     for _ in range(room):
         short = [at for at, want in enumerate(wanted) if grown[at] < want]
@@ -194,7 +194,7 @@ def _cut(column: Cells, width: int) -> Cells:
 
 
 def told_apart(texts: Sequence[str], numbers: Sequence[int], width: int) -> list[str]:
-    """``texts``, each in ``width`` cells at most, so that no two of different numbers look the same.
+    """Shorten ``texts`` to ``width`` cells so that no two with different numbers look the same.
 
     What is too long is cut at its end, between words if it has some; where that makes several look the same, what differs
     is kept; where that is not enough (also where they differ in nothing that can be seen) each ends in its number.
@@ -214,7 +214,7 @@ def told_apart(texts: Sequence[str], numbers: Sequence[int], width: int) -> list
 
 
 def _alike(shown: Mapping[int, str]) -> list[list[int]]:
-    """The numbers of texts that look the same, those of each look together."""
+    """Return the numbers of texts that look the same, grouped by look."""
     looks = defaultdict(list)
     for number, text in shown.items():
         looks[_look(text)].append(number)
@@ -222,13 +222,13 @@ def _alike(shown: Mapping[int, str]) -> list[list[int]]:
 
 
 def _look(text: str) -> str:
-    """What is left of a text for the eye: composed, without what takes no room, spaces alike."""
+    """Return a text's visible form: composed, without zero-width characters, all spaces alike."""
     seen = "".join(char for char in unicodedata.normalize("NFKC", text) if cell_len(char))
     return " ".join(seen.split())
 
 
 def shortened(text: str, width: int) -> str:
-    """Return ``text`` in ``width`` cells at most: what is too long is cut at its end, between words if that loses little."""
+    """Shorten ``text`` to ``width`` cells; it is cut at its end, between words if that loses little."""
     if cell_len(text) <= width:
         return text
     start = _start(text, width - cell_len(CUT))
@@ -237,7 +237,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def _differences(texts: Mapping[int, str], width: int) -> dict[int, str]:
-    """Each text as its head, and what comes from where the texts differ first."""
+    """Split each text into a head, and the part from the first difference between the texts."""
     same = len(commonprefix(list(texts.values())))  # noqa: RUF071  # of texts, not of paths
     shown = {}
     for number, text in texts.items():
@@ -259,18 +259,18 @@ def _numbered(text: str, number: int, width: int) -> str:
 
 
 def _start(text: str, width: int) -> str:
-    """As many characters from the front as ``width`` cells take."""
+    """Return the longest start of a text that fits into ``width`` cells."""
     fits = bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(text[:count])) - 1
     return text[:fits].rstrip("\u200d")
 
 
 def _end(text: str, width: int) -> str:
-    """As many characters from the back as ``width`` cells take."""
+    """Return the longest end of a text that fits into ``width`` cells."""
     return _own(text, bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(_own(text, count))) - 1)
 
 
 def _own(text: str, count: int) -> str:
-    """The last ``count`` characters, without an accent, or the second half of a joined sign, of what was cut off."""
+    """Return the last ``count`` characters, without a leading accent or the second half of a joined sign."""
     end = text[len(text) - count :]
     while end and not cell_len(end[0]):
         end = end[1:]

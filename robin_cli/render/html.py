@@ -1,4 +1,4 @@
-"""A table as the columns of an HTML page, whose script sorts and draws them."""
+"""A table as the columns of an HTML page, which a script sorts and draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {"id": "id", "count": "number", "number": "score", "signed": "differenc
 
 @dataclass(frozen=True, slots=True)
 class PageColumn:
-    """A column of a page: its name, a value a row, what it ``says``.
+    """A column of a page: its name, a value for each row, its description ``says``.
 
     ``kind``: id, text, number, score, difference, range (low and high, or None), bar (the number of the row's scale) or hidden,
     which can be looked for and is not shown.
@@ -31,7 +31,7 @@ class PageColumn:
 
 
 def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColumn]:
-    """Return the columns of ``rows`` that a page shows; ``bar`` takes its place among them."""
+    """Return the page's columns for ``rows``; ``bar`` is placed among them."""
     there, data = {column.name: column for column in table.shown(table.html)}, table.data.take(pa.array(rows))
     first, *others = [
         bar if name == bar.kind else _page_column(data, there[name])
@@ -42,7 +42,7 @@ def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColu
 
 
 def own_columns(texts: Mapping[str, Sequence[str]], there: Sequence[PageColumn], kind: str) -> list[PageColumn]:
-    """Return columns of the data as those of a page that are not called as one that is ``there``."""
+    """Return columns of the data as a page's columns; one named like a column in ``there`` becomes ``data.NAME``."""
     taken = {"attribute", *(each.name for each in there)}  # the script goes by this one
     return [
         PageColumn(f"data.{name}" if name in taken else name, kind, OF_DATA, values) for name, values in texts.items()
@@ -62,7 +62,7 @@ def _page_column(data: pa.Table, column: Column) -> PageColumn:
 
 
 def _rounded(value: Any) -> Any:
-    """``value`` with few digits, of which the script shows two as the terminal does: none that is half between two is left."""
+    """Return ``value`` with few digits; the script rounds it to two like the terminal, so no value is left halfway."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     few = round(value, 4)

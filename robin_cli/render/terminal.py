@@ -1,4 +1,4 @@
-"""Any table on a terminal: columns fitted to its width, the rows that come first, and under them what is not shown."""
+"""Any table on a terminal: columns fitted to its width, the first rows, and a note on omitted ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.settings.table import TABLE
 
 DASH = "–"
-"""What stands where there is no value."""
+"""The cell of a missing value."""
 _GAP = 2
 """Cells between two columns."""
 _ALL_ROWS = "all rows:"
@@ -35,7 +35,7 @@ _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
 
 
 def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default) -> None:
-    """Print the ``top`` rows of ``table`` that come first in its order ``sort``; under it what is not shown, and how to see it.
+    """Print the first ``top`` rows of ``table`` in its order ``sort``; then a note on omitted ones, and how to see them.
 
     Rows that are equal in that order stay in the order of the data.
 
@@ -54,7 +54,7 @@ def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int =
 
 
 def sort_of(table: Table, name: str) -> Sort | None:
-    """Return the order of ``table`` that is called so; None where its rows stay as they are. InputError where it has none."""
+    """Return the order of ``table`` with this name; None to keep the rows' order. InputError if there is none."""
     if table.sorts and name not in table.sorts:
         raise InputError(f"--sort {name}: this table has no such order; sort by {', '.join(table.sorts)}")
     return table.sorts.get(name)
@@ -69,7 +69,7 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
 
 def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
-    """Values of a column as people read them; a dash for none."""
+    """Return the values of a column for people; a dash for a missing one."""
     found = values.to_pylist()
     if form in {"id", "name", "text"}:
         return ["" if value is None else one_line(value) for value in found]
@@ -81,7 +81,7 @@ def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
 
 
 def _order(table: Table, sort: Sort | None) -> IntArray:
-    """The rows by what comes first; those without a key last."""
+    """Sort the rows, those without a key last."""
     if sort is None:
         return np.arange(len(table))
     return np.argsort(np.nan_to_num(-sort.key(), nan=np.inf, posinf=np.inf), kind="stable")
@@ -109,7 +109,7 @@ def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
 
 
 def _cells_of(data: pa.Table, column: Column) -> list[str]:
-    """The cells of a column; of an interval both ends, of equal counts one."""
+    """Return the cells of a column; of an interval both ends, of equal counts one."""
     texts = _texts(data[column.name], column.form)
     if column.high:
         tops = _texts(data[column.high], column.form)
@@ -125,7 +125,7 @@ def _cells_of(data: pa.Table, column: Column) -> list[str]:
 
 
 def _rank(column: Column, groups: Sequence[str], sort: Sort | None) -> int:
-    """By what goes first where there is no room; what the table is sorted by stays longest, then what leads each group."""
+    """Rank columns for omission; the sort key stays longest, then the leading column of each group."""
     rank = 1 if sort is not None and column.own_name == sort.column and column.rank else column.rank
     if not column.group:
         return rank
@@ -133,7 +133,7 @@ def _rank(column: Column, groups: Sequence[str], sort: Sort | None) -> int:
 
 
 def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> list[int] | None:
-    """What tells apart cells that may be cut; None where none may."""
+    """Return the numbers that distinguish cells that may be cut; None if none may."""
     if column.form == "id":
         return list((np.arange(len(table)) + 1 if table.ids is None else table.ids)[rows].tolist())
     if column.form != "name":
@@ -142,13 +142,13 @@ def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> li
 
 
 def _places(texts: Sequence[str]) -> list[int]:
-    """The place of each text among the different ones, from 1."""
+    """Number the different texts from 1, and return the number of each."""
     place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
     return [place[text] for text in texts]
 
 
 def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray) -> None:
-    """Print the rows with bars where there is room for them; those that matter less are less bright."""
+    """Print the rows, with bars if there is room for them; less important rows are dimmer."""
     taken_cells = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
     bar = min(_BAR, console.width - fitted.whole - _GAP)
     has_bar = table.bar is not None and bar >= _SHORTEST_BAR
@@ -174,14 +174,14 @@ def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray
 
 
 def _over(group: str, span: int) -> Text:
-    """The name of a group over its columns."""
+    """Return the line of group names over the columns."""
     head = Text(f" {group} " if cell_len(group) + 2 <= span else group, style="bold")
     head.align("center", span, "─" if group else " ")
     return head
 
 
 def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> list[str]:
-    """What to know of the table, what is not in it, and how to see that."""
+    """Return notes on the table, on omissions, and how to see them."""
     notes, sort = [], table.sorts.get(name)
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))

@@ -1,4 +1,4 @@
-"""Text from data and models made harmless for a terminal."""
+"""Make text from data and models harmless for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as an Excel workbook: typed cells, a sheet of the run's settings, and no text that acts as anything but text."""
+"""Results as an Excel workbook: typed cells, a sheet of the run's settings, and no text that acts as a formula or link."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _new_sheet(book: Workbook, schema: pa.Schema, number: int, formats: Mapping[
 
 
 def _colour(sheet: Worksheet, schema: pa.Schema, colours: Mapping[str, Format]) -> None:
-    """Have every cell of the columns with decisions show its colour by what it says, also after somebody changed it."""
+    """Colour every cell of the decision columns by its value, also after an edit."""
     for column, field in enumerate(schema):
         if field.name == _DECISION or field.name.endswith(f"_{_DECISION}"):
             for word, colour in colours.items():
@@ -104,7 +104,7 @@ def _colour(sheet: Worksheet, schema: pa.Schema, colours: Mapping[str, Format]) 
 
 
 def _width(field: pa.Field) -> int:
-    """Characters that a column shows: what is usual of its type, and its name with the arrow of the filter."""
+    """Return a column's width in characters: usual for its type, and enough for its name with the filter's arrow."""
     if pa.types.is_timestamp(field.type):
         usual = len(_TIME)
     elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
@@ -124,7 +124,7 @@ def _write_settings(sheet: Worksheet, settings: Mapping[str, Any], formats: Mapp
 
 
 def _cell(value: Any) -> Any:
-    """A setting as a cell holds it: several values by commas, a table as JSON."""
+    """Return a setting as a cell's value: several values with commas, a table as JSON."""
     if isinstance(value, list | tuple):
         return ", ".join(str(_cell(each)) for each in value)
     if isinstance(value, Mapping):
@@ -147,7 +147,7 @@ def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mappin
 
 
 def _write_text(sheet: Worksheet, line: int, column: int, text: str, style: Format) -> None:
-    """Write ``text`` as nothing but text: never write(), which makes formulas and links of what looks like them."""
+    """Write ``text`` only as text: never write(), which turns some texts into formulas and links."""
     if len(text) > _CELL_LIMIT // 2 and len(units := text.encode("utf-16-le")) > 2 * _CELL_LIMIT:
         text = units[: 2 * (_CELL_LIMIT - len(sheets.CUT))].decode("utf-16-le", "ignore") + sheets.CUT
     if text.startswith("<r>") and text.endswith("</r>"):  # which xlsxwriter takes for the XML of a formatted text

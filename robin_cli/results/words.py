@@ -9,8 +9,8 @@ from robin_cli.model.records import BATCH, number_of
 
 MOST_LINES = 3
 """The most lines of an answer."""
-WORST = "worst error, likely"
-"""The name of the likely worst error wherever it is shown."""
+WORST = "largest error"
+"""The name of the estimated error of the worst score, wherever it is shown."""
 
 
 def compared_text(compared: Compared) -> str:

@@ -29,10 +29,8 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
         )
     given = own or named
     if settings.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
-        raise InputError(
-            f"{few_text(store, settings.agree, count)}; give more with --labels FILE, or leave --agree out and label the run "
-            "later"
-        )
+        few = few_text(store, settings.agree, count, given)
+        raise InputError(f"{few}; give more with --labels FILE, or leave --agree out and label the run later")
     return given
 
 

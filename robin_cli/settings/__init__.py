@@ -1,1 +1,1 @@
-"""What a user may set: each setting once, where its value comes from, and which hosts may get which key."""
+"""Settings: each once, the sources of their values, and the hosts that may get a key."""

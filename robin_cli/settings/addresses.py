@@ -1,4 +1,4 @@
-"""Who judges: each judge's name, its addresses, its price, and the environment variable that holds its key."""
+"""Judges by settings: each one's name, addresses, prices, and the environment variable with its key."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ from robin_cli.settings.trust import (
 
 _LIKE_AN_ADDRESS = re.compile(r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE)
 
-
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeAddress:
-    """One judge: the model's name there, its addresses (at least one), and the variable that holds the key for them.
+    """A judge: the model's name, its addresses (at least one), and the variable with their key, or NO_KEY.
 
-    ``api_key_env`` is NO_KEY where none goes there. Prices are US dollars for a million tokens, None where none were given.
+    Prices are US dollars for a million tokens; None if none were given.
     """
 
     name: str
@@ -50,23 +49,24 @@ class JudgeAddress:
 
 
 def judge_name(model: str) -> str:
-    """The name in ``NAME`` or ``NAME@https://…``, as --model takes them."""
+    """Return the name in ``NAME`` or ``NAME@https://…``, a value of --model."""
     return split_model(model)[0]
 
 
 def shared_addresses(settings: Settings) -> tuple[str, ...]:
-    """The addresses of the judges that have none of their own."""
+    """Return the addresses of judges without their own."""
     return settings.base_url or (OPENAI_URL,)
 
 
 def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
-    """The judges that ``settings`` name, at least one.
+    """Return the judges of ``settings``, at least one.
 
-    A variable that is named once is for the judges at the common address alone: a key goes elsewhere only by being named for
-    the judge that is there. (A single judge is where it is, and its key goes there.)
+    A single key variable is for judges at the common address only: a judge at another address gets a key only if a variable is
+    named for it. (A single judge gets its key wherever it is.)
 
     Raises:
-        InputError: none, one of them twice, an address that is none, or variables or prices that do not pair up with them.
+        InputError: there is no judge, one is named twice, an address is not valid, or the numbers of variables or prices do not
+            match.
     """
     common = shared_addresses(settings)
     if not settings.at_endpoints:
@@ -74,10 +74,10 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
         if any(split_model(model)[1] for model in settings.model):
             raise InputError(f"--model: --judge {settings.judge} has no addresses; write NAME alone")
         if settings.service_tier is not None:
-            raise InputError(f"--service-tier: is for endpoints, and --judge {settings.judge} is at none; leave it out")
+            raise InputError(f"--service-tier: is for endpoints, and --judge {settings.judge} is not one; leave it out")
     if settings.service_tier is not None and "service_tier" in settings.extra_body:
         raise InputError(
-            "--service-tier: --extra-body names a service_tier, too, which every request would have; leave one of the two out"
+            "--service-tier: --extra-body also names a service_tier, which every request would have; leave one of the two out"
         )
     if not settings.model:
         raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
@@ -85,11 +85,11 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     _check_names([name for name, _ in named])
     count = len(named)
     if bool(settings.price_in) != bool(settings.price_out):
-        raise InputError("--price-in and --price-out: give both, or neither to go by genai-prices")
+        raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     if settings.price_cached and not settings.price_in:
-        raise InputError("--price-cached: give --price-in and --price-out too, or none of them to go by genai-prices")
+        raise InputError("--price-cached: give --price-in and --price-out too, or none of them to use genai-prices")
     if any(cached > sent for cached, sent in zip(settings.price_cached, settings.price_in, strict=False)):
-        raise InputError("--price-cached: is more than --price-in; what was cached costs no more than what was not")
+        raise InputError("--price-cached: is more than --price-in; cached tokens cannot cost more than others")
     variables = _paired("--api-key-env", "variables", settings.api_key_env, count)
     prices = [
         _paired(flag, "prices", given, count) if given else [None] * count
@@ -112,11 +112,11 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
 
 
 def api_keys(settings: Settings) -> Mapping[str, str]:
-    """The key in each variable that ``settings`` name; "none" where none is set and the endpoint is one that was named.
+    """Return the key in each variable that ``settings`` name; "none" if it is not set, and the endpoint was named.
 
     Raises:
-        InputError: no endpoint is configured, a variable that was named is not set, or a host or a folder that the user did
-            not name would get something.
+        InputError: no endpoint is configured, a named variable is not set, or a host or folder that the user did not name
+            would get a key or prompts.
     """
     keys = _keys(settings)
     if settings.model and (doubtful := doubts(settings.source, places(settings, keys))):
@@ -125,34 +125,34 @@ def api_keys(settings: Settings) -> Mapping[str, str]:
 
 
 def doubtful_places(settings: Settings) -> list[Sending]:
-    """The hosts and folders that ``settings`` would send to and the user did not name, and the variables of their keys.
+    """Return the hosts and folders of ``settings`` that the user did not name, with the variables of their keys.
 
     Raises:
-        InputError: as :func:`api_keys`, but for these places.
+        InputError: as :func:`api_keys`, except for these places.
     """
     return doubts(settings.source, places(settings, _keys(settings)))
 
 
 def check_folders(settings: Settings, run: Path, folders: Iterable[str]) -> None:
-    """InputError where the batches of ``run`` lie in a folder that the user did not name, now or earlier."""
+    """Raise InputError if batches of ``run`` are in a folder that the user never named."""
     api_keys(settings)
     named = values(settings.batch_files)
     source = Source(str(run), "run", {"batch_files": named}, in_python=settings.source.in_python)
     if doubtful := doubts(source, [(place_of_folder(folder), NO_KEY) for folder in folders]):
-        remember((place_of_folder(folder), NO_KEY) for folder in named)  # of several each can be named in its turn
+        remember((place_of_folder(folder), NO_KEY) for folder in named)  # several can be named one after the other
         (folder, _), *_ = doubtful
         raise InputError(refusal(source, doubtful[:1], {"batch_files": (path_of(folder),)}))
 
 
 def places(settings: Settings, keys: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return where requests go: addresses, as :func:`sendings` has them, or the folder that they are written into."""
+    """Return where requests go: addresses, as :func:`sendings`, or the folder that they are written into."""
     if settings.batch_files is not None:
         return [(place_of_folder(settings.batch_files), NO_KEY)]
     return sendings(judges_of(settings), keys)
 
 
 def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Each address of ``judges``, with the variable whose key goes there; NO_KEY where none does."""
+    """Return each address of ``judges`` with the variable of its key, or NO_KEY."""
     return [
         (url, judge.api_key_env if keys[judge.api_key_env] != "none" else NO_KEY)
         for judge in judges
@@ -161,7 +161,7 @@ def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tu
 
 
 def keyless(judges: Iterable[JudgeAddress], keys: Mapping[str, str], variables: Sequence[str]) -> list[str]:
-    """Names of the judges that no key goes to although there is one for others, since none was named for them."""
+    """Return the names of judges that get no key, although others do, because none was named for them."""
     some = any(keys[name] != "none" for name in variables)
     return [judge.name for judge in judges if judge.api_key_env == NO_KEY and some and NO_KEY not in variables]
 
@@ -171,11 +171,11 @@ def _check_names(names: Sequence[str]) -> None:
         if not name:
             raise InputError("--model: an empty name; write NAME, or NAME@https://address/v1")
         if not name.isprintable():
-            raise InputError("--model: a name holds characters that cannot be printed")
+            raise InputError("--model: a name holds characters that cannot be printed; write it without them")
         if "," in name:
-            raise InputError("--model: a comma is in no model's name; give each judge a --model of its own")
+            raise InputError("--model: a name cannot hold a comma; give each judge its own --model")
         if _LIKE_AN_ADDRESS.fullmatch(name):
-            raise InputError("--model: what follows the @ is no address; write NAME@http://localhost:8000/v1")
+            raise InputError("--model: no address after the @; write NAME@http://localhost:8000/v1")
         if names.count(name) > 1:
             raise InputError(
                 f'--model: "{name}" is named twice; name it once, and each of its addresses with --base-url'
@@ -186,7 +186,7 @@ def _keys(settings: Settings) -> dict[str, str]:
     if not settings.at_endpoints or not settings.sends:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
     own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
-    elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI takes nothing without a key
+    elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI accepts nothing without a key
     found = {name: _api_key(name, named=elsewhere or own) for name in dict.fromkeys(settings.api_key_env)}
     return {**found, NO_KEY: "none"}
 
@@ -205,14 +205,12 @@ def _api_key(variable: str, *, named: bool) -> str:
         return "none"
     key = os.environ.get(variable, "").strip()
     if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(f"{variable}: holds blanks or other characters that no key has; set it anew")
+        raise InputError(f"{variable}: holds blanks or other characters that a key cannot have; set it anew")
     if not key and not named:
         raise InputError(
             f"no endpoint is configured. Three ways on: set a key in {variable} (and --model); name a local "
             "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: robin demo"
         )
     if not key and variable != DEFAULT_KEY_ENV:
-        raise InputError(
-            f"--api-key-env {variable}: that variable is not set; set it, or write - where no key is needed"
-        )
+        raise InputError(f"--api-key-env {variable}: that variable is not set; set it, or write - if no key is needed")
     return key or "none"

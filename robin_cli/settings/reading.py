@@ -1,7 +1,7 @@
-"""Flags, variables, TOML, Python's keywords and what a run recorded -> values of the types in the table, each checked.
+"""Reading and checking of settings from flags, variables, TOML files, Python keywords and runs.
 
-A setting comes from its flag, else its ``ROBIN_*`` variable (the CLI reads both), else ``--config`` or ./robin.toml, else
-its default. Unknown names and wrong types are errors that say where they stand.
+A setting comes from its flag, else its ``ROBIN_*`` variable (the CLI reads both), else ``--config`` or ./robin.toml, else its
+default. Errors about unknown names and wrong types name their place.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _ONLY_WITH = {
     "agree": "decide",
     "confidence": "agree",
 }  # --group names groups for preferences, too
-"""Settings that mean nothing without another."""
+"""Settings that need another one."""
 _EXCERPT = 200
 _FEW = 3
 _NEAR, _PREFIX = 0.7, "ROBIN_"
 _REPR = reprlib.Repr()
-"""Shows values of received files, which may be nested without end, in a few words."""
+"""Shortens values of files by others, which may be nested without end."""
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, _EXCERPT, _EXCERPT
 _EXPLAINED = "openai"
 _WIDTH = 128
@@ -57,15 +57,15 @@ _WORDS = {str: "text in quotes", int: "a whole number", float: "a number", bool:
 
 
 def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
-    """The settings out of the flags and variables ``given`` (None: not given) and a TOML file.
+    """Return the settings from the flags and variables ``given`` (None: not given) and a TOML file.
 
     Args:
         given: by name; ``extra_body`` as JSON text, ``columns`` as ``ours=theirs,…``.
-        file: path of a TOML file, or the name of a shipped config; None for ./robin.toml where there is one.
+        file: the path of a TOML file, or the name of a shipped config; None for ./robin.toml, if it exists.
 
     Raises:
-        InputError: an unknown name, a wrong type or a value out of range, with the place it stands; or what a ./robin.toml
-            that was found and not named may not say.
+        InputError: an unknown name, a wrong type or a value out of range, with its place; or a setting that a ./robin.toml
+            that the user did not name may not have.
     """
     flags = checked(given)
     if file is not None:
@@ -80,9 +80,9 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
 
 
 def together(flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, Setting] = TABLE) -> dict[str, Any]:
-    """The settings for a new run, by name; InputError for two that do not go together.
+    """Return the settings for a new run, by name. InputError for two that do not go together.
 
-    ``found``: those of a file, of which the ones that say no more than the default do no harm.
+    ``found``: the settings of a file; those with default values never conflict.
     """
     given = {name: value for name, value in found.items() if value != table[name].default} | flags
     for name, other, why in _NOT_TOGETHER:
@@ -95,10 +95,10 @@ def together(flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, S
 
 
 def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSettings:
-    """The settings of ``robin simulate`` out of its flags and the table [simulate] of a TOML file; flags win.
+    """Return the settings of ``robin simulate`` from flags and the table [simulate] of a TOML file; flags win.
 
     Raises:
-        InputError: no pool or budget, an unknown name, or a value that is not of its kind.
+        InputError: there is no pool or budget, an unknown name, or a wrong value.
     """
     path = find_config(file) if file else None
     table = {} if path is None else toml_content(path).get(SIMULATE, {})
@@ -121,15 +121,15 @@ def checked(
     *,
     tidied: bool = True,
 ) -> dict[str, Any]:
-    """The values that were given (not None, no empty list), each as its setting's type.
+    """Return the given values (not None, no empty list), each as its setting's type.
 
     Args:
         values: by the name of the setting.
-        source: where they stand; None for flags.
-        tidied: False to leave out the last look at each: a run is read whatever address it was judged at.
+        source: the place of the values for errors; None for flags.
+        tidied: False to skip :attr:`Setting.tidy`: a run can be read whatever its addresses are.
 
     Raises:
-        InputError: a value of another type, or out of range, with its place.
+        InputError: a value has another type, or is out of range; it names the place.
     """
     return {
         name: _typed(table[name], value, table[name].flag if source is None else f"{source}: {name}", tidied=tidied)
@@ -139,31 +139,31 @@ def checked(
 
 
 def check_variable(name: str, value: Any) -> None:
-    """InputError, naming the variable, for a value that the environment has and the setting ``name`` does not take."""
+    """Raise InputError, which names the variable, if the setting ``name`` does not accept its value in the environment."""
     variable = next(each for each in TABLE[name].variables if os.environ.get(each))
     _typed(TABLE[name], value, variable, tidied=True)
 
 
 def doubtful_variables() -> list[str]:
-    """A line on each ROBIN_* variable that is no setting and nearly has the name of one."""
+    """Return a line for each ROBIN_* variable that is not a setting, but has nearly the name of one."""
     known = [name.upper() for name in TABLE]
     set_here = (name.removeprefix(_PREFIX) for name in os.environ if name.startswith(_PREFIX))
     near = {name: difflib.get_close_matches(name, known, n=1, cutoff=_NEAR) for name in set_here if name not in known}
     return [
-        f"note: {_PREFIX}{name} is set, and is no setting of robin; {_PREFIX}{found[0]} is one"
+        f"note: {_PREFIX}{name} is set, but is not a setting of robin; {_PREFIX}{found[0]} is one"
         for name, found in near.items()
         if found
     ]
 
 
 def check_names(names: Set[str], known: Set[str]) -> None:
-    """InputError for the first of ``names`` that is no setting, with the one that may be meant."""
+    """Raise InputError for the first of ``names`` that is not a setting, with the one that may be meant."""
     if unknown := sorted(names - known):
         raise InputError(f'no setting "{unknown[0]}"{did_you_mean(unknown[0], known)}')
 
 
 def _typed(setting: Setting, value: Any, place: str, *, tidied: bool) -> Any:
-    value = value.item() if getattr(value, "ndim", None) == 0 else value  # a number of numpy's
+    value = value.item() if getattr(value, "ndim", None) == 0 else value  # a numpy number
     if setting.file and isinstance(value, Path):
         value = str(value)
     if isinstance(value, Mapping):
@@ -171,7 +171,7 @@ def _typed(setting: Setting, value: Any, place: str, *, tidied: bool) -> Any:
     _check_storable(value, place)
     if setting.accept:
         value = setting.accept(value, place)
-        _check_storable(value, place)  # what a text of JSON holds, too
+        _check_storable(value, place)  # also the content of a JSON text
     if setting.by_commas and isinstance(value, str):
         value = [item.strip() for item in value.split(",") if item.strip()]
     if setting.several and not isinstance(value, list | tuple):
@@ -201,9 +201,9 @@ def _one_of(choices: tuple[str, ...]) -> str:
 
 
 def _check_storable(value: object, place: str) -> None:
-    """InputError for what no file, address or request takes, at any depth: NUL, half a character, more than 64 bits."""
+    """Raise InputError for values that cannot be stored or sent, at any depth: NUL, half a character, more than 64 bits."""
     waiting: list[object] = [value]
-    seen: dict[int, object] = {}  # Python's may hold themselves
+    seen: dict[int, object] = {}  # Python objects may hold themselves
     while waiting:
         each = waiting.pop()
         if id(each) in seen:
@@ -215,13 +215,13 @@ def _check_storable(value: object, place: str) -> None:
         elif isinstance(each, list | tuple):
             waiting += each
         elif isinstance(each, int) and not -(2**63) <= each < 2**63:
-            raise InputError(f"{place}: a number of more than 64 bits; none is needed here")
+            raise InputError(f"{place}: a number of more than 64 bits; write a smaller one")
         elif isinstance(each, str) and _UNSTORABLE.search(each):
-            raise InputError(f"{place}: holds a NUL, or bytes that are no UTF-8, which no name can; write it without")
+            raise InputError(f"{place}: holds a NUL, or bytes that are not UTF-8; write it without them")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file; paths in it count from the file's own folder.
+    """Return the settings in a TOML file; paths in it are relative to its folder.
 
     Raises:
         InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
@@ -235,10 +235,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _from_folder_of(path: Path, settings: Mapping[str, Any], table: Mapping[str, Setting]) -> dict[str, Any]:
-    """The settings of a file at ``path``, with the files that they name counted from its folder."""
+    """Return the settings of a file at ``path``, with relative paths resolved from its folder."""
 
     def anchored(name: str, value: str) -> str:
-        ready = name == "template" and not any(mark in value for mark in "./\\")  # the name of a shipped one
+        ready = name == "template" and not any(mark in value for mark in "./\\")  # a shipped template's name
         if ready or value == "-" or scheme_of(value):
             return value
         return str(path.parent / from_home(value))
@@ -250,7 +250,7 @@ def _from_folder_of(path: Path, settings: Mapping[str, Any], table: Mapping[str,
 
 
 def toml_content(path: Path) -> dict[str, Any]:
-    """What a TOML file holds. InputError where it cannot be read, or is none."""
+    """Return the content of a TOML file. InputError if it cannot be read, or is not TOML."""
     try:
         return tomllib.loads(read_small_file(path, str(path)))
     except OSError as error:
@@ -262,14 +262,14 @@ def toml_content(path: Path) -> dict[str, Any]:
 
 
 def find_config(file: str) -> Path:
-    """The file of that name that ships with robin, or the TOML file ``file``.
+    """Return the path of the shipped config ``file``, or of the TOML file ``file``.
 
     Raises:
         InputError: there is neither.
     """
     ready = shipped("configs") / f"{file}.toml"
     if "/" not in file and "\\" not in file and ready.is_file():
-        return ready  # also where a file of its name lies in the working folder: ./NAME is that one
+        return ready  # even if the working folder has a file of this name: write ./NAME for it
     path = Path(file)
     if path.is_file() or path.is_fifo():
         return path
@@ -280,16 +280,16 @@ def find_config(file: str) -> Path:
 
 
 def ready_configs() -> list[str]:
-    """Names of the configs that ship with robin, sorted."""
+    """Return the names of the shipped configs, sorted."""
     configs = sorted(shipped("configs").glob("*.toml"))
     return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
 
 
 def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
-    """What ``robin init`` writes: a ready config; the first of them is followed by every other setting, explained.
+    """Return the file that ``robin init`` writes: a shipped config; openai's is followed by every other setting, explained.
 
     Args:
-        known: the values there are of a setting, by its name.
+        known: returns the known values of a setting.
     """
     text = f"#:schema ./{SCHEMA_FILE}\n" + (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
     if like != _EXPLAINED:
@@ -308,20 +308,20 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
 
 
 def schema(known: Callable[[str], Iterable[str]]) -> dict[str, Any]:
-    """The JSON schema of a TOML file of settings, by which editors complete and check one; ``known`` as above."""
+    """Return the JSON schema of a TOML file of settings, for editors; ``known`` as above."""
     simulate = {"type": "object", "properties": _schemas(SIMULATION, known), "additionalProperties": False}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Settings of robin",
         "type": "object",
         "properties": _schemas(TABLE, known) | {SIMULATE: simulate},
-        "patternProperties": {"^[a-z]+(-[a-z]+)+$": {}},  # names written as flags are
+        "patternProperties": {"^[a-z]+(-[a-z]+)+$": {}},  # names with hyphens, as flags
         "additionalProperties": False,
     }
 
 
 def _schemas(table: Mapping[str, Setting], known: Callable[[str], Iterable[str]]) -> dict[str, Any]:
-    """The schema of each setting by name; one that takes values of other types, too (``accept``), has words alone."""
+    """Return the schema of each setting by name; one that accepts values of other types has only a description."""
     schemas = dict[str, Any]()
     for name, each in table.items():
         must = f" Must be {each.check[1]}." if each.check else ""
@@ -338,8 +338,8 @@ def _schemas(table: Mapping[str, Setting], known: Callable[[str], Iterable[str]]
 
 
 def from_home(value: str | Path) -> Path:
-    """``value`` as a path, with the home folder for a ~ at its beginning; InputError where that is not known."""
+    """Return ``value`` as a path, with a leading ~ expanded. InputError if the home folder is not known."""
     try:
         return Path(value).expanduser()
     except RuntimeError:
-        raise InputError(f"{value}: the home folder that ~ stands for is not known; write the path out") from None
+        raise InputError(f"{value}: the home folder for ~ is not known; write the whole path") from None

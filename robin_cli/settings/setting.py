@@ -1,4 +1,4 @@
-"""What is known of one setting, and how a class of settings becomes a table."""
+"""The description of a setting, and tables of settings from classes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -7,41 +7,41 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Check = tuple[Callable[[Any], bool], str]
-"""What a value must hold, and the words for it."""
+"""A test of a value, and its description for errors."""
 
 
 class Scope(Enum):
-    """What a setting is part of: who may change it, and where it is recorded."""
+    """The scope of a setting: when it may change, and where it is recorded."""
 
     RUN = auto()
-    """It makes a run what it is: recorded with the run, and the same whenever that goes on."""
+    """Part of a run's identity: recorded with the run, and the same in all sessions."""
     INPUT = auto()
-    """So does it, but what came of it is recorded instead: the data, the prompt, the attributes, the budget, the seed."""
+    """Part of a run's identity too, but its result is recorded instead: data, prompt, attributes, budget, seed."""
     SESSION = auto()
-    """How a session reaches its judges, and what it may cost: recorded with each session, and may differ."""
+    """The judges' addresses and limits of a session: recorded with each session, and may differ."""
     OUTPUT = auto()
-    """What is shown and written at the end: recorded nowhere."""
+    """The output at the end: not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """All that is known of one setting; name, type and default come from the field that it stands at.
+    """The description of a setting. Its name, type and default come from the field of the class.
 
     Attributes:
-        help: ``{again}`` stands for how more than one value is given: a flag that is repeated, or a list in a file; ``{known}``
-            for the names there are, which only the one who shows it knows.
-        default_said: the default in words, where it is none that could be written.
-        note: more words, for the file that ``robin init`` writes.
-        example: a value for ``robin init``, as TOML, where the default is none.
-        always: recorded with a run also at its default; others are not, so that runs from before they came compare as equal.
+        help: ``{again}`` stands for the way to give several values, as repeated flags or as a list in a file; ``{known}`` for
+            the known names, which the caller adds.
+        default_said: the default in words, if it cannot be written as a value.
+        note: more help, for the file that ``robin init`` writes.
+        example: a value for ``robin init``, as TOML, if the default is None.
+        always: recorded with a run even at its default. Others are not, so that older runs without the setting compare equal.
         kept: taken over by the next session.
         of_question: a single question depends on it, so ``robin check`` takes it.
-        in_python: a keyword there; others have another place in Python.
-        file: it names files that are read or written, so those in a TOML file count from its folder.
-        secret: an error must not repeat its value, which may be a key by mistake.
-        by_commas: several values are one text, parted by commas.
-        accept: makes of other forms that it may be given in the one of its type.
-        tidy: the last look at a value of its type; raises InputError or returns what is kept.
+        in_python: a keyword of robin_cli.judge; others have another place in Python.
+        file: it names files to be read or written; paths in a TOML file are relative to its folder.
+        secret: errors must not repeat its value, which may be a key by mistake.
+        by_commas: several values are one text, separated by commas.
+        accept: converts other forms of a value to its type.
+        tidy: checks and normalizes a value of its type; raises InputError.
     """
 
     help: str
@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def several(self) -> bool:
-        """Whether it may have more than one value."""
+        """Whether it may have several values."""
         return get_origin(self.type) is tuple
 
     @property
@@ -86,12 +86,12 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """All values that there are, where they can be counted."""
+        """All possible values, if they are listed."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
     def said_in_file(self) -> str:
-        """The help, as it stands beside a value in the file that ``robin init`` writes."""
+        """The help for the file that ``robin init`` writes."""
         default = f"(default: {self.default_said})" if self.example and self.default_said else ""
         return " ".join(filter(None, [self.help.replace("{again}", "as a list"), self.note, default]))
 
@@ -106,21 +106,21 @@ class Setting:
 
 
 def with_known(said: str, known: Callable[[], Iterable[str]]) -> str:
-    """A help with the names that there are in the place of ``{known}``."""
+    """Return a help text with the known names instead of ``{known}``."""
     return said.replace("{known}", ", ".join(known())) if "{known}" in said else said
 
 
 def setting(help: str, default: Any = None, **more: Any) -> Any:  # noqa: A002
-    """A field of a table of settings; the arguments are those of :class:`Setting`."""
+    """Return a field of a class of settings; the arguments are those of :class:`Setting`."""
     entry = {"setting": Setting(help=help, **more)}
     return field(default_factory=dict, metadata=entry) if default == {} else field(default=default, metadata=entry)
 
 
 def table_of(settings: type, *, variables: bool = True) -> Mapping[str, Setting]:
-    """The settings that are fields of a class, by name and in their order.
+    """Return the settings that are fields of a class, by name and in order.
 
     Args:
-        variables: each has a ROBIN_* variable of its name.
+        variables: whether each has a ROBIN_* variable of its name.
     """
     hints = get_type_hints(settings)
     return {

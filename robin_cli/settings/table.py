@@ -1,7 +1,7 @@
-"""Every setting of robin, once: its type, default, check, help, flag, variable, and what it is part of.
+"""Every setting of robin, once: its type, default, check, help, flag, variable and scope.
 
-The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``robin resume`` and ``robin init`` are read off
-:data:`TABLE`, and ``robin simulate`` off :data:`SIMULATION`: a new setting is one more field here, and its use.
+The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``robin resume`` and ``robin init`` all come from
+:data:`TABLE`, and ``robin simulate`` from :data:`SIMULATION`: a new setting is one more field here, and its use.
 """
 
 import json
@@ -21,10 +21,10 @@ from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Sour
 
 AUTO = "auto"
 IN_PYTHON = "python:"
-"""A judge that is a function which Python handed over is called this and the function's name."""
+"""Begins the name of a judge that is a Python function; the function's name follows."""
 
 SIMULATE = "simulate"
-"""The table of a TOML file that holds the settings of robin simulate."""
+"""The table of a TOML file with the settings of robin simulate."""
 
 
 def _within(low: float, high: float | None, wanted: str) -> Check:
@@ -36,7 +36,7 @@ def _above_0(high: float | None, wanted: str) -> Check:
 
 
 def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
-    """Addresses, each once, without a stroke at the end. InputError, naming ``place``, for what is none or would leak."""
+    """Return addresses, each once, without a trailing slash. InputError, which names ``place``, if one is invalid or secret."""
     checked = []
     for url in urls:
         try:
@@ -114,7 +114,7 @@ def _is_ray(value: str) -> bool:
 
 _RAY = (
     _is_ray,
-    "local, or the HOST:PORT that ray start --head told, without ray://",
+    "local, or the HOST:PORT that ray start --head printed, without ray://",
 )
 _VARIABLES = (
     lambda value: all(map(_is_variable, value)),
@@ -149,9 +149,9 @@ _out = partial(setting, panel="Run and output", scope=Scope.OUTPUT, in_python=Fa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings of ``robin judge``, by the names of their flags, with underscores."""
+    """All settings of ``robin judge``, named as their flags, with underscores."""
 
-    # A setting is a line of what it says, and one of what it is.
+    # A setting is a line of help, and a line of properties.
     # fmt: off
     data: tuple[str, ...] = _data(
         "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, lm-eval, "
@@ -323,14 +323,14 @@ class Settings:
         file="written")
     # fmt: on
     source: Source = field(default_factory=Source)
-    """Where the settings that were not flags came from, and whose word they are."""
+    """The source of the settings that were not flags."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes asked for, in order, each once; none where the rubrics' own files say it.
+        """The attributes of --attribute, in order, each once; none if only rubric files name them.
 
         Raises:
-            InputError: an empty name.
+            InputError: a name is empty.
         """
         if not self.attribute:
             return ()
@@ -350,33 +350,33 @@ class Settings:
 
     @property
     def wanted_objective(self) -> Literal["worst-case", "mean-error", "compare"]:
-        """What is to be small, also where that was not said: with a budget of money the mean error, which costs bear on."""
+        """The objective, with its default: mean-error with a budget of money, where costs matter, else worst-case."""
         by_money = self.budget_usd is not None and self.decide is None
         return self.objective or ("mean-error" if by_money else "worst-case")
 
     @property
     def money_limit(self) -> float | None:
-        """US dollars that may be spent at most; None for no end of them."""
+        """The most US dollars that may be spent; None for no limit."""
         return min((each for each in (self.max_cost, self.budget_usd) if each is not None), default=None)
 
     @property
     def at_endpoints(self) -> bool:
-        """Whether the judge is at addresses, and wants keys."""
+        """Whether the judge is at addresses, with keys."""
         return self.judge == AT_ENDPOINTS
 
     @property
     def sends(self) -> bool:
-        """Whether requests leave this machine, or this process: not where they are written as files."""
+        """Whether requests are sent, and not written to files."""
         return self.batch_files is None
 
     @property
     def in_rounds(self) -> bool:
-        """Whether the budget goes out in rounds: nothing is asked one call at a time."""
+        """Whether calls go out in rounds."""
         return self.batch or self.batch_files is not None
 
     @property
     def tier(self) -> str | None:
-        """The service tier that answers are asked at, and that given prices are for; None for the normal one."""
+        """The service tier of calls and of given prices; None for the normal one."""
         if self.batch:
             return BATCH
         asked = self.extra_body.get("service_tier", self.service_tier)
@@ -384,18 +384,18 @@ class Settings:
 
     @property
     def may_end_early(self) -> bool:
-        """Whether something other than the number of calls may end the run."""
+        """Whether the run may end before its calls are spent."""
         limits = (self.max_cost, self.budget_usd, self.target_error, self.decide)
         return any(each is not None for each in limits)
 
     @property
     def longest_request_s(self) -> float:
-        """Seconds that a request may take; OpenAI, Azure and Google advise 15 minutes or so for flex."""
+        """The seconds that a request may take; OpenAI, Azure and Google advise about 15 minutes for flex."""
         return self.timeout or (900.0 if self.tier == "flex" else 120.0)
 
     @property
     def workers(self) -> int | None:
-        """Calls under way at a time; None for auto."""
+        """The calls under way at a time; None for auto."""
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
@@ -405,7 +405,7 @@ _COUNT = _within(1, None, "a whole number, at least 1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """The settings of ``robin simulate``, by the names of its flags; ``budget`` in rising order."""
+    """The settings of ``robin simulate``, named as its flags; ``budget`` in rising order."""
 
     # fmt: off
     pool: str | None = _simulated(
@@ -446,11 +446,11 @@ class SimulationSettings:
 TABLE = table_of(Settings)
 SIMULATION = table_of(SimulationSettings, variables=False)
 SCALE = replace(SIMULATION["scale"], help="Of the scores of a file, as 0-4.", panel=TABLE["columns"].panel)
-"""The setting that commands have which read scores that are there already."""
+"""The setting of commands that read files of scores."""
 
 
 def recorded(settings: Settings, scope: Scope) -> dict[str, Any]:
-    """The settings of a scope by name, as they are recorded."""
+    """Return the settings of a scope by name, as they are recorded."""
     of_scope = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is scope}
     if scope is not Scope.RUN:
         return of_scope

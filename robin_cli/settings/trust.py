@@ -1,10 +1,9 @@
-"""Which hosts robin speaks to: those that the user named, never one that only a folder or a received run names.
+"""Trust in hosts: robin sends only to hosts that the user named, never to one that only a folder's file or a run names.
 
-The user names a host by a flag, by the environment, or by a file given as --config, and then it may get the key that the
-user named, or the default one. What was named is remembered in the user's own configuration folder, as pairs of a host and
-the variable of its key, so that a run can be resumed by its directory alone. This machine and OpenAI's own address (with the
-default variable) need no naming. A host is a scheme, a name and a port: another of these is another host. A folder that
-requests are written into, in place of being sent, is named and remembered as a host is.
+The user names a host by a flag, the environment, or a file given as --config; the host may then get the key that the user
+named, or the default one. Named hosts are remembered in the user's configuration folder with the variables of their keys, so
+that a run can be resumed by its directory alone. This machine and OpenAI's own address (with the default variable) need no
+naming. A host is a scheme, a name and a port. A folder that requests are written into is named and remembered like a host.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_KEY_ENV = "OPENAI_API_KEY"
 NO_KEY = "-"
 AT_ENDPOINTS = "openai"
-"""robin's own judge: the only one that has addresses and keys."""
+"""robin's own judge, the only one with addresses and keys."""
 
 Sending = tuple[str, str]
-"""A host, as :func:`host_of` gives it, and the variable whose key goes there; NO_KEY where none does."""
+"""A host, as :func:`host_of` returns it, and the variable of its key, or NO_KEY."""
 
 NAMING = ("base_url", "model", "api_key_env", "judge", "batch_files")
-"""The settings that say which host gets which key, or which folder the requests."""
+"""The settings that decide which host gets which key, or which folder the requests."""
 
 PRICES = ("price_in", "price_out", "price_cached")
-"""The settings that a limit on money goes by."""
+"""The settings that a limit on money relies on."""
 
 _SEVERAL = frozenset({"base_url", "model", "api_key_env"})
 _HUB = "hf"
@@ -52,14 +51,13 @@ _LONGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where settings that were no flags came from, and what of them is the user's own word.
+    """The source of settings that were not flags, and those settings that the user gave beside it.
 
     Attributes:
-        place: what messages call it.
-        kind: "user" where all of it is the user's word; "folder" for a file that lay in the working folder, "run" for what a
-            run recorded.
-        named: of the settings in NAMING and PRICES, what the user gave beside it.
-        in_python: messages speak of keywords, not of flags.
+        place: the source's name in messages.
+        kind: "user" if all settings are the user's; "folder" for a file found in the working folder, "run" for a run's record.
+        named: the settings in NAMING and PRICES that the user gave.
+        in_python: messages name keywords, not flags.
     """
 
     place: str = "the command line"
@@ -72,7 +70,7 @@ class Source:
 
 
 def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Return what of ``given``, flags and variables, names hosts and keys, or says what a call costs."""
+    """Return the settings in NAMING and PRICES among the flags and variables ``given``."""
     named: dict[str, Sequence[str]] = {name: values(given[name]) for name in NAMING if name in given}
     if "settle" in given:
         named["model"] = (*named.get("model", ()), given["settle"])
@@ -80,19 +78,19 @@ def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 
 
 def split_model(model: str) -> tuple[str, str | None]:
-    """Name and address in ``NAME`` or ``NAME@https://…``; a name may hold an @ itself."""
+    """Split ``NAME`` or ``NAME@https://…`` into name and address; a name may itself hold an @."""
     found = _WITH_ADDRESS.fullmatch(model.strip())
     return (found[1].strip(), found[2]) if found else (model.strip(), None)
 
 
 def _addresses(named: Mapping[str, Any]) -> list[str]:
-    """All that settings name, for every judge or for one."""
+    """Return all addresses in settings, common ones and those of single judges."""
     models = (*named.get("model", ()), *values(named.get("settle")))
     return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in models))]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine, and can be no other."""
+    """Return whether ``host`` is this machine, and cannot be another."""
     if host.lower() == "localhost":
         return True
     try:
@@ -103,7 +101,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Scheme, name and port of an address, written in one way; ValueError where two readers could read two hosts."""
+    """Return scheme, name and port of an address in one form. ValueError if two parsers could read different hosts."""
     parts = urlsplit(url)
     if not url.isascii() or not url.isprintable() or set(' \\"<>^`{|}') & set(url) or parts.scheme not in _PORTS:
         raise ValueError("no address")
@@ -115,12 +113,12 @@ def host_of(url: str) -> str:
 
 
 def place_of(judge: str) -> str:
-    """What stands for the address of a judge that is at none: no ``base_url`` can be that."""
+    """Return a stand-in for the address of a judge without one; it cannot be a ``base_url``."""
     return _JUDGE_SCHEME + quote(judge, safe=":")
 
 
 def place_of_folder(folder: str) -> str:
-    """Return what stands for a folder, links followed: no ``base_url`` can be that."""
+    """Return a stand-in for a folder, links followed; it cannot be a ``base_url``."""
     return _FOLDER_SCHEME + quote(os.fsencode(os.path.realpath(folder)))
 
 
@@ -134,10 +132,10 @@ def _host(address: str) -> str:
 
 
 def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]:
-    """Of what would be sent, addresses with variables, the hosts and keys that the user did not name.
+    """Return the hosts and keys among ``sendings``, addresses with variables, that the user did not name.
 
     Raises:
-        InputError: what the user named earlier cannot be told, for others may write to that file.
+        InputError: the file of hosts that the user named earlier cannot be trusted: others may write to it.
     """
     if source.kind == "user":
         return []
@@ -146,7 +144,7 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     hosts |= {place_of_folder(folder) for folder in source.named.get("batch_files", ())}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
     left = [each for each in wanted if not _is_free(each) and not (each[0] in hosts and each[1] in variables)]
-    if source.kind == "folder":  # check_found_file keeps it within its own
+    if source.kind == "folder":  # check_found_file keeps it inside its folder
         left = [each for each in left if not _is_folder(each)]
     if not left:
         return []
@@ -169,16 +167,16 @@ def _is_free(sending: Sending) -> bool:
 
 
 def question(source: Source, doubtful: Sequence[Sending]) -> str:
-    """What to ask on a terminal before ``doubtful`` is sent."""
+    """Return the question for a terminal before ``doubtful`` is sent."""
     what = "Write there" if any(map(_is_folder, doubtful)) else "Send it"
     return f"{_fact(source, doubtful)}. {what}, now and from now on? [y/N] "
 
 
 def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]) -> str:
-    """What to say instead of sending, with what says that it is right.
+    """Return the error instead of sending, with the settings by which the user can allow it.
 
     Args:
-        settings: all values of those in NAMING, as they would be used.
+        settings: the values of all settings in NAMING.
     """
     if any(map(_is_folder, doubtful)):
         needed = {"batch_files": settings["batch_files"]}
@@ -197,12 +195,12 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
             for name, values in needed.items()
             if values
         ]
-        step = f"say so yourself: {', '.join(words)}"
+        step = f"name it yourself: {', '.join(words)}"
     elif source.kind == "folder":
-        step = f"say that you trust that file: --config {typed(source.place)}"
+        step = f"trust that file: --config {typed(source.place)}"
     else:
         flags = [option(f"--{name.replace('_', '-')}", value) for name, values in needed.items() for value in values]
-        step = f"say so yourself: {' '.join(flags)}"
+        step = f"name it yourself: {' '.join(flags)}"
     nothing = "Nothing was written" if "batch_files" in needed else "Nothing was sent"
     return f"{_fact(source, doubtful)}. {nothing}. If it is right, {step}"
 
@@ -222,23 +220,23 @@ def _wanted(sending: Sending) -> str:
 def check_found_file(
     path: Path, settings: Mapping[str, Any], given: Mapping[str, Any], files: Mapping[str, str]
 ) -> None:
-    """Keep a file that lay in the working folder, with ``settings``, within what a stranger's file may say.
+    """Check that a file found in the working folder, with ``settings``, has only settings that a stranger's file may have.
 
-    It may name no variable of a key and no Ray, read and write nothing at an address (but data sets of the hub), write
-    nothing outside its folder, and not both say what to read outside its folder and where to send it. What is in ``given``
-    holds instead of it, and is not looked at.
+    It must not choose a judge, a key variable or a Ray cluster, read or write at an address (except data sets of the hub),
+    write outside its folder, or both read outside its folder and choose where to send it. Settings in ``given`` replace the
+    file's.
 
     Args:
         files: the settings that name files, and whether these are "read" or "written".
 
     Raises:
-        InputError: with the setting, and what to do.
+        InputError: with the setting and the next step.
     """
     named = {name: value for name, value in settings.items() if name not in given}
     if named.get("judge", AT_ENDPOINTS) != AT_ENDPOINTS:
         _refuse(path, "judge", "choose a judge")
     if named.get("ray") is not None:
-        _refuse(path, "ray", "choose what makes the calls, and gets the keys for it")
+        _refuse(path, "ray", "choose a cluster, which gets the keys")
     if set(named.get("api_key_env", ())) - {DEFAULT_KEY_ENV, NO_KEY}:
         _refuse(path, "api_key_env", "choose which key is sent")
     for name in files:
@@ -254,7 +252,7 @@ def check_found_file(
     if not any(map(_is_foreign, _addresses(named))):
         return
     for name in leaving("read"):
-        _refuse(path, name, "both read outside its folder and say where to send it")
+        _refuse(path, name, "both read outside its folder and choose where to send it")
 
 
 def _is_foreign(url: str) -> bool:
@@ -267,33 +265,33 @@ def _is_foreign(url: str) -> bool:
 def _refuse(path: Path, name: str, what: str) -> None:
     flag = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
     raise InputError(
-        f"{path}: {name}: a file that was found, not named, may not {what}; give {flag} yourself, or say that you trust "
-        f"the file: --config {typed(path)}"
+        f"{path}: {name}: a file that was found, not named, may not {what}; give {flag} yourself, or trust the file: "
+        f"--config {typed(path)}"
     )
 
 
 def values(value: Any) -> Sequence[str]:
-    """What a setting holds, one value or several, as several."""
+    """Return the values of a setting, none, one or several, as a sequence."""
     return () if value is None else (value,) if isinstance(value, str) else value
 
 
 def _leaves(folder: Path, value: str) -> bool:
-    """Whether ``value``, a path or a pattern of paths, leads out of ``folder``, also by a link."""
+    """Return whether ``value``, a path or a pattern, leads out of ``folder``, also by a link."""
     if value == "-" or scheme_of(value) == _HUB:
         return False
     home = folder.resolve()
     found = [value, *(glob.iglob(value, recursive=True) if glob.has_magic(value) else ())]  # noqa: PTH207
     try:
         return any(not Path(each).resolve().is_relative_to(home) for each in found)
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or what is no path
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a path
         return True
 
 
 def remembered() -> frozenset[Sending]:
-    """What the user named before: hosts with variables.
+    """Return the hosts that the user named earlier, with variables.
 
     Raises:
-        InputError: the file is another's, or others may write to it.
+        InputError: the file belongs to somebody else, or others may write to it.
     """
     file = _memory()
     if file is None:
@@ -308,7 +306,7 @@ def remembered() -> frozenset[Sending]:
 
 
 def remember(sendings: Iterable[tuple[str, str]]) -> bool:
-    """Keep for later that the user named these addresses for these variables; whether that could be kept."""
+    """Remember addresses and variables that the user named; return whether that worked."""
     named = dict.fromkeys((_host(url), variable) for url, variable in sendings)
     wanted = [each for each in named if not _is_free(each)]
     file = _memory()
@@ -325,19 +323,19 @@ def remember(sendings: Iterable[tuple[str, str]]) -> bool:
 
 
 def _memory() -> Path | None:
-    """The file of what was named; None where the user has no folder for it. Never one that the working folder decides."""
+    """Return the file of named hosts; None if the user has no configuration folder. The working folder never decides it."""
     base = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
     if os.name != "nt" and not Path(base).is_absolute():
-        base = os.path.expanduser("~/.config")  # noqa: PTH111  # Path's raises where there is no home
+        base = os.path.expanduser("~/.config")  # noqa: PTH111  # Path's raises without a home
     return Path(base) / "robin" / _FILE if Path(base).is_absolute() else None
 
 
 def _private(file: Path, flags: int, mode: str) -> IO[bytes]:
-    """A regular file of the user's own that no link leads to; OSError or InputError for anything else."""
+    """Open a regular file of this user, links not followed. OSError or InputError for any other."""
     handle = open_regular(file, flags)
     if os.name == "nt" or is_ours(os.fstat(handle)):
         return os.fdopen(handle, mode)
     os.close(handle)
     raise InputError(
-        f"{file}: others may write to it, so what it says is not taken as yours; look through it, then chmod 600 {typed(file)}"
+        f"{file}: others may write to it, so robin does not trust it; look through it, then chmod 600 {typed(file)}"
     )

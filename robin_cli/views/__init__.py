@@ -1,1 +1,1 @@
-"""What people and programs see: live view, table, exports, report, plan."""
+"""Output for people and programs: live view, table, exports, report, plan."""

@@ -1,4 +1,4 @@
-"""``robin check``: what was seen of an endpoint, and what follows from it for a run."""
+"""``robin check``: findings about an endpoint, and their consequences for a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEED = {
 
 
 def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
-    """Names and findings, in the order they are read.
+    """Return names and findings in reading order.
 
     ``samples_all``: temperature and top_p are 1, as rating by log probabilities needs.
     """

@@ -19,7 +19,7 @@ from robin_cli.results.words import finite
 
 
 def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
-    """Print which system is better, who is compared, a table of all pairs, and what the numbers say."""
+    """Print which system is better, the systems, a table of all pairs, and notes on the numbers."""
     console.print(Text("\n".join([*at_most(better_lines(found), "see the table"), ""])), soft_wrap=True)
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
@@ -28,7 +28,7 @@ def print_comparison(console: Console, found: Compared, top: int | None = None) 
 
 
 def facts_of(found: Compared) -> dict[str, Any]:
-    """Return all of it, every value JSON."""
+    """Return the comparison as JSON values."""
     none = dict.fromkeys(DIFFERENCES.public) | {"n_labels": 0}
     rows = table_of(found).records()
     return {
@@ -46,7 +46,7 @@ def facts_of(found: Compared) -> dict[str, Any]:
 
 
 def _further(found: Compared, one: Difference, people: Corrected | None, sides: tuple[str, str]) -> dict[str, Any]:
-    """What JSON has beside the columns of a row."""
+    """Return the JSON values of a row that are not columns."""
     carriers, carried = one.carriers()
     return {
         "carried_by": [found.who.prompts[each] for each in carriers],

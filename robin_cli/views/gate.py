@@ -49,12 +49,12 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
 
 Quote = Callable[[str], str]
-"""What makes a name, an id or a command harmless where it is shown."""
+"""A function that makes a name, an id or a command harmless for its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """The verdicts on what was required of a run.
+    """Verdicts on a run's requirements.
 
     Attributes:
         run: its path as the user named it.
@@ -63,7 +63,7 @@ class Gated:
         spent: calls of the run.
         attributes: how many these are spread over.
         error_rate: δ of each requirement.
-        notes: what was left out.
+        notes: notes on omissions.
         has_judge: whether there is one to ask again: not for scores that were there already.
     """
 
@@ -78,7 +78,7 @@ class Gated:
 
     @property
     def state(self) -> State:
-        """The verdict of all of them together."""
+        """Return the verdict of all of them together."""
         return together([each.state for each in self.verdicts])
 
 
@@ -91,7 +91,7 @@ def gated(
     by: str | None = None,
     history: Path | None = None,
 ) -> Gated:
-    """The verdicts on the run at ``path``.
+    """Return the verdicts on the run at ``path``.
 
     Args:
         by: the column that names the systems of a comparison; None for that of systems.
@@ -127,7 +127,7 @@ def gated(
 
 
 def _check_followed(requirements: Sequence[Requirement]) -> None:
-    """InputError for what no history follows."""
+    """Raise InputError for requirements that a history cannot record."""
     if len(requirements) > 1:
         raise InputError(
             f"--history: follows one requirement, and {len(requirements)} are given; give each a file and a command of its own"
@@ -140,7 +140,7 @@ def _check_followed(requirements: Sequence[Requirement]) -> None:
 
 
 def _followed(verdict: Verdict, known: Measured, run: RunData, history: Path) -> Verdict:
-    """The verdict on the series of builds in ``history``, to which ``run`` is added."""
+    """Return the verdict on the series of builds in ``history``, with ``run`` added to them."""
     requirement = verdict.requirement
     if not verdict.pairs:
         raise InputError(
@@ -157,13 +157,13 @@ def _followed(verdict: Verdict, known: Measured, run: RunData, history: Path) ->
 
 
 def _series_of(requirement: Requirement, known: Measured) -> str:
-    """What does not change from build to build: of a comparison not what the new system is called."""
+    """Return the part of a requirement that is the same in every build: without the name of the new system."""
     told = replace(requirement, systems=("*", *requirement.systems[1:])) if requirement.systems else requirement
     return f"{told} ({known.low:g} to {known.high:g})"
 
 
 def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
-    """The two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
+    """Return the two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
     column, attribute = by or SYSTEM_COLUMN, requirement.attribute
     there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
     a, b = requirement.systems
@@ -195,7 +195,7 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
 
 
 def lines_of(found: Gated) -> list[str]:
-    """A line a requirement, for people."""
+    """Return a line for each requirement, for people."""
     return [f"{each.state.upper()} {_line(found, each)}" for each in found.verdicts]
 
 
@@ -204,13 +204,13 @@ def _line(found: Gated, verdict: Verdict) -> str:
 
 
 def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
-    """Estimate, interval, what they are of, and so the verdict; of an inconclusive one also what would settle it."""
+    """Return estimate, interval, their subject and the verdict; if inconclusive, also what would settle it."""
     is_all = verdict.requirement.kind == "all"
     return "; ".join([*([] if is_all else [_numbers(found, verdict)]), *reasons(found, verdict, quote)])
 
 
 def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
-    """Why it is the verdict, and what would settle it, without the estimate."""
+    """Return the reason for the verdict, and what would settle it, without the estimate."""
     if verdict.series is not None:
         parts = [_of_series(verdict.series, quote)]
     else:
@@ -223,7 +223,7 @@ def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
 
 
 def _of_series(series: Series, quote: Quote) -> str:
-    """What the builds of a history come to."""
+    """Return the verdict on a history's builds in words."""
     evidence = series.last.evidence
     told = f"{evidence:.2g}" if evidence < ALARM / 4 else f"{min(evidence, _MOST_EVIDENCE):,.0f}"
     over = f"evidence against it over {number_of(len(series.builds), 'build')} is {told}"
@@ -265,7 +265,7 @@ def _confidence(found: Gated) -> str:
 
 
 def _told(verdict: Verdict) -> tuple[str, str, str]:
-    """Estimate and interval with as many digits as show on which side of the threshold they lie."""
+    """Return estimate and interval with enough digits to show their side of the threshold."""
     requirement = verdict.requirement
     if requirement.kind in {"mean", "compare"}:
         relation, x = requirement.criterion.relation, requirement.criterion.threshold
@@ -318,7 +318,7 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
 
 
 def _more_calls(found: Gated, verdict: Verdict) -> str:
-    """The command that asks the calls which would settle a mean or a difference; "" where no such command would."""
+    """Return the command for the calls that would settle a mean or a difference; "" if no command would."""
     needed, of_mean = verdict.settling, verdict.requirement.kind in {"mean", "compare"}
     if needed is None or needed.calls is None or needed.prompts is not None:
         return ""
@@ -337,7 +337,7 @@ def ends_with(found: Gated) -> list[str]:
 
 
 def facts_of(found: Gated) -> dict[str, Any]:
-    """The verdicts, every value JSON."""
+    """Return the verdicts as JSON values."""
     return {
         "run": found.run,
         "verdict": found.state,
@@ -348,7 +348,7 @@ def facts_of(found: Gated) -> dict[str, Any]:
 
 
 def requirement_table(found: Gated) -> Table:
-    """The verdicts as a table."""
+    """Return the verdicts as a table."""
     facts = [_facts(found, each) for each in found.verdicts]
     return REQUIREMENTS.of({name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement")
 
@@ -386,7 +386,7 @@ def _series_facts(series: Series | None) -> dict[str, Any]:
 
 
 def junit_of(found: Gated) -> str:
-    """JUnit XML: a test case a requirement, failed, or skipped where it is inconclusive."""
+    """Return JUnit XML: a test case for each requirement, failed, or skipped if it is inconclusive."""
     states = [each.state for each in found.verdicts]
     counts = {
         "tests": str(len(states)),
@@ -415,7 +415,7 @@ def _xml(text: str) -> str:
 
 
 def markdown_of(found: Gated) -> str:
-    """A heading and a table a requirement a row, for a build's summary page."""
+    """Return a heading and a table with a row for each requirement, for a build's summary page."""
     lines = [
         f"### robin gate: {_MARKS[found.state]} {found.state}",
         "",
@@ -435,13 +435,13 @@ def markdown_of(found: Gated) -> str:
 
 
 def _code(text: str) -> str:
-    """``text`` as code in Markdown; every mark in it is an entity, so that none opens, closes or links anything."""
+    """Return ``text`` as code in Markdown, with every special character as an entity."""
     entities = _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(text))
     return f"<code>{entities}</code>" if entities else ""
 
 
 def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool) -> None:
-    """Refuse, before anything is reckoned, what could not be written.
+    """Refuse outputs that could not be written, before any computation.
 
     Args:
         outputs: files by flag.

@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: what was spent, at what pace, how it fares, and who is asked most."""
+"""The live view of a run on a terminal: spending, pace, progress, and the arms with most calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from robin_cli.results.words import (
 )
 from robin_cli.runner.session import Session
 
-REFRESH_HZ = 2
+REFRESH_HZ = 4
 """Each refresh takes about 4 ms of one core."""
 
 _WINDOW_S = 60.0
@@ -47,21 +47,21 @@ _NAMES_ASIDE = 30
 """Cells from which the values of facts have a column of their own."""
 
 # What is computed over all arms is computed anew no sooner than this, and takes at most this share of the time.
-_RECOMPUTE_S = 2.0
+_RECOMPUTE_S = 0.5
 _RECOMPUTE_AT_LATEST_S = 20.0
 _SHARE = 0.01
 _COPIES = 5
 
 
 class Pace:
-    """Answers a second over the last minute; the average since the start would take long to notice a change."""
+    """Answers per second over the last minute; an average since the start would react slowly to a change."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def rate(self, done: int) -> float:
-        """The pace, now that ``done`` answers came; 0 before the first."""
+        """Return the pace after ``done`` answers; 0 before the first."""
         now = self._clock()
         self._seen.append((now, done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
@@ -70,7 +70,7 @@ class Pace:
         return (done - before) / (now - since) if now > since else 0.0
 
     def left(self, units: int, rate: float) -> str:
-        """How long ``units`` more take at ``rate``, in words."""
+        """Return the time for ``units`` more at ``rate``, in words."""
         if rate > 0:
             return f"{duration(units / rate)} left"
         return "no answer in the last minute" if self._clock() - self._seen[0][0] >= _WINDOW_S else "no answer yet"
@@ -78,14 +78,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the run stands to its goal, and the arms asked most: name, calls and variance."""
+    """A run's progress towards its goal, and the arms with most calls: name, calls and variance."""
 
     facts: Sequence[Fact]
     most_asked: Sequence[tuple[str, int, float]]
 
 
 def standing_of(session: Session) -> Standing:
-    """The standing of ``session`` now. Reads the arms while they change: each number is right, give or take a call."""
+    """Return the current progress of ``session``. It reads arms while they change; each number is off by a call at most."""
     n, totals, totals_sq = session.arms.copied_sums()
     most = np.argpartition(n, -_MOST)[-_MOST:] if len(n) > _MOST else np.arange(len(n))
     most = most[np.argsort(-n[most], kind="stable")]
@@ -96,7 +96,7 @@ def standing_of(session: Session) -> Standing:
 
 
 def _name(session: Session, arm: int) -> str:
-    """What the arm is called: where its id is a hash, which nobody recognises, also by the beginning of its texts."""
+    """Return the arm's name; if its id is a hash, also the beginning of its texts."""
     pair, name = session.space.pair.item(arm), session.space.name(arm)
     if not is_hashed(session.space.pair_ids[pair]):
         return name
@@ -104,7 +104,7 @@ def _name(session: Session, arm: int) -> str:
 
 
 class LiveView:
-    """Renders a session; one thread calls :meth:`render`."""
+    """Render a session; one thread calls :meth:`render`."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session = session
@@ -115,7 +115,7 @@ class LiveView:
         self._due = 0.0
 
     def render(self) -> Panel:
-        """The view as it is now; should it fail, that: a picture must not end a run that is paid for."""
+        """Return the current view, or its error: a failed display must not end a paid run."""
         try:
             return self._rendered()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is shown
@@ -142,7 +142,7 @@ class LiveView:
 
 
 def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, str]]:
-    """Names and values, as they stand two a line."""
+    """Return names and values, laid out in two columns."""
     stats, budget, limit, total = session.stats, session.budget, session.money.limit, session.total
     unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
@@ -169,13 +169,13 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
 
 
 def phase(session: Session) -> str:
-    """What decides who is asked next."""
+    """Return the values that decide the next calls."""
     return "warm-up" if session.planner.warming_up else "adaptive"
 
 
 @dataclass(frozen=True, slots=True)
 class ByWidth:
-    """What is drawn for the cells that there are."""
+    """Return the chart for the cells that exist."""
 
     draw: Callable[[int], RenderableType]
 
@@ -184,7 +184,7 @@ class ByWidth:
 
 
 def calls_left(session: Session) -> int:
-    """Calls that the budget has left; where it is of money about how many, as calls cost so far."""
+    """Return the calls left in the budget; for a budget of money, an estimate from the cost so far."""
     money = session.money
     if not session.by_money or money.limit is None:
         return session.budget.left
@@ -193,7 +193,7 @@ def calls_left(session: Session) -> int:
 
 
 def _share(session: Session) -> tuple[float, float, str]:
-    """What is spent of the budget, the budget, and that in words."""
+    """Return the spent part of the budget, the budget, and both in words."""
     money = session.money
     if session.by_money and money.limit is not None:
         return money.spent, money.limit, dollars(money.limit)
@@ -228,7 +228,7 @@ def _grid(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
 
 
 def most_asked(standing: Standing, width: int) -> Table:
-    """Who is asked most: numbers whole, names cut to the room that is left so that they stay apart."""
+    """Return the arms with most calls: numbers whole, names cut to the remaining width but distinct."""
     head, asked = "asked most", standing.most_asked
     ratings = [number_of(calls, "rating") for _, calls, _ in asked]
     varied = ["variance –" if math.isnan(each) else f"variance {each:.2f}" for _, _, each in asked]

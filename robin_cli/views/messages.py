@@ -1,4 +1,4 @@
-"""What a command says beside its results: lines on stderr."""
+"""A command's messages beside its results: lines on stderr."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ LINE_EVERY_S = 30.0
 
 
 class Unfailing:
-    """A stream of text to whose reader it is all one whether it still reads: what cannot be written is dropped.
+    """A text stream whose reader may leave: text that cannot be written is dropped.
 
     Args:
-        stream: what is written to; None for nothing, as in a program without a terminal.
+        stream: the stream to write to; None for none, as in a program without a terminal.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write ``text`` if that can be done."""
+        """Write ``text`` if possible."""
         with suppress(OSError, ValueError):
             if self._stream is not None:
                 self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush if that can be done."""
+        """Flush if possible."""
         with suppress(OSError, ValueError):
             if self._stream is not None:
                 self._stream.flush()
@@ -46,7 +46,7 @@ class Unfailing:
 
 
 class Messages:
-    """Lines for the user, on stderr, above the live display where there is one."""
+    """Lines for the user, on stderr, above any live display."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console = console
@@ -54,7 +54,7 @@ class Messages:
         self.pause: Callable[[], object] = bool  # takes the display off the terminal, for something to be asked there
 
     def note(self, line: str) -> None:
-        """Say ``line``, whatever is in it, as plain text; nothing when quiet."""
+        """Print ``line`` as plain text; nothing if quiet."""
         if not self.quiet:
             text = plain(line)
             self.console.print(
@@ -63,7 +63,7 @@ class Messages:
 
     @contextmanager
     def busy(self, what: str, every_s: float = LINE_EVERY_S) -> Iterator[None]:
-        """Show that ``what`` goes on, as long as the context lasts: off a terminal by a line every so many seconds."""
+        """Show that ``what`` is running as long as the context lasts; off a terminal with a line at an interval."""
         began = time.monotonic()
         if self.console.is_terminal and not self.quiet:
             with self.console.status(what):
@@ -77,7 +77,7 @@ class Messages:
 def lines_now_and_then(
     line: Callable[[], str], note: Callable[[str], None], every_s: float = LINE_EVERY_S
 ) -> Iterator[None]:
-    """Note a ``line`` every so many seconds as long as the context lasts, for those who read a log."""
+    """Print ``line`` at an interval as long as the context lasts, for readers of a log."""
     over = threading.Event()
 
     def write() -> None:
@@ -94,7 +94,7 @@ def lines_now_and_then(
 
 
 def messages_for(*, quiet: bool = False, notebook: bool = False) -> Messages:
-    """Messages on stderr; in a ``notebook`` as lines, for a live display would need its widgets."""
+    """Return messages for stderr; in a ``notebook`` as lines, because a live display would need its widgets."""
     file = cast("IO[str]", Unfailing(sys.stderr))
     console = Console(file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None)
     return Messages(console, quiet=quiet)

@@ -57,7 +57,7 @@ def parse_lines(
 
 
 def read_scale(text: str) -> Scale:
-    """A scale written as ``0-4``; InputError if it is none."""
+    """Parse a scale written like ``0-4``. InputError if it is invalid."""
     match = re.fullmatch(r"\s*(-?\d{1,9})\s*-\s*(-?\d{1,9})\s*", text, re.ASCII)
     if not match or int(match[1]) >= int(match[2]):
         raise InputError(f'--scale "{text}": write the lowest and the highest rating, for example 0-4')

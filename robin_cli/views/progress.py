@@ -1,4 +1,4 @@
-"""What a command shows while it works: a picture on a terminal, a plain line every 30 s elsewhere; always on stderr."""
+"""A command's progress: a display on a terminal, a plain line every 30 s elsewhere; always on stderr."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
 
 
 def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
-    """Show how the batches of ``session`` stand: in one line that changes, or a line now and then."""
+    """Show the progress of the batches of ``session``: in one line that changes, or a line now and then."""
     began = time.monotonic()
 
     def line() -> str:
@@ -81,7 +81,7 @@ def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
 
 @contextmanager
 def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]:
-    """Show how much of a simulation is done, as what this yields is told: parts done, of how many."""
+    """Show the progress of a simulation; the yielded function takes the finished parts, and all parts."""
     if messages.console.is_terminal and not messages.quiet:
         with Progress(console=messages.console, transient=True) as progress:
             task = progress.add_task("simulating")
@@ -100,13 +100,13 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
 
 
 def calls_spent(session: Session) -> str:
-    """Calls that are spent, in words, and of how many where the budget is one of calls."""
+    """Return the spent calls in words, with the total if the budget is one of calls."""
     spent, total = session.budget.spent, session.budget.total
     return number_of(spent, "call") if session.by_money else f"{spent:,} of {number_of(total, 'call')}"
 
 
 def progress_line(session: Session, pace: Pace) -> str:
-    """Where the run stands, in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
+    """Return a run's progress in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
     stats, total = session.stats, session.total
     unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
@@ -128,7 +128,7 @@ def progress_line(session: Session, pace: Pace) -> str:
 
 
 def conclusion(outcome: Outcome) -> list[str]:
-    """How a session ended, in lines: what was spent, what failed, tokens and money."""
+    """Return lines on a session's end: spending, failures, tokens and money."""
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
     noun = outcome.goal.noun
@@ -148,14 +148,14 @@ def conclusion(outcome: Outcome) -> list[str]:
 
 
 def spent_of(outcome: Outcome) -> str:
-    """How much of the budget is spent, in its own unit."""
+    """Return the spent share of the budget, in its own unit."""
     if outcome.budget_usd is None:
         return f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
     return f"{_money(outcome)} of {dollars(outcome.budget_usd)} spent in {number_of(outcome.spent, 'call')}"
 
 
 def nothing_sent(outcome: Outcome, run: Path) -> str:
-    """Return why a session asked nothing, because the run is finished, and how to have more asked."""
+    """Return why a session made no calls, because the run is finished, and how to make more."""
     if not outcome.is_spent:
         return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}"
     if outcome.budget_usd is None:
@@ -171,7 +171,7 @@ def _money(outcome: Outcome) -> str:
 
 
 def spent_line(stats: Stats, total: Spending) -> str:
-    """Tokens and money of a session, in one line, and those of all sessions of the run, where there were others."""
+    """Return tokens and money of a session, in one line, and of all sessions of the run, if there were others."""
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     told = stats.prompt_tokens_told
     share = stats.cached_tokens / told if told else None

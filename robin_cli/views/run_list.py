@@ -1,4 +1,4 @@
-"""``robin runs``: the runs in a folder, and where each stands: whether it is finished, also for its status."""
+"""``robin runs``: the runs in a folder, and the state of each, which robin status uses, too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNREADABLE = "damaged"
 
 
 def runs_in(folder: Path) -> list[dict[str, Any]]:
-    """A few facts about every run in ``folder``, the oldest first, as JSON values; without reading their answers' texts.
+    """Return a few facts about every run in ``folder``, the oldest first, as JSON values; without the answers' texts.
 
     A run that cannot be read is listed with the state "damaged", and ``error`` says why.
     """
@@ -29,7 +29,7 @@ def runs_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
-    """What :func:`runs_in` found as a table."""
+    """Return the runs of :func:`runs_in` as a table."""
     values: dict[str, list[Any]] = {name: [run.get(name) for run in runs] for name in RUNS.columns}
     values["attributes"] = [", ".join(run.get("attributes", ())) for run in runs]
     values["calls"] = [_calls(run) for run in runs]
@@ -70,7 +70,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
-    """The state of a run; its answers are read only where they decide whether it is finished before its budget is spent."""
+    """Return a run's state; its answers are read only if they decide whether it ended before its budget."""
     has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
     if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, is_over=False, working=working)
@@ -79,7 +79,7 @@ def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> s
 
 
 def state_of(manifest: Manifest, spent: int, *, is_over: bool, working: bool, waits: bool = False) -> str:
-    """The state of a run in a word.
+    """Return a run's state in a word.
 
     Args:
         is_over: its goal is reached.

@@ -56,7 +56,7 @@ def _between(first: int, last: int) -> tuple[int, ...]:
 
 
 def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
-    """Return what came out at the budgets that were asked for, to six digits."""
+    """Return the results at the requested budgets, to six digits."""
     asked = [row for row in rows if row.budget in settings.budget]
     figures = {
         name: [row.what if name == "what" else float(f"{row.figure(name):.6g}") for row in asked]
@@ -68,7 +68,7 @@ def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
 
 
 def print_csv(table: Table, out: TextIO) -> None:
-    """Write the table as it always was, without quotation marks."""
+    """Write the table in its original format, without quotation marks."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.data.column_names)
     for row in table.records():
@@ -78,7 +78,7 @@ def print_csv(table: Table, out: TextIO) -> None:
 
 
 def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings) -> Iterator[str]:
-    """What to know of the pools, and what each other scheduler does better than uniform at the budgets that were asked for."""
+    """Return notes on the pools, and the gain of each other scheduler over uniform at the requested budgets."""
     for subject in subjects:
         once = sum(len(each) == 1 for each in subject.ratings)
         if once and subject.goal.space.raters == 1:
@@ -109,7 +109,7 @@ def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: Simulation
 
 
 def _against(row: Row, evenly: Row) -> str:
-    """What is wrong, or right, by one scheduler and by an even spread."""
+    """Return the errors, or right decisions, of one scheduler and of an even spread."""
     if "right" in row.measured:
         return f"{_percent(row, 'right', '.1f')} right against {_percent(evenly, 'right', '.1f')}"
     wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
@@ -153,7 +153,7 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
 
 
 def check_picture(path: Path) -> None:
-    """InputError unless ``path`` ends in one of SUFFIXES and can be written."""
+    """Raise InputError unless ``path`` ends in one of SUFFIXES and can be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
     check_writable("--plot", str(path))
@@ -199,7 +199,7 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
 def _curves(
     rows: Sequence[Row], measure: str, label: str, limits: tuple[float | None, float | None] | None = None
 ) -> Panel:
-    """Return a curve of each scheduler against budget: of a share in percent with ``limits``, else of an error, logarithmic."""
+    """Return each scheduler's curve against budget: a share in percent with ``limits``, else an error, logarithmic."""
     lines = []
     for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
         mine = [row for row in rows if row.scheduler == name]
@@ -212,7 +212,7 @@ def _curves(
 
 
 def _right(rows: Sequence[Row], subject: Subject) -> Panel:
-    """Return a curve of what is right against calls a response, and where the means of all recorded ratings are."""
+    """Return the curve of right decisions by calls for each response, and the level of all recorded ratings' means."""
     lines = [
         replace(each, x=np.divide(each.x, len(subject.ratings)))
         for each in _curves(rows, "right", "", (None, None)).series

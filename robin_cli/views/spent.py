@@ -1,4 +1,4 @@
-"""What a run cost, who judged, and what it is of: a part of its status, as facts and in words."""
+"""A run's cost, judges and data: a part of its status, as facts and in words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from robin_cli.storage.reader import RunData
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run cost, who judged, and what it is of; its fields are those of ``robin status --json``.
+    """A run's cost, judges and data; its fields are those of ``robin status --json``.
 
     Attributes:
-        cached_share: of the tokens sent; None where no endpoint tells.
-        service_tier: what was asked for; None for the normal one.
-        cost_usd: None where that of an answer is not known; ``cost_usd_at_least``: as far as it is known.
+        cached_share: of the tokens sent; None if no endpoint reports it.
+        service_tier: the requested one; None for the normal one.
+        cost_usd: None if an answer's cost is unknown; ``cost_usd_at_least``: the sum of known ones.
         variances_from: a run or pool that the scheduler began with; None for none.
         sessions: how many there were.
     """
@@ -52,7 +52,7 @@ class Spent:
 
     @classmethod
     def of(cls, run: RunData) -> Self:
-        """Return it for ``run``."""
+        """Return the facts of ``run``."""
         manifest, spent = run.manifest, run.fold.spending()
         last = manifest.sessions[-1] if manifest.sessions else {}
         # An endpoint that does not tell the tier was asked at the normal one, where no other is recorded.
@@ -81,11 +81,11 @@ class Spent:
 
     @property
     def cost(self) -> str:
-        """The money in words."""
+        """Return the money in words."""
         return cost(self.cost_usd_at_least, complete=self.cost_usd is not None)
 
     def lines(self, *, is_begun: bool) -> dict[str, str]:
-        """Return it in words, by name; ``is_begun``: there is an answer."""
+        """Return the facts in words, by name; ``is_begun``: there is an answer."""
         estimated = f" (of {number_of(self.usage_estimated, 'request')} estimated)" if self.usage_estimated else ""
         places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
         return {
@@ -98,7 +98,7 @@ class Spent:
 
     @property
     def tokens(self) -> str:
-        """The tokens and the service tier in words."""
+        """Return the tokens and the service tier in words."""
         return "; ".join([self._tokens(), *self._tier_line.values()])
 
     def _tokens(self) -> str:
@@ -124,7 +124,7 @@ class Spent:
 
 
 def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
-    """The service tier that the last session with one asked for; None for the normal one."""
+    """Return the service tier of the last session with one; None for the normal one."""
     own = manifest.settings.get("extra_body", {}).get("service_tier")
     for session in (last, *reversed(manifest.sessions)):
         asked = BATCH if session.get("batch") else own or session.get("service_tier")
@@ -134,7 +134,7 @@ def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
 
 
 def _addresses(manifest: Manifest) -> list[str]:
-    """Where its judges were asked last; nowhere, where they are functions or a package's."""
+    """Return the last addresses of its judges; none for functions and judges of packages."""
     settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
     addresses = (
         [url for judge in judges_of(settings) for url in judge.base_urls]
@@ -145,5 +145,5 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 
 def _variances_from(manifest: Manifest) -> str | None:
-    """The run or pool whose variances the scheduler began with; None for a run that began with none."""
+    """Return the run or pool with the scheduler's initial variances; None if it had none."""
     return None if traits_of(manifest.settings["scheduler"]).evenly else manifest.settings.get("variances")

@@ -1,4 +1,4 @@
-"""``robin status``: where a run stands, for people and for scripts."""
+"""``robin status``: the state of a run, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ READ = ("status", "reason", "text_because", "usage_estimated")
 
 @dataclass(frozen=True)
 class Work:
-    """How far a run came, and what is left out of its data; its fields are those of ``robin status --json``.
+    """A run's progress, and the rows left out of its data; its fields are those of ``robin status --json``.
 
     Attributes:
-        budget_usd: the budget where it is of money.
+        budget_usd: the budget if it is of money.
         spent: calls; ``ratings``: those that brought one; ``unparsed``, ``failed``: the others, by reason.
         rated_by_text: why ratings are by their text where log probabilities were asked for.
-        in_flight_at_stop: None where that is not known.
+        in_flight_at_stop: None if unknown.
         rows_left_out: of the data, why and the first of them.
     """
 
@@ -72,7 +72,7 @@ class Work:
 
     @classmethod
     def of(cls, run: RunData, *, is_over: bool, working: bool) -> Self:
-        """Return it for ``run``; ``is_over``: its goal is reached, ``working``: a process is at work on it."""
+        """Return the facts of ``run``; ``is_over``: its goal is reached, ``working``: a process is at work on it."""
         arms, manifest, waiting = run.fold.arms, run.manifest, under_way(run)
         return cls(
             run=run.name,
@@ -104,7 +104,7 @@ class Work:
         )
 
     def lines(self, goal: Goal) -> dict[str, str]:
-        """Return in words how the calls went, by name; nothing of what went as it should."""
+        """Return how the calls went in words, by name; only problems are listed."""
         in_flight = self.in_flight_at_stop
         stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
         repeated = f"{number_of(self.repeated_judgments, 'judgment')}, not counted"
@@ -153,10 +153,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands.
+    """The state of a run.
 
     Attributes:
-        found: what it says.
+        found: the run's findings.
     """
 
     found: Found
@@ -165,19 +165,19 @@ class Status:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The object that ``robin status --json`` prints, by name; every value is JSON."""
+        """Return the object for ``robin status --json``, by name, as JSON values."""
         said = {"answer": self.found.answer, "next": self.next_step}
         return {**asdict(self.work), **said, **self.found.facts(), **asdict(self.cost)}
 
     @property
     def next_step(self) -> str:
-        """The command that is useful next."""
+        """Return the most useful next command."""
         is_working = self.work.state == "working"
         return f"robin status {typed(self.work.run)}" if is_working else self.found.next_step()
 
     @property
     def lines(self) -> dict[str, str]:
-        """The facts in words, by name, beside the answer."""
+        """Return the facts in words, by name, beside the answer."""
         goal, work, cost, noun = self.found.goal, self.work, self.cost, self.found.goal.noun
         return {
             "run": work.run,
@@ -191,7 +191,7 @@ class Status:
 
     @property
     def spent(self) -> tuple[str, str]:
-        """How much of the budget, and that it is spent, in words."""
+        """Return the spent share of the budget in words."""
         work = self.work
         if work.budget_usd is None:
             return f"{work.spent:,} of {number_of(work.budget, 'call')}", "spent"
@@ -200,7 +200,7 @@ class Status:
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
-    """Where the run at ``path`` stands.
+    """Return the state of the run at ``path``.
 
     Args:
         labels: a file of people's labels, in place of the human ratings of the data: they correct its means.
@@ -215,7 +215,7 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
 
 
 def standing(run: RunData, *, working: bool, given: GivenLabels | None = None) -> Status:
-    """The status of a run that was read already; ``working``: a process is at work on it, ``given``: people's labels."""
+    """Return the status of a loaded run; ``working``: a process is at work on it, ``given``: people's labels."""
     found = goal_of_run(run).found(run, given)
     return Status(found, Work.of(run, is_over=found.is_over, working=working), Spent.of(run))
 

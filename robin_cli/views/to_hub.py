@@ -1,4 +1,4 @@
-"""Results as a data set of the Hugging Face hub, pushed by the library ``datasets``."""
+"""Push results to the Hugging Face hub as a data set, with the library ``datasets``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOGIN = "hf auth login, or set HF_TOKEN, with a token that may write"
 
 
 def check_hub(name: str) -> None:
-    """Refuse, before a run is read, what could not be pushed to the data set ``name``.
+    """Refuse, before a run is read, a push to the data set ``name`` that would fail.
 
     Raises:
         InputError: the name is none of a data set, the library is not installed, or nobody is logged in.
@@ -40,7 +40,7 @@ def push(
     public: bool,
     notify: Callable[[str], None],
 ) -> None:
-    """Push ``results`` to the data set ``name`` as its configuration ``config``, in the place of what that holds.
+    """Push ``results`` to the data set ``name`` as its configuration ``config``, replacing an earlier one.
 
     A data set that is not there is made, private unless ``public``. The token is that of the library's own settings.
 
@@ -68,7 +68,7 @@ def push(
 
 
 def _check_visibility(name: str, *, public: bool) -> None:
-    """Make the data set where it is not there; InputError where others may see it, or may not, against what was said."""
+    """Create the data set if it is missing. InputError if it is public or private against the user's choice."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -89,7 +89,7 @@ def _check_visibility(name: str, *, public: bool) -> None:
 
 @contextmanager
 def _heard(name: str) -> Iterator[None]:
-    """What the libraries and the network raise, in a line or two, and never with a token."""
+    """Return an error of the libraries or the network in a line or two, never with a token."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -14,7 +14,7 @@ from robin_cli.storage.reader import RunData
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """A batch that may still be answered, at a service or in a folder; ``command`` answers it where there is no service."""
+    """A batch that may still be answered, at a service or in a folder; without a service, ``command`` answers it."""
 
     batch: str | None
     judge: str
@@ -27,7 +27,7 @@ class UnderWay:
 
 
 def under_way(run: RunData) -> list[UnderWay]:
-    """The batches that may still be answered; for an engine without a service, the command that does it.
+    """Return the batches that may still be answered; for an engine without a service, with the command to run.
 
     No command writes into a folder that only a received run names: robin resume asks about that first.
     """
@@ -43,7 +43,7 @@ def under_way(run: RunData) -> list[UnderWay]:
 
 
 def under_way_lines(found: Sequence[UnderWay]) -> dict[str, str]:
-    """What is under way in words; nothing where nothing is."""
+    """Return the open batches in words; nothing if there are none."""
     told = []
     for each in found:
         since = f", since {each.submitted_at}" if each.submitted_at else ""

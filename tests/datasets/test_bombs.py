@@ -213,6 +213,7 @@ def emoji(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.whole
 def test_holds_no_long_row_or_prompt_while_the_next_one_is_read_and_asked(tmp_path: Path, emoji: Path) -> None:
     def answered(*_: object) -> dict[str, Any]:
         wire.bodies.clear()  # or they would fill the memory of the tests

@@ -184,7 +184,7 @@ def test_tells_nothing_of_a_signature_or_a_password(server: Server, tmp_path: Pa
 
 def test_says_what_a_server_answers_and_what_to_do(server: Server) -> None:
     for status, fact, step in (
-        (403, "access is refused", "Credentials are those of your other tools"),
+        (403, "access is refused", "robin uses the credentials of your other tools"),
         (503, "the server answers with HTTP 503", "or try again later"),
     ):
         server.missing = status
@@ -252,7 +252,7 @@ def test_follows_to_another_host_over_http_for_nobody(server: Server) -> None:
         said = said_of(f"{server.url}/p.jsonl")
         other.shutdown()
     assert f"leads from 127.0.0.1:{server.server_port} to another host, {other.url}/p.jsonl?…" in said
-    assert "If you trust that address, give it in place of this one" in said
+    assert "If you trust that address, name it instead" in said
     assert not other.asked
 
 
@@ -354,7 +354,7 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
     [
         (
             "https://host/scores.csv",
-            "cannot be written (nothing is written there). Write to s3:// or gs://, or to a file",
+            "cannot be written (robin cannot write to web addresses). Write to s3:// or gs://, or to a file",
         ),
         ("s3://out/", "cannot be written (it is a folder). Name a file in it"),
         (f"s3://{SECRET}@bucket/x.csv", "holds a user or a password"),

@@ -138,12 +138,12 @@ def test_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path: Path, goal: st
         pd.testing.assert_frame_equal(rows(tmp_path, "r"), rows(tmp_path, "whole"))
 
 
+@pytest.mark.usefixtures("rough_forecasts")
 @each_goal_and_judges
 def test_is_planned_simulated_and_shown_in_every_form(tmp_path: Path, goal: str, judges: str) -> None:
     case, names = GOALS[goal], JUDGES[judges]
     with judging() as wire:
-        clear = ("--margin", "1") * (goal == "threshold")  # what is clear ends soon, and so does its simulation
-        plan = robin("plan", *command(case, names, wire.url), *clear, cwd=tmp_path, exits=0).stdout
+        plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
         assert 3 <= len(plan.splitlines()) <= 15
         assert plan.startswith(case.planned)
         assert not wire.bodies

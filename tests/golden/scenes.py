@@ -140,7 +140,7 @@ SCENES: Mapping[str, Mapping[str, str]] = {
     "before": {
         "plan": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4",
         "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
-        "plan-thresholds": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 240 --decide 'score>=2'",
+        "plan-thresholds": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 240 --decide 'score>=2' --margin 0.5",
         "plan-best": f"plan pairs.jsonl -a helpfulness {_ONE} --limit 6 --budget 36 --decide best",
         "plan-comparison": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 400 --compare 0.3",
         "plan-pairwise": "plan responses.jsonl --pairwise --model m --budget 400",

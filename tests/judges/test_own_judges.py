@@ -94,7 +94,7 @@ def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monk
     assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
     said = r"pass it again: open_run\(.*\)\.resume\(judge=by_length\)"
     refuses(InputError, said, open_run(run.path).resume, budget=80)
-    said = r"judged by python:.*by_length, now python:.*by_length_later; .*start a new run"
+    said = r"judge is python:.*by_length, not python:.*by_length_later; .*start a new run"
     refuses(InputError, said, open_run(run.path).resume, budget=80, judge=by_length_later)
     elsewhere: dict[str, Any] = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     with pytest.raises(InputError, match="judge: the run has python:"):

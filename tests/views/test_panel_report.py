@@ -59,7 +59,7 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
 
 def test_says_the_same_in_the_tile_and_below_the_picture(page: Page) -> None:
     tiles = {name: value for name, value, _ in page.headline}
-    assert page.facts["About this run"]["worst error, likely"].startswith(f"{tiles['worst error, likely']}: ")
+    assert page.facts["About this run"]["largest error"].startswith(f"{tiles['largest error']}: ")
 
 
 def texts_in(written: str) -> set[str]:

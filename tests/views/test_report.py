@@ -136,7 +136,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     (mean,) = status.found.means
     assert f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
     told = status.facts["worst_error_estimate"]
-    assert f"worst error, likely\nabout {told:.2f}" in headline
+    assert f"largest error\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
     assert "2 missing" not in headline
     assert "without a rating" in seen.page.locator(".facts").inner_text()

@@ -1,1 +1,1 @@
-"""The goals there are, a file each: what :mod:`robin_cli.goals.making` finds here is one."""
+"""All goals, a file each; :mod:`robin_cli.goals.making` finds them here."""

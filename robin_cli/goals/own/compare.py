@@ -25,40 +25,39 @@ from robin_cli.results.tables import Table
 
 
 class Comparison(Rated):
-    """What a run says that compares systems."""
+    """The results of a run that compares systems."""
 
     goal: Compare
 
     @cached_property
     def compared(self) -> Compared:
-        """The systems, and how far they are apart."""
+        """The systems and their differences."""
         return compared([self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True)
 
     @cached_property
     def asked(self) -> Asked:
-        """How far the prompts were asked about."""
+        """Numbers of prompts asked about."""
         return self.goal.systems.asked(self.run.fold.arms)
 
     @property
     def answer(self) -> list[str]:
-        """Which system is better, and by how much."""
+        """The better system, and by how much."""
         return at_most(better_lines(self.compared), f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}")
 
     @property
     def asides(self) -> list[str]:
-        """How far the prompts were asked about."""
+        """Numbers of prompts asked about, in words."""
         asked = self.asked
         partly = f", {asked.partly:,} partly" if asked.partly else ""
         unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
         return [f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"]
 
     def lines(self) -> dict[str, str]:
-        """Return what is found in words, by name."""
         return {"prompts": self.asides[0], **super().lines(), "scores on average": self.mean_text}
 
     @property
     def is_open(self) -> bool:
-        """Whether systems that cannot be told apart have prompts that were not asked about."""
+        """Whether systems that are not settled have prompts that were not asked about."""
         is_settled = all(one.is_settled for _, one, _ in each_of(self.compared))
         return not is_settled and self.asked.whole < self.asked.prompts
 
@@ -71,7 +70,7 @@ class Comparison(Rated):
 
 @dataclass(frozen=True)
 class Compare(Rating):
-    """How far systems are apart, over the prompts that they answered."""
+    """The differences of systems, over the prompts that they answered."""
 
     asked_by: ClassVar[str] = f"--objective {COMPARE}"
     asks_all: ClassVar[bool] = False
@@ -82,16 +81,15 @@ class Compare(Rating):
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where systems are to be compared by ratings."""
+        """Return the goal if systems are to be compared by ratings."""
         asked = source.own["objective"] == COMPARE and source.own["decide"] is None
         return cls(source.space, source.systems) if asked else None
 
     def without_systems(self, why: str) -> list[str]:
-        """Return why they cannot be."""
         return [f"{why}."]
 
     def check_reach(self, budget: int) -> None:
-        """InputError if ``budget`` calls do not ask about prompts enough to compare on."""
+        """Raise InputError if ``budget`` calls do not ask about enough prompts to compare on."""
         if budget < (least := self.systems.calls_for(FEWEST_PROMPTS)):
             raise InputError(
                 f"--budget {budget}: does not reach all responses to {FEWEST_PROMPTS} prompts, the fewest that systems are "
@@ -99,7 +97,7 @@ class Compare(Rating):
             )
 
     def caution(self, budget: int) -> str:
-        """Return how many prompts ``budget`` calls ask about, where that is not all."""
+        """Return the number of prompts that ``budget`` calls ask about, if that is not all."""
         if budget >= len(self.space):
             return ""
         reached, there = self.systems.prompts_within(budget), int(self.systems.is_shared.sum())
@@ -110,7 +108,7 @@ class Compare(Rating):
 
     @property
     def per(self) -> Per:
-        """By what each arm costs."""
+        """The cost of each arm."""
         return Per.ARM
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:

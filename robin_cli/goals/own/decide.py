@@ -26,19 +26,18 @@ from robin_cli.questions.inquiry import Inquiry
 
 
 class Decisions(Rated):
-    """What a run of ratings says that decides."""
+    """The results of a run that decides by ratings."""
 
     @property
     def decided(self) -> Decided:
-        """The decisions."""
         assert self.scores.decided is not None  # noqa: S101  # for the types
         return self.scores.decided
 
     @property
     def answer(self) -> list[str]:
-        """How many are kept, or the winners; how many of them are certified, and how likely the others are wrong.
+        """The number of kept pairs, or the winners; how many are certified, and the likely errors of the others.
 
-        Where the run asked whether people agree, that comes first.
+        If the run asked whether people agree, that comes first.
         """
         kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
         if self.run.space.settles:
@@ -51,7 +50,7 @@ class Decisions(Rated):
         return [*agreed, kept, sure]
 
     def _winners(self) -> str:
-        """Return the first responses that lead, by their systems where these have names."""
+        """Return the first leading responses, by their systems if these have names."""
         decided, run = self.decided, self.run
         rows = decided.first
         pairs = run.space.pair[self.scores.arm[rows]].astype(np.int64)
@@ -66,23 +65,22 @@ class Decisions(Rated):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to decide."""
+        """Whether a decision is open."""
         return not self.is_over
 
     @property
     def forecast(self) -> str:
-        """What says how many calls the decisions take."""
+        """The command that forecasts the calls for the decisions."""
         decide = option("--decide", self.decided.task.decision)
         return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
 
     def lines(self) -> dict[str, str]:
-        """Return what is found in words, by name."""
         return {**super().lines(), "scores on average": self.mean_text, "decided": decided_text(self.decided)}
 
 
 @dataclass(frozen=True)
 class Deciding(Rating):
-    """Decisions on the judges' own mean, each certified or open; wrong by more than the margin."""
+    """Decisions on the judges' own mean, each certified or open; a wrong one is off by more than the margin."""
 
     asked_by: ClassVar[str] = "--decide"
     ends: ClassVar[bool] = True
@@ -111,14 +109,14 @@ class Deciding(Rating):
 
     @property
     def recorded(self) -> Mapping[str, Any]:
-        """The decision as it was understood; no margin where it is the usual one."""
+        """The decision in full; no margin if it is the default."""
         margins: Sequence[float] = self.task.decision.margins
         usual = [MARGIN * (scale.high - scale.low) for scale in self.space.scales]
         return {"decide": str(self.task.decision), "margin": None if same(margins, usual) else margins[0]}
 
     @property
     def per(self) -> Per:
-        """By what a judge costs."""
+        """The mean cost of a judge."""
         return Per.JUDGE
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
@@ -128,26 +126,24 @@ class Deciding(Rating):
 
     @property
     def groups(self) -> IntArray | None:
-        """The groups of which the best is looked for."""
+        """The groups whose best is looked for."""
         return self.task.group
 
     def over(self, space: ArmSpace, groups: IntArray | None) -> Goal:
-        """Return the same decisions over other arms."""
         return replace(self, space=space, task=replace(self.task, space=space, group=groups))
 
     def court(self, runs: int) -> Court:
-        """Return what decides in so many simulated runs."""
         return Court(self.task, runs)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and what was spent."""
+        """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and the calls spent."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
         measured = {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
         return {**measured, "decisions": np.full(len(found.n), self.task.decisions)}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return how many decisions are wrong, and how many are certified."""
+        """Return the shares of wrong and of certified decisions in words."""
         del words
         if row["wrong"] is None:
             return ""
@@ -159,21 +155,21 @@ class Deciding(Rating):
 
 
 class Threshold(Deciding):
-    """Which pairs are kept, for their mean ratings meet thresholds."""
+    """The pairs that are kept because their mean ratings meet thresholds."""
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where the run names thresholds."""
+        """Return the goal if the run names thresholds."""
         task = source.task
         return None if task is None or task.decision.is_best else cls(source.space, task)
 
 
 class Best(Deciding):
-    """The response of each group whose mean rating is the highest."""
+    """The response of each group with the highest mean rating."""
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where the run looks for the best of each group. InputError for groups that are too large."""
+        """Return the goal if the run looks for the best of each group. InputError for groups that are too large."""
         task = source.task
         if task is None or not task.decision.is_best:
             return None
@@ -181,7 +177,7 @@ class Best(Deciding):
         return cls(source.space, task)
 
     def across(self, part: IntArray) -> str:
-        """Return how many groups are in several parts."""
+        """Return the number of groups in several parts."""
         assert self.task.group is not None  # noqa: S101  # for the types
         of_parts = np.unique(np.stack([self.task.group, part]), axis=1)[0]
         apart = int((np.bincount(of_parts) > 1).sum())

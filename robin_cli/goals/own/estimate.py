@@ -14,10 +14,10 @@ from robin_cli.questions.inquiry import Inquiry
 
 @dataclass(frozen=True)
 class Estimate(Rating):
-    """The score of each pair, as sure as the budget makes it.
+    """The score of each pair, as certain as the budget allows.
 
     Attributes:
-        objective: what is to be small, one of :data:`~robin_cli.policies.base.OBJECTIVES`.
+        objective: the error to reduce, one of :data:`~robin_cli.policies.base.OBJECTIVES`.
     """
 
     is_usual: ClassVar[bool] = True
@@ -28,10 +28,10 @@ class Estimate(Rating):
 
     @classmethod
     def of(cls, source: Inquiry) -> Self:
-        """Return the goal of a run that asks for no other."""
+        """Return the goal of a run that names no other."""
         return cls(source.space, str(source.own["objective"]))
 
     @property
     def per(self) -> Per:
-        """By each arm's own cost where the mean error is to be small; else by its judge's."""
+        """Each arm's own cost for the mean error; else the mean cost of its judge."""
         return Per.ARM if self.objective == "mean-error" else Per.ROOT_OF_JUDGE

@@ -29,14 +29,14 @@ class Prefer(Preferring):
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where comparisons are not of three systems or more."""
+        """Return the goal if comparisons are not of three systems or more."""
         if not source.is_pairwise or source.own["decide"] is not None or source.matches.ranks_systems:
             return None
         return cls(source.space, source.matches)
 
 
 class DuelsWatch(ComparisonsWatch):
-    """Watches for which prompts the best response is certain."""
+    """Watches the best responses."""
 
     verdicts: RunVerdicts
 
@@ -47,11 +47,10 @@ class DuelsWatch(ComparisonsWatch):
         self.verdicts = RunVerdicts(self._evidence, counts)
 
     def is_over(self, arms: Arms) -> bool:
-        """Return whether the best response is certain wherever it can be."""
         return self._evidence.outcome(arms, self.verdicts.counts).is_over
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return how many comparisons were asked, and for how many prompts the best is certain."""
+        """Return the number of comparisons asked, and of prompts whose best response is certified."""
         evidence = self._evidence
         prompts, sure = evidence.log.shape[1], int(certified(evidence.log[0], evidence.error_rate).sum())
         decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
@@ -64,31 +63,29 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
-    aside: ClassVar[str] = "The run ends when the best response to each prompt is certain."
+    aside: ClassVar[str] = "The run ends when the best response to each prompt is certified."
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where the run looks for the best response to each prompt."""
+        """Return the goal if the run looks for the best response to each prompt."""
         return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
 
     @property
     def fewest(self) -> tuple[int, str]:
-        """A comparison for each prompt."""
+        """The number of prompts, with one comparison each."""
         return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        """Watch the best responses."""
         del target, guaranteed
         return DuelsWatch(self.matches, counts(), own)
 
     @property
     def has_win_rates(self) -> bool:
-        """Systems are not ranked."""
+        """Whether win rates are reported: systems are not ranked."""
         return False
 
     @property
     def wrongs(self) -> str:
-        """What may be wrong, in a sentence."""
         return "best responses"
 
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
@@ -100,7 +97,7 @@ class Preferred(Preferring):
         return Rivals(self.matches)
 
     def _best(self, preference: FloatArray) -> IntArray:
-        """Return the place of the response to each prompt that leads; −1 where nothing is known of any."""
+        """Return the place of the leading response to each prompt; −1 if nothing is known of any."""
         rows = self._rivals.rows
         of_prompts = np.where(rows >= 0, preference[rows], np.nan)
         leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
@@ -118,14 +115,14 @@ class Rank(Preferring):
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal where three systems or more are compared."""
+        """Return the goal if three systems or more are compared."""
         if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
             return None
         return cls(source.space, source.matches)
 
     @property
     def fewest(self) -> tuple[int, str]:
-        """A comparison for each system but one."""
+        """The number of systems less one."""
         count = len(self.matches.names)
         return count - 1, f"a comparison for each of {count} systems but one"
 
@@ -136,7 +133,7 @@ class Rank(Preferring):
         return share_wrong(real[i] - real[j], mine[i] - mine[j])
 
     def _strengths(self, preference: FloatArray) -> FloatArray:
-        """Return strengths by the comparisons with a preference, and half a tie of every two systems: not all are compared."""
+        """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         there = ~np.isnan(preference)
         wins = wins_of(preference[there], self.matches.system[there], len(self.matches.names)) + 0.5 * PRIOR
         np.fill_diagonal(wins, 0.0)

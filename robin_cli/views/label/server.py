@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 class _Said(msgspec.Struct):
-    """What the page sends."""
+    """A request from the page."""
 
     labeller: str = ""
     number: int = -1
@@ -37,14 +37,14 @@ class _Said(msgspec.Struct):
 
 
 class LabelPage:
-    """Serves the page of one run.
+    """A server for the page of one run.
 
     Args:
-        labelling: what is labelled.
+        labelling: the run's labels.
         labeller: who labels; "" to ask at the page.
 
     Attributes:
-        done: set when somebody says at the page that it is enough.
+        done: set when a user ends the work at the page.
     """
 
     def __init__(self, labelling: Labelling, labeller: str = "") -> None:
@@ -55,7 +55,7 @@ class LabelPage:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """Return the address of the page."""
         return f"http://{HOST}:{self._port}/{self._token}/"
 
     async def serve(self, port: int, ready: Callable[[str], None]) -> None:
@@ -63,7 +63,7 @@ class LabelPage:
 
         Args:
             port: 0 for a free one.
-            ready: is told the address.
+            ready: called with the address.
 
         Raises:
             InputError: the port is taken.
@@ -86,7 +86,7 @@ class LabelPage:
             await runner.cleanup()
 
     def _check(self, request: web.Request) -> None:
-        """Refuse what another site has the browser send: its name is not this machine's."""
+        """Refuse requests that another site sends through the browser: their host name is not this machine's."""
         if request.headers.get("Host") not in {f"{HOST}:{self._port}", f"localhost:{self._port}"}:
             raise web.HTTPForbidden
         origin = request.headers.get("Origin")
@@ -101,7 +101,7 @@ class LabelPage:
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     async def _asked(self, request: web.Request) -> web.Response:
-        """Do what the page asks: show, label, skip, undo or done; the answer is what it shows next."""
+        """Do the page's action: show, label, skip, undo or done; return what it shows next."""
         self._check(request)
         try:
             said = msgspec.json.decode(await request.read(), type=_Said)

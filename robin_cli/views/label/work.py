@@ -1,4 +1,4 @@
-"""What people label at the page of ``robin label``: whole prompts at random, blind, each label on disk at once."""
+"""The work at the page of ``robin label``: whole prompts at random, blind, each label on disk at once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MOST_COMMENT = 2_000
 
 
 class Item(NamedTuple):
-    """What is labelled: a pair and an attribute, by number."""
+    """A thing to label: a pair and an attribute, by number."""
 
     pair: int
     attribute: int
 
 
 class Labelling:
-    """The labels of a run while people work at them.
+    """A run's labels while people work on them.
 
     Args:
-        run: whose pairs with a score are labelled, whole prompts in the random order of ``labels-wanted``.
+        run: the run, whose scored pairs are labelled, whole prompts in the random order of ``labels-wanted``.
         n: how many pairs each person is to label, those labelled before included.
 
     Raises:
@@ -71,13 +71,13 @@ class Labelling:
 
     @property
     def caution(self) -> str:
-        """What people should know before the first label; "" for nothing."""
+        """Return the notes before the first label; "" if none."""
         if all(np.isnan(values).all() for values in self.run.human.values()):
             return ""
         return f"labels count in place of the human ratings of the data, which count again without {LABELS} in the run"
 
     def shown(self, labeller: str) -> dict[str, Any]:
-        """Return what the page shows one person next; ``item`` is None once all is labelled."""
+        """Return the page's next content for one person; ``item`` is None once all is labelled."""
         said, skipped = self.said[labeller], self._skipped[labeller]
         number = next((k for k in range(len(self.items)) if k not in said and k not in skipped), None)
         done = {"labelled": len(said), "wanted": len(self.items) - len(skipped), "can_undo": bool(self._last[labeller])}
@@ -85,7 +85,7 @@ class Labelling:
         return {**done, "item": item, "agreement": self.agreement(), "note": self.caution}
 
     def label(self, labeller: str, number: int, value: float, comment: str) -> None:
-        """Keep a label, on disk when this returns. InputError for one that is none, StorageError if the disk refuses."""
+        """Save a label; it is on disk when this returns. InputError for an invalid one, StorageError if the disk refuses."""
         self._check(number, value)
         if self._is_swapped(number, labeller):
             value = 1.0 - value
@@ -94,7 +94,7 @@ class Labelling:
         self._last[labeller].append(number)
 
     def skip(self, labeller: str, number: int, comment: str) -> None:
-        """Show an item to this person no more, while the page is open; a comment is kept as that of a label is."""
+        """Hide an item from this person while the page is open; a comment is saved like a label's."""
         self._check(number)
         if comment:
             self._write(labeller, number, None, comment)
@@ -113,7 +113,7 @@ class Labelling:
         self.said[labeller].pop(number, None)
 
     def agreement(self) -> str:
-        """Return how far several people agree, in words; "" for one person, or where no pair has two labels."""
+        """Return the agreement of several people, in words; "" for one person, or if no pair has two labels."""
         people = [said for said in self.said.values() if said]
         both = {number for one, other in combinations(people, 2) for number in one.keys() & other.keys()}
         if not both:
@@ -124,12 +124,12 @@ class Labelling:
         return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
 
     def _is_swapped(self, number: int, labeller: str) -> bool:
-        """Whether response B stands first: which system is A in the data says nothing to those who label."""
+        """Return whether response B comes first; labellers must not learn which system is A in the data."""
         pair_id = self.run.pair_ids[self.items[number].pair]
         return self.is_of_two and hashlib.sha256(f"{labeller}\0{pair_id}".encode()).digest()[0] % 2 == 1
 
     def _item(self, number: int, labeller: str) -> dict[str, Any]:
-        """What is shown of one: no id, no system, no score."""
+        """Return the visible parts of an item: no id, no system, no score."""
         pair, attribute = self.items[number]
         texts = {
             name: each[0].as_py()
@@ -178,6 +178,6 @@ class Labelling:
 
 
 def changes(run: RunData) -> list[str]:
-    """Return what labels make of the run's means, and of its decisions, in words."""
+    """Return the effect of labels on the run's means and decisions, in words."""
     found = goal_of_run(run).found(run, given_labels(None, run))
     return [*found.mean_lines(), *found.agreed_lines()]

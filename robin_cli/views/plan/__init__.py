@@ -1,1 +1,1 @@
-"""``robin plan``: what a budget would buy, before it is spent."""
+"""``robin plan``: the calls, time, money and accuracy of a budget, before it is spent."""

@@ -1,4 +1,4 @@
-"""A run that is planned: what it is to find, what is known before it, and the policies that it would have."""
+"""A planned run: its goal, prior knowledge, and candidate policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robin_cli.policies.registry import chosen
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.forecast import Known, PolicyAt, RatingsBelief
+from robin_cli.simulation.forecast import ALIKE, Known, PolicyAt, RatingsBelief
 from robin_cli.storage.reader import RunData
 
 SEED = 0
@@ -28,16 +28,16 @@ _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 
 @dataclass(frozen=True)
 class Asked:
-    """A run that is planned.
+    """A planned run.
 
     Attributes:
         config: with the budget that is planned for, as soon as there is one.
         told_by: the run, or pool, whose ratings say how these vary; None where a prior is taken.
         pilot: the run that is its beginning.
         run: the one of ``told_by``, if it is one.
-        paid: what a budget of money pays for.
-        goal: of the run.
-        kept: the scheduler that a run made before keeps, where the choice is left to robin.
+        paid: the costs that a budget of money covers.
+        goal: the run's goal.
+        kept: the scheduler recorded in an earlier run, if robin may choose.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.
@@ -59,52 +59,52 @@ class Asked:
 
     @property
     def scheduler(self) -> str:
-        """The name of the scheduler that is asked for, or kept."""
+        """Return the name of the requested or recorded scheduler."""
         return self.kept or self.config.scheduler
 
     @property
     def least(self) -> int:
-        """The fewest calls that are planned: one an arm where all are rated, and what the pilot spent."""
+        """Return the fewest calls of the plan: one for each arm if all are rated, and the pilot's calls."""
         spent = 0 if self.run is None or self.pilot is None else self.run.fold.arms.spent
-        return max(len(self.space) if self.goal.asks_all else 0, spent)
+        return max(self.space.asked_once if self.goal.asks_all else 0, spent)
 
     @property
     def budget(self) -> int:
-        """The calls that are planned for."""
+        """Return the planned calls."""
         return self.config.budget or self.least
 
     @property
     def belief(self) -> RatingsBelief:
-        """What is known of the judge."""
+        """Return the knowledge about the judge."""
         return RatingsBelief(self.known, self.goal)
 
     @property
     def is_warm(self) -> bool:
-        """Whether the scheduler begins with variances of an earlier run."""
+        """Return whether the scheduler starts with variances of an earlier run."""
         return bool(self.known) and self.known[0].variances is not None
 
     @property
     def rounds(self) -> int | None:
-        """In which the calls go out; None where they are made one at a time."""
+        """Return the number of rounds of the calls; None if they are made one at a time."""
         return self.config.rounds if self.config.in_rounds else None
 
     def setup(self, budget: int) -> Setup:
-        """What a policy is told of a run with ``budget``."""
+        """Return a policy's input for a run with ``budget``."""
         config = self.config
         own = {name: getattr(config, name) for name in ("delta", "mode", "margin", "prefer")}
         return self.goal.setup({**own, "objective": config.wanted_objective}, budget)
 
     def choice(self, budget: int) -> Choice | None:
-        """The scheduler that a run with ``budget`` would get, where the one asked for only chooses; InputError if it cannot."""
+        """Return the scheduler for a run with ``budget``, after the requested one's choice. InputError if it does not fit."""
         return chosen(self.scheduler, self.setup(budget))
 
     def scheduler_at(self, budget: int) -> str:
-        """The name of the scheduler that a run with ``budget`` would have."""
+        """Return the name of the scheduler for a run with ``budget``."""
         choice = self.choice(budget)
         return self.scheduler if choice is None else choice.name
 
     def policy_at(self, name: str) -> PolicyAt:
-        """The policy called ``name`` for each budget; None where theory mode refuses a part of the budget planned for."""
+        """Return the policy ``name`` for each budget; None if theory mode refuses a part of the planned budget."""
 
         def policy(budget: int, variances: FloatArray | None, goal: Goal) -> Policy | None:
             setup, space = self.setup(budget), goal.space
@@ -122,17 +122,19 @@ class Asked:
         return policy
 
     def policy(self, budget: int, variances: FloatArray | None) -> Policy | None:
-        """The policy of the run itself, which may know ``variances``."""
+        """Return the policy of the run itself, which may use ``variances``."""
         return self.policy_at(self.scheduler)(budget, variances, self.goal)  # type: ignore[arg-type]
 
     def with_budget(self, budget: int) -> Asked:
-        """The same with ``budget``."""
+        """Return a copy with ``budget``."""
         return replace(self, config=replace(self.config, budget=budget))
 
     @property
     def prior(self) -> str:
-        """What is taken for granted of how the ratings vary, in words."""
+        """Return the assumption about the ratings' variance, in words."""
         alike = ", the responses of a prompt no more alike than others"
+        if self.space.settles and self.told_by is None:
+            alike += f", the means of both judges correlated by {ALIKE:g}"
         if self.told_by is not None:
             return (
                 f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"

@@ -1,4 +1,4 @@
-"""What a call takes: tokens, money and time, from the answers of a run where there is one."""
+"""The tokens, money and time of a call, from the answers of a run if there is one."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _WINDOW_S = 24 * 3600.0
 """In which a batch is answered, or comes back in part: the only ``completion_window`` that OpenAI has."""
 
 TAKEN = ("status", "prompt_tokens", "completion_tokens", "cost_usd", "received_at")
-"""The columns of a run's judgments that say what its calls took."""
+"""The columns of a run's judgments with the cost of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What one call takes, on average.
+    """The average cost of one call.
 
     Attributes:
         config: the settings that they are made with.
-        already: what the pilot took, of which the calls are part of every budget.
-        prompt, completion: tokens; ``completion`` is None where no answer is known.
+        already: the pilot's cost; its calls are part of every budget.
+        prompt, completion: tokens; ``completion`` is None if no answer is known.
         cost: dollars, where answers say it; else None, and ``least``, ``most`` may tell its limits.
         least, most: dollars for the prompt alone, and with the longest answer; None without a price.
         usual: dollars of a call, those of an answer of the usual length where nothing better is known; None without a price.
         price: in words; None without one.
         reserve: dollars that must be left for a call to be made under ``--max-cost``; None without a price.
-        seconds: of the run as a whole; None where no pace is known.
-        seconds_assumed: the same, taken for granted where no pace is known.
-        source: where the tokens are from, in words.
+        seconds: a call's share of the run's time; None if no pace is known.
+        seconds_assumed: the same by assumption, if no pace is known.
+        source: the source of the tokens, in words.
     """
 
     config: Settings
@@ -66,13 +66,13 @@ class Calls:
     source: str
 
     def tokens(self, budget: int) -> tuple[int, int | None]:
-        """Tokens in and out of ``budget`` calls; None where no answer is known."""
+        """Return the tokens in and out of ``budget`` calls; None if no answer is known."""
         done, ahead = self.already, budget - self.already.calls
         out = None if self.completion is None else round(done.completion_tokens + ahead * self.completion)
         return round(done.prompt_tokens + ahead * self.prompt), out
 
     def dollars(self, budget: int) -> tuple[float | None, float | None]:
-        """The least and the most that ``budget`` calls may cost; None, None without a price."""
+        """Return the lowest and highest cost of ``budget`` calls; None, None without a price."""
         low, high = (self._dollars(budget, each) for each in self._each)
         return low, high
 
@@ -80,13 +80,13 @@ class Calls:
         return None if each is None else self.already.cost_usd + (budget - self.already.calls) * each
 
     def time(self, budget: int, *, assumed: bool = False) -> float | None:
-        """Seconds of ``budget`` calls; None where no pace is known, and none is to be ``assumed``."""
+        """Return the seconds of ``budget`` calls; None without a known pace, unless one may be ``assumed``."""
         each = self.seconds_assumed if self.seconds is None and assumed else self.seconds
         return None if each is None else self.already.seconds + (budget - self.already.calls) * each
 
     @property
     def bought(self) -> tuple[int | None, int | None]:
-        """The least and the most calls that ``--max-cost`` pays for; None for no end."""
+        """Return the fewest and the most calls within ``--max-cost``; None for no limit."""
         if self.config.max_cost is None:
             return None, None
         done = self.already.calls
@@ -97,7 +97,7 @@ class Calls:
         return least, most
 
     def taken(self, spent: int) -> dict[str, Any]:
-        """Money and time for so many calls, and whether ``--max-cost`` pays for them; None where that hangs on answers."""
+        """Return the money and time of calls, and whether ``--max-cost`` covers them; None if that depends on answers."""
         (low, high), (least, most), config = self.dollars(spent), self.bought, self.config
         is_within = None if config.max_cost is None else least is None or spent <= least or None
         return {
@@ -116,7 +116,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Already:
-    """What a pilot took: calls, tokens, dollars and seconds; 0 for what is not known, and without a pilot."""
+    """A pilot's calls, tokens, dollars and seconds; 0 for unknown ones, and without a pilot."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -126,7 +126,7 @@ class Already:
 
 
 def calls_of(asked: Asked) -> Calls:
-    """What a call takes: a pilot tells tokens, money and pace; an earlier run, perhaps of another judge, tokens alone.
+    """Estimate a call's cost: a pilot has tokens, money and pace; an earlier run, perhaps by another judge, only tokens.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited without a price.
@@ -169,7 +169,7 @@ def calls_of(asked: Asked) -> Calls:
 
 
 def _a_request(asked: Asked) -> float:
-    """Ratings that a request asks for on average: a scheduler that looks at each rating asks for few at a time."""
+    """Return the average ratings in a request; a scheduler that looks at each rating requests few at a time."""
     if not asked.goal.asks_all:
         return 1.0
     policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
@@ -181,7 +181,7 @@ def _a_request(asked: Asked) -> float:
 
 
 def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Already:
-    """What the pilot took; its time is from the first answer of each session to its last, summed."""
+    """Return the pilot's cost; its time is from the first answer of each session to its last, summed."""
     spent = spent_before(pilot.fold, prices)
     at = np.sort(pilot.judgments["received_at"].cast("int64").to_numpy()) / 1e6
     starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in pilot.manifest.sessions]
@@ -191,7 +191,7 @@ def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Alread
 
 
 def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
-    """Dollars that are set aside for a request before it is made, on average; None unless each judge has a price."""
+    """Return the dollars reserved before a request, on average; None unless each judge has a price."""
     config = asked.config
     if not all(prices):
         return None
@@ -206,7 +206,7 @@ def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
 
 
 def _prices(config: Settings) -> list[Price | None]:
-    """The price of each judge at its first address."""
+    """Return the price of each judge at its first address."""
     stated = bool(config.price_in or config.price_out)
     if not config.model and not stated:
         return [None]
@@ -215,7 +215,7 @@ def _prices(config: Settings) -> list[Price | None]:
 
 
 def at_tier(calls: Calls, tier: str | None) -> Calls | None:
-    """The same calls paid at another service tier than is asked for; None where no price is known there.
+    """Return the cost of the same calls at another service tier; None if that has no known price.
 
     What was measured of answers is taken to change as the list does.
     """
@@ -232,7 +232,7 @@ def at_tier(calls: Calls, tier: str | None) -> Calls | None:
 
 
 def _dollars(prices: Sequence[Price | None], prompt: float, completion: float, tier: str | None) -> float | None:
-    """A call's cost at a tier, if the judges get equal shares of the calls; None unless each has a price."""
+    """Return a call's cost at a tier, with equal shares of calls for all judges; None unless each has a price."""
     tokens = round(1e6 * prompt), round(1e6 * completion)
     costs = [price.cost(*tokens, tier=tier) / 1e6 for price in prices if price is not None]
     return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
@@ -248,7 +248,7 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
 
 
 def _of_each(asked: Asked, measured: Callable[[list[Message]], float]) -> list[float]:
-    """What ``measured`` gives of the messages about an even sample of the pairs, for all attributes."""
+    """Return ``measured`` of the messages for an even sample of the pairs, for all attributes."""
     pairs, prompts = asked.dataset.pairs, asked.prompts
     places = range(0, len(pairs), max(1, len(pairs) // _SAMPLE))
     # Nothing here has a name that would hold one pair's texts while the next one's are read.
@@ -274,7 +274,7 @@ _WAYS: dict[str | None, dict[str, Any]] = {
 
 
 def ways_of(calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]) -> list[dict[str, Any]]:
-    """What ``budget`` calls take and reach by each way of which a price is known; nothing where that leaves no choice.
+    """Return the cost and result of ``budget`` calls in each way with a known price; nothing if there is no choice.
 
     Nor where the budget is of money, of which each way makes another number of calls, or goes out in files.
 

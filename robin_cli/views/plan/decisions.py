@@ -1,4 +1,4 @@
-"""A plan of decisions: when everything is decided, and how much is wrong before."""
+"""A plan of decisions: the calls until everything is decided, and the share of wrong decisions before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRONG = (0.01, 0.001)
 
 
 class Decisions(Plan):
-    """The plan of a run that decides, and ends when everything is decided: the budget where none is given."""
+    """The plan of a run that decides, and ends when everything is decided; those calls are the default budget."""
 
     kind = Deciding
 
@@ -38,17 +38,17 @@ class Decisions(Plan):
         self.first = [self._first()]
 
     def spent(self, budget: int) -> int:
-        """Return the calls that a run with ``budget`` makes on average, for it may end by itself."""
+        """Return the average calls of a run with ``budget``, which may end early."""
         expected = self.outlooks[0].expected.get(budget)
         return budget if expected is None else max(self.asked.least, min(budget, round(expected.figure("calls_mean"))))
 
     def own_facts(self) -> dict[str, Any]:
-        """Return what is to be decided, and when everything is, too."""
+        """Return the decisions to make, and the calls until all are made."""
         return {**super().own_facts(), "decide": self.decided}
 
     @cached_property
     def decided(self) -> dict[str, Any]:
-        """What is to be decided, and when everything is."""
+        """Return the decisions to make, and the calls until all are made."""
         task, asked, (mine, evenly) = self.task, self.asked, (each.end for each in self.outlooks)
         assert mine is not None  # noqa: S101  # decisions have an end
         assert evenly is not None  # noqa: S101
@@ -65,11 +65,11 @@ class Decisions(Plan):
 
     @cached_property
     def calls_for(self) -> list[dict[str, Any]]:
-        """The calls that some shares of wrong decisions take."""
+        """Return the calls for some shares of wrong decisions."""
         return [self.needed("wrong", each, _calls_for_wrong) for each in _WRONG]
 
     def _first(self) -> str:
-        """Return when everything is decided: it is what such a run ends by."""
+        """Return the calls until everything is decided, when such a run ends."""
         decided = self.decided
         what = f"{decided['decide']}, for {number_of(decided['decisions'], decided['of'][:-1])}"
         later = decided["even_calls_to_end_are"] == "about" or decided["even_calls_to_end"] > decided["calls_to_end"]
@@ -78,7 +78,7 @@ class Decisions(Plan):
         return f"To decide everything ({what}) takes {calls}."
 
     def details(self) -> Sequence[Part]:
-        """Return the calls for some shares of wrong ones, and what is meant by the figures."""
+        """Return the calls for some shares of wrong decisions, and the meaning of the figures."""
         margins = sorted(set(self.task.decision.margins))
         margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"
         late = "; most of them come at once, near the end, for till then calls go where it is least clear"
@@ -99,7 +99,7 @@ class Decisions(Plan):
         ]
 
     def way_on(self) -> str:
-        """Return the next command; none where the pilot did it all."""
+        """Return the next command; none if the pilot decided everything."""
         if self.decided["by_pilot"]:
             over = "The pilot decided everything: nothing is left to be spent."
             return f"{over} robin export {typed(self.asked.pilot)} has it."
@@ -107,7 +107,7 @@ class Decisions(Plan):
 
 
 def _calls_for_wrong(outlook: Outlook, wrong: float) -> Needed | None:
-    """The calls for a share of wrong decisions; None where all is decided before it comes to so few."""
+    """Return the calls for a share of wrong decisions; None if all is decided before the share is reached."""
     by_calls = {max(1, round(each.figure("calls_mean"))): each for each in outlook.expected.values()}
     read_off = calls_for(wrong, dict(sorted(by_calls.items())), "wrong")
     ends = outlook.end is not None and outlook.end.relation == "about"

@@ -1,4 +1,4 @@
-"""A plan of a comparison: how many prompts, and calls of each response, a difference of two systems needs."""
+"""A plan of a comparison: the prompts, and calls for each response, that a difference of two systems needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPREADS_SHOWN = 6
 
 
 class Differences(Plan):
-    """The plan of a comparison: of the difference that is to show, or of what a budget shows.
+    """The plan of a comparison: for a given difference, or of the differences that a budget shows.
 
     No answer changes who is asked first, so that a simulation would say what :func:`difference_shown` says at once.
     """
@@ -66,13 +66,13 @@ class Differences(Plan):
             self.first = [self._first(self.difference, self.by_calls[0])]
 
     def _widest(self, calls: float) -> PairedSpread | None:
-        """Return the two systems and the attribute that need the most prompts; None where there is no telling."""
+        """Return the two systems and the attribute that need the most prompts; None if unknown."""
         if any(math.isnan(each.noise_at(calls)) for each in self.spreads):
             return None
         return max(self.spreads, key=lambda each: each.between + each.noise_at(calls))
 
     def _shows(self, prompts: int, calls: float) -> float | None:
-        """Return the difference that so many prompts and calls of each response show; None where there is no telling."""
+        """Return the difference that a number of prompts and of calls for each response shows; None if unknown."""
         widest = self._widest(calls)
         if widest is None:
             return None
@@ -80,12 +80,12 @@ class Differences(Plan):
 
     @cached_property
     def by_calls(self) -> list[dict[str, Any]]:
-        """What so many calls a response take, until the difference shows."""
+        """The cost of a number of calls for each response, until the difference shows."""
         return [self._of_calls_each(each) for each in _CALLS]
 
     @property
     def cheapest(self) -> dict[str, Any] | None:
-        """The fewest calls with which the difference shows on the prompts there are; None where it does not."""
+        """Return the fewest calls at which the difference shows with the available prompts; None if it does not."""
         enough = (row for row in self.by_calls if row["enough_prompts"])
         return min(enough, key=lambda row: int(row["calls"]), default=None)
 
@@ -109,11 +109,11 @@ class Differences(Plan):
 
     @property
     def budgets(self) -> Sequence[int]:
-        """What is planned; enough for the fewest prompts that are compared on."""
+        """Return the planned calls, enough for the fewest prompts of a comparison."""
         return sorted({max(self.least, each) for each in super().budgets})
 
     def figures(self, budget: int) -> dict[str, Any]:
-        """Return what a budget shows, which asks about as many prompts as it reaches, and then again about all."""
+        """Return the differences that a budget shows; it covers as many prompts as possible before any is repeated."""
         prompts = min(self.there, math.floor(budget / self.a_prompt))
         calls = max(1.0, budget / (self.there * self.a_prompt))
         return {"prompts": prompts, "calls_a_response": calls, "shows": self._shows(prompts, calls)}
@@ -123,7 +123,7 @@ class Differences(Plan):
         return target_text(error, as_share=self.space.has_several_scales)
 
     def own_facts(self) -> dict[str, Any]:
-        """Return what the difference takes, how differences vary, and what a budget shows."""
+        """Return the cost of the difference, the variance of differences, and the differences that a budget shows."""
         run, fewest = self.asked.run, min(each.prompts for each in self.spreads)
         (at,) = filter(self.is_planned, self.rows)
         shown = {"calls": at["budget"], **{name: at[name] for name in ("prompts", "calls_a_response", "shows")}}
@@ -151,7 +151,7 @@ class Differences(Plan):
 
     @property
     def _is_beginning(self) -> bool:
-        """Whether the run that is known could be gone on with: it compares systems of the same data."""
+        """Return whether the known run could continue: it compares systems on the same data."""
         asked, run = self.asked, self.asked.run
         if run is None or asked.pilot is not None:
             return run is not None
@@ -162,7 +162,7 @@ class Differences(Plan):
         )
 
     def _first(self, difference: float, first: Row) -> str:
-        """Return what the difference takes, first of all."""
+        """Return the cost of the difference, first of all."""
         names = self.systems.names
         which = " and ".join(names) if len(names) == 2 else f"any two of {len(names)} systems"
         wanted = f"a difference of {self.words(difference)} between {which} ({', '.join(self.space.attributes)})"
@@ -170,7 +170,7 @@ class Differences(Plan):
         return f"To see {wanted} takes {prompts} at a call a response: {calls}."
 
     def details(self) -> list[Part]:
-        """Return what it takes by each number of calls, how differences vary, and what the words mean."""
+        """Return the cost for each number of calls, the variance of differences, and the meaning of the words."""
         rows = [row for row in self.by_calls if row["prompts"] is not None]
         power, level = (f"{100 * each:g} %" for each in (POWER, 1 - ALPHA))
         fewest = min(each.prompts for each in self.spreads)
@@ -192,7 +192,7 @@ class Differences(Plan):
         return [*(self._by_calls(rows) if self.difference is not None and rows else []), *lines]
 
     def _by_calls(self, rows: Sequence[Row]) -> list[Part]:
-        """Return what it takes until the difference shows, and whether the prompts of the data do."""
+        """Return the cost until the difference shows, and whether the data has enough prompts."""
         cheapest = self.cheapest
 
         def mark(row: Row) -> str:
@@ -216,7 +216,7 @@ class Differences(Plan):
         return [table, *[more] * bool(cheapest["prompts"] < self.there)]
 
     def _spread_text(self, spread: PairedSpread) -> str:
-        """Return how a difference varies, and by whose doing."""
+        """Return the variance of a difference, and its sources."""
         total = spread.between + spread.noise_at(1)
         is_known = not math.isnan(spread.noise) and total > 0
         of_judge = f", {100 * spread.noise / total:.0f} % of its variance the judge's noise" if is_known else ""
@@ -225,7 +225,7 @@ class Differences(Plan):
         return f"{spread.attribute}, {spread.a} − {spread.b}: {deviation}{over}{of_judge}."
 
     def way_on(self) -> str:
-        """Return how to spend what was planned."""
+        """Return how to spend the planned calls."""
         run, calls = self.asked.run, self.config.budget or (0 if self.cheapest is None else self.cheapest["calls"])
         if run is not None and self._is_beginning and calls > run.fold.arms.spent:
             return f"To spend it: robin resume {typed(run.path)} --budget {calls}"
@@ -234,7 +234,7 @@ class Differences(Plan):
 
 
 def _assumed(asked: Asked, systems: Systems) -> list[PairedSpread]:
-    """How differences vary where nothing is known of these systems: their responses are no more alike than others."""
+    """Return the variance of differences without data on these systems: their responses are as different as any others."""
     spreads, (a, b) = [], systems.names[:2]
     judges = len(asked.space.judges)
     for place, (attribute, scale) in enumerate(zip(asked.space.attributes, asked.space.scales, strict=True)):
@@ -246,7 +246,7 @@ def _assumed(asked: Asked, systems: Systems) -> list[PairedSpread]:
 
 
 def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]:
-    """How the differences of the systems vary in ``run``; of all its systems, where it has not two of these."""
+    """Return the variance of the systems' differences in ``run``; of all its systems if it lacks these two."""
     place, space = f"--variances {typed(run.path)}", asked.space
     theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     for attribute, scale in zip(space.attributes, space.scales, strict=True):

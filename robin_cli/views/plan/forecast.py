@@ -1,4 +1,4 @@
-"""A plan of any goal: what a budget, its half and its double come to, by simulation."""
+"""A plan for any goal: simulated results of a budget, its half and its double."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ NOISE = f"Simulated, mean of {RUNS} runs; ± is the simulation's own noise, no g
 
 
 class Plan:
-    """What the budgets of a run come to. A subclass has what is special of a goal.
+    """The results of a run's budgets. A subclass adds the parts of its goal.
 
     Attributes:
         kind: of goals that it is for.
         multiples: of the budget, of which smaller ones than half are only looked at.
         how_to_pilot: the next command without a pilot.
         asked: the run, with the budget that is planned for.
-        belief: what is known of the judge.
-        first: lines that stand before all others, with what was asked for.
-        about: what is judged, and by which scheduler.
-        prior: what is taken for granted of how answers vary.
+        belief: the knowledge about the judge.
+        first: the lines before all others, with the answer.
+        about: the data and the scheduler.
+        prior: the assumption about the answers' variance.
         columns: the figures that the screen shows of each row.
         evenly: those of an even spread, by the header of the figure that they stand beside in the details.
         further: what the details have behind these.
@@ -53,7 +53,8 @@ class Plan:
         self.belief: Belief = asked.belief
         self.first: Sequence[str] = ()
         scheduler, space = asked.scheduler_at(asked.budget), self.space
-        self.is_even = policy_named(scheduler).evenly  # the run itself is an even spread
+        # The run itself is an even spread, or has judges of which one is not asked about everything.
+        self.is_even = policy_named(scheduler).evenly or space.settles
         of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
         judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
         self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
@@ -65,45 +66,46 @@ class Plan:
 
     @cached_property
     def calls(self) -> Calls:
-        """What they take."""
+        """Return the costs of the calls."""
         return calls_of(self.asked)
 
     @property
     def simulated(self) -> Sequence[int]:
-        """The budgets that are simulated, rising, at no fewer calls than were spent already; none where nothing is to be."""
+        """Return the budgets to simulate, rising, at least the calls spent already; none if the plan needs no simulation."""
         return sorted({max(self.asked.least, round(self.asked.budget * each)) for each in self.multiples})
 
     @property
     def budgets(self) -> Sequence[int]:
-        """What is planned: half the budget and more, and where ``--max-cost`` ends the run."""
+        """Return the planned budgets: half the budget and more, and the end by ``--max-cost``."""
         asked, ends = self.asked, self.calls.bought
         shown = {max(asked.least, round(asked.budget * each)) for each in _MULTIPLES}
         stops = {each for each in ends[:1] if each is not None and ends[0] == ends[1]}
         return sorted(shown | {each for each in stops if asked.least <= each <= max(shown)})
 
     def foresee(self, scheduler: str, budgets: Sequence[int]) -> Outlook:
-        """Return what ``scheduler`` comes to; the same for the same run."""
+        """Return the results of ``scheduler``; the same for the same run."""
         return foreseen(self.asked, scheduler, budgets, self.belief)
 
     @cached_property
     def outlooks(self) -> tuple[Outlook, Outlook]:
-        """What the scheduler comes to, and an even spread."""
+        """Return the results of the scheduler, and of an even spread."""
         budgets = self.budgets if self.goal.ends else sorted({*self.budgets, *self.simulated})
-        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, BASELINE}}
-        return found[self.asked.scheduler], found[BASELINE]
+        baseline = self.asked.scheduler if self.space.settles else BASELINE
+        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, baseline}}
+        return found[self.asked.scheduler], found[baseline]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """What each budget comes to, rising."""
+        """Return the results of each budget, rising."""
         found = [{"budget": each, **self.calls.taken(self.spent(each)), **self.figures(each)} for each in self.budgets]
         return [{**row, "known_then": self.goal.known_then(row, self.words)} for row in found]
 
     def spent(self, budget: int) -> int:
-        """Return the calls that a run with ``budget`` makes on average."""
+        """Return the average calls of a run with ``budget``."""
         return budget
 
     def figures(self, budget: int) -> dict[str, Any]:
-        """Return what is known when ``budget`` is spent, by the scheduler and by an even spread; None for what is not."""
+        """Return the expected results of ``budget``, for the scheduler and an even spread; None for unknown ones."""
         mine, evenly = (self.measured(each.expected.get(budget)) for each in self.outlooks)
         return {
             "calls_an_arm": budget / len(self.space),
@@ -113,7 +115,7 @@ class Plan:
         }
 
     def measured(self, expected: Expected | None) -> dict[str, Any]:
-        """Return the figures of the goal in what is expected; None where nothing is."""
+        """Return the goal's figures from the expected results; None without any."""
         return {
             name: None if expected is None else expected.figure(column) for name, column in self.goal.figures.items()
         }
@@ -123,7 +125,7 @@ class Plan:
         return error_text(error, as_share=self.space.has_several_scales)
 
     def own_facts(self) -> dict[str, Any]:
-        """Return the facts of this goal alone, as JSON values."""
+        """Return the facts special to this goal, as JSON values."""
         asked, config, budget = self.asked, self.config, self.asked.budget
         policy = asked.policy(budget, np.ones(len(self.space)))
         warm_up = 0 if policy is None or policy.evenly else policy.warm_up
@@ -142,16 +144,16 @@ class Plan:
 
     @cached_property
     def calls_for(self) -> list[dict[str, Any]]:
-        """The calls that some errors take."""
+        """Return the calls for some errors."""
         return []
 
     def needed(self, name: str, value: float, read: Callable[[Outlook, float], Needed | None]) -> dict[str, Any]:
-        """Return the calls for a ``value``, by the scheduler and by an even spread; None where it never comes to that."""
+        """Return the calls for a ``value``, by the scheduler and by an even spread; None if it is never reached."""
         mine, evenly = (read(each, value) if each.expected else None for each in self.outlooks)
         return {name: value, **_facts_of("calls", mine), **_facts_of("even_calls", evenly)}
 
     def calls_text(self, name: str, facts: Mapping[str, Any], *, says_even: bool = True, within: str = "") -> str:
-        """Return calls and what noise leaves open in words; of an even spread, unless that is what the run is.
+        """Return calls and their noise in words; also of an even spread, unless the run is one.
 
         Args:
             within: of a quantile, how often no more are taken.
@@ -166,7 +168,7 @@ class Plan:
         return f"{calls} ({'; '.join(about)})" if about else calls
 
     def details(self) -> Sequence[Part]:
-        """Return what else there is to be said."""
+        """Return further notes."""
         facts, ends, lines = self.facts, self.goal.ends, []
         if facts["variances_from"]:
             lines.append(f"The scheduler begins with the variances of {facts['variances_from']}.")
@@ -189,7 +191,7 @@ class Plan:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The plan as JSON values."""
+        """Return the plan as JSON values."""
         asked, calls, config, budget = self.asked, self.calls, self.config, self.asked.budget
         choice, spent = asked.choice(budget), self.spent(budget)
         tokens, ends = calls.tokens(spent), calls.bought
@@ -223,7 +225,7 @@ class Plan:
 
     @property
     def whole_table(self) -> Table:
-        """What each budget comes to, with all that is known of it."""
+        """Return the results of each budget, with all details."""
         shown: dict[str, Callable[[Row], str]] = {}
         for header, text in self.columns.items():
             shown[header] = text
@@ -236,7 +238,7 @@ class Plan:
         return page.sheet(rows, {**takes, **columns}, PLANNED)
 
     def lines(self, *, details: bool) -> list[Part]:
-        """Return a screen that begins with the answer, or with ``details`` all that the plan knows."""
+        """Return a screen that begins with the answer, or with ``details`` the whole plan."""
         (at,) = filter(self.is_planned, self.rows)
         wanted = {max(self.rows[0]["budget"], round(self.asked.budget * times)) for times in _SCREEN}
         sent = "Nothing was sent."
@@ -257,15 +259,15 @@ class Plan:
         return [*screen, "", *self._of_calls(), *self.details(), *filter(None, [way_on])]
 
     def show(self, top: int, *, details: bool) -> None:
-        """Print the plan, of its tables the first ``top`` rows."""
+        """Print the plan, with the first ``top`` rows of each table."""
         page.print_page(self.lines(details=details), top)
 
     def is_planned(self, row: Row) -> bool:
-        """Whether a row is that of the budget planned for."""
+        """Return whether a row is that of the planned budget."""
         return bool(row["budget"] == self.asked.budget)
 
     def _headline(self, at: Row) -> str:
-        """What the budget takes, and what is known then."""
+        """Return the budget's cost, and its results."""
         config, calls, cost = self.config, number_of(self.asked.budget, "call"), page.money_about(at)
         takes = f"take {page.time_about(at)} at most" if config.in_rounds else f"take about {page.time_about(at)}"
         at_most = " at most" * self.goal.ends
@@ -278,14 +280,14 @@ class Plan:
         return f"{said}. Then {at['known_then']}." if at["known_then"] else f"{said}."
 
     def _granted(self, at: Row) -> str:
-        """What money and time were reckoned by, where nothing tells."""
+        """Return the assumptions about money and time, if there are no data."""
         granted = ["answers of 100 tokens"] * (self.calls.completion is None and at["cost_usd_about"] is not None)
         if at["seconds"] is None and not self.config.in_rounds:
             granted.append(f"a call every {self.calls.seconds_assumed:.2g} s")
         return f"Assumed: {page.listed(granted)}. " if granted else ""
 
     def _of_calls(self) -> list[str]:
-        """What the calls take, and why the scheduler is this one."""
+        """Return the costs of the calls, and the reason for the scheduler."""
         config, facts, out = self.config, self.facts, self.facts["completion_tokens"]
         answers = (
             f"{out:,} out" if out is not None else f"at most {facts['completion_tokens_at_most']:,} out (--max-tokens)"
@@ -309,7 +311,7 @@ class Plan:
         return lines
 
     def _max_cost(self) -> list[str]:
-        """Where ``--max-cost`` would end this run, and which of the budgets shown."""
+        """Return the point at which ``--max-cost`` would end this run, and which of the shown budgets."""
         limit, (least, most) = self.config.max_cost, self.calls.bought
         if limit is None or least is None:
             return []
@@ -329,7 +331,7 @@ class Plan:
 
 
 def foreseen(asked: Asked, name: str, budgets: Sequence[int], belief: Belief | None = None) -> Outlook:
-    """Return what the scheduler ``name`` comes to by simulation; the same for the same run."""
+    """Return the simulated results of the scheduler ``name``; the same for the same run."""
     return foresee(
         *(belief or asked.belief, asked.policy_at(name), budgets, np.random.default_rng(SEED)),
         least=asked.least,
@@ -340,7 +342,7 @@ def foreseen(asked: Asked, name: str, budgets: Sequence[int], belief: Belief | N
 
 
 def found(name: str, mine: Needed, evenly: Needed, least: int = 0) -> dict[str, Any]:
-    """Return facts of calls that were searched for, ``least`` or more, with what noise leaves open."""
+    """Return facts about the calls found by a search, ``least`` or more, with the noise of the simulation."""
     low, high = (None if each is None else max(least, each) for each in (mine.low, mine.high))
     return {
         **_facts_of(name, mine, least),

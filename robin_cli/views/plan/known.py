@@ -1,4 +1,4 @@
-"""From settings to the run that is planned: what it is to find, and what earlier ratings, or a prior, say of its judges."""
+"""Make the planned run from settings: its goal, and prior knowledge of its judges from earlier ratings or a prior."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from robin_cli.views.plan.calls import TAKEN
 
 
 def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], pilot: Path | None) -> Asked:
-    """What is planned, as far as that hangs on no budget.
+    """Return the planned run, without the parts that depend on a budget.
 
     Args:
-        notify: is told what to know of ``--variances`` and of the data, where no pilot's run has said it already.
+        notify: called with notes on ``--variances`` and on the data, unless a pilot's run printed them.
 
     Raises:
         InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
@@ -68,7 +68,7 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
 
 
 def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
-    """What is known of each attribute and judge."""
+    """Return the knowledge about each attribute and judge."""
     if told_by is not None:
         rng = np.random.default_rng(SEED)
         return [Known.of(counts, rng) for counts in known_counts(told_by, space)]
@@ -77,7 +77,7 @@ def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
 
 
 def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
-    """The same with the variances that the scheduler would begin with.
+    """Return a copy with the scheduler's initial variances.
 
     In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
     """
@@ -101,7 +101,7 @@ def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
 
 
 def _kept(config: Settings, pilot: Path | None) -> str | None:
-    """The scheduler that a run made before keeps, where the choice is left to robin; None where nothing is settled yet."""
+    """Return the scheduler recorded in an earlier run, if robin may choose; None if none is recorded."""
     run = pilot or (Path(config.run) if config.run else None)
     if run is None or not (run / FILE).is_file():
         return None

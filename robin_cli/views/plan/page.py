@@ -1,4 +1,4 @@
-"""How people read a plan: its lines, and the tables of its budgets."""
+"""A plan for people: its lines, and the tables of its budgets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Columns = Mapping[str, Callable[[Row], str]]
 
 
 def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> Table:
-    """Return ``rows`` as a table, of which people see ``columns``.
+    """Return ``rows`` as a table that shows ``columns`` to people.
 
     Args:
         files: declares what files have of each row; figures of a goal that it does not know are numbers. None: nothing.
@@ -69,7 +69,7 @@ def print_page(parts: Iterable[Part], top: int) -> None:
 
 
 def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Callable[[Row], str]:
-    """Return a column of a figure, with the noise of its simulation where that is known; of none, how few it may be."""
+    """Return a column of a figure, with the noise of its simulation if known; with no value, the range that is ruled out."""
 
     def text(row: Row) -> str:
         value, sem = row[name], row.get(f"{name}_sem")
@@ -85,17 +85,17 @@ def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Ca
 
 
 def whole(name: str) -> Callable[[Row], str]:
-    """Return a column of a whole number."""
+    """Return a column of whole numbers."""
     return lambda row: f"{row[name]:,.0f}"
 
 
 def known(name: str, words: Callable[[Any], str]) -> Callable[[Row], str]:
-    """Return a column of what is not always known, in words."""
+    """Return a column of values that may be unknown, in words."""
     return lambda row: "" if row[name] is None else words(row[name])
 
 
 def money(row: Row) -> str:
-    """What a row costs, from the least to the most; "" without a price."""
+    """Return a row's cost, from the lowest to the highest; "" without a price."""
     low, high = row["cost_usd_at_least"], row["cost_usd_at_most"]
     if low is None:
         return ""
@@ -103,7 +103,7 @@ def money(row: Row) -> str:
 
 
 def money_about(row: Row) -> str:
-    """What a row costs, in one number and its range; "" without a price."""
+    """Return a row's cost, as one number and its range; "" without a price."""
     exact = row["cost_usd_at_least"] == row["cost_usd_at_most"]
     return money(row) if exact or row["cost_usd_about"] is None else f"{money_alone(row)} ({money(row)})"
 
@@ -118,7 +118,7 @@ time, time_about = known("seconds", duration), known("seconds_about", duration)
 
 
 def _way(row: Row) -> str:
-    """How the calls of a row are made."""
+    """Return how a row's calls are made."""
     if row["rounds"] is not None:
         return f"--batch, {number_of(row['rounds'], 'round')}"
     return f"--service-tier {row['way']}" if row["way"] == "flex" else str(row["way"])
@@ -131,7 +131,7 @@ def _hours(row: Row) -> str:
 
 
 def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
-    """The same calls one at a time, by flex and by batches, and what is taken for granted of these."""
+    """Return the cost of the calls one at a time, by flex and by batches, and the assumptions."""
     if not ways:
         return []
     batch = "--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before."
@@ -144,6 +144,6 @@ def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names as a sentence has them: "2, 3 and 4"."""
+    """Join names for a sentence: "2, 3 and 4"."""
     *most, last = names
     return " and ".join(filter(None, (", ".join(most), last)))

@@ -1,4 +1,4 @@
-"""A plan of a pairwise run: how many comparisons a budget asks, what that takes, and how sure it makes them."""
+"""A plan of a pairwise run: the comparisons of a budget, their cost, and the accuracy of the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SYSTEMS_SHOWN = 6
 
 
 class Rankings(Plan):
-    """The plan of a pairwise run. Without a budget that is planned which asks every comparison once in both orders."""
+    """The plan of a pairwise run. The default budget judges every comparison once in both orders."""
 
     kind = Preferring
     how_to_pilot = "--pilot 50 asks 50 comparisons first, and plans by them."
@@ -62,12 +62,12 @@ class Rankings(Plan):
         self.further = {"preference": known("preference_half_width", _half)}
 
     def foresee(self, scheduler: str, budgets: Sequence[int]) -> Outlook:
-        """Return what is wrong with some budgets, where that can be simulated in some seconds."""
+        """Return the share of wrong results for some budgets, if the simulation takes only seconds."""
         some = [each for each in budgets if self.space.arms_per_pair <= each <= _CALLS_AT_MOST]
         return super().foresee(scheduler, some) if some and self.verdicts.is_small else Outlook({})
 
     def figures(self, budget: int) -> dict[str, Any]:
-        """Return how many comparisons are asked, how sure win rates and preferences are, and how much is wrong.
+        """Return the comparisons, the widths of win rates and preferences, and the share of wrong results.
 
         Widths are by formula: large plans, which would take minutes to simulate, have them too.
         """
@@ -85,7 +85,7 @@ class Rankings(Plan):
         }
 
     def own_facts(self) -> dict[str, Any]:
-        """Return what is compared, how preferences vary, and the ways to make the calls."""
+        """Return the things compared, the variance of preferences, and the ways to make the calls."""
         matches, scatter = self.matches, self.scatter
         return {
             "pairwise": True,
@@ -107,7 +107,7 @@ class Rankings(Plan):
         }
 
     def details(self) -> Sequence[Part]:
-        """Return the ways to make the calls, and what is meant by the figures."""
+        """Return the ways to make the calls, and the meaning of the figures."""
         judges, systems = len(self.space.judges), [shown(name) for name in self.matches.names]
         some = ", ".join(systems[:_SYSTEMS_SHOWN]) + ", …" * (len(systems) > _SYSTEMS_SHOWN)
         orders = f"2 orders{f' × {judges} judges' * (judges > 1)}"

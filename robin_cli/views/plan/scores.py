@@ -1,4 +1,4 @@
-"""A plan of scores: how far off they are, and the budget for an error."""
+"""A plan of scores: their errors, and the budget for an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ERRORS = (0.125, 0.075, 0.05, 0.025)
 
 
 class Scores(Plan):
-    """The plan of a run that estimates scores, at the budget for an error where that is asked for."""
+    """The plan of a run that estimates scores; its budget may be that for an error."""
 
     kind = Estimate
     multiples = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -45,11 +45,11 @@ class Scores(Plan):
         self.further = {"paper's bound": figure("bound", *unit)}
 
     def figures(self, budget: int) -> dict[str, Any]:
-        """Return the figures of the goal, and the paper's bound."""
+        """Return the goal's figures, and the paper's bound."""
         return {**super().figures(budget), **self._paper_bound(budget)}
 
     def _paper_bound(self, budget: int) -> dict[str, Any]:
-        """Return the bound, for the schedulers that its theorems cover, with variances drawn from what is known."""
+        """Return the bound, for the schedulers that its theorems cover, with variances drawn from the known ones."""
         asked, space, config = self.asked, self.space, self.config
         theorem = policy_named(asked.scheduler).theorem(config.mode)
         policy = asked.policy(budget, None) if theorem is not None and theorem > 1 else None
@@ -72,7 +72,7 @@ class Scores(Plan):
 
     @cached_property
     def calls_for(self) -> list[dict[str, Any]]:
-        """The calls that some errors take."""
+        """Return the calls for some errors."""
         scale = self.space.scales[0]
         width = 1.0 if self.space.has_several_scales else float(scale.high - scale.low)
         errors = [float(f"{share * width:.1g}") for share in _ERRORS]
@@ -83,7 +83,7 @@ class Scores(Plan):
 
     @cached_property
     def ways(self) -> list[dict[str, Any]]:
-        """What the budget comes to by each way to make the calls."""
+        """Return the results of the budget with each way to make the calls."""
         return ways_of(self.calls, self.asked.budget, self._reached)
 
     def _reached(self, config: Settings) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Scores(Plan):
         }
 
     def details(self) -> Sequence[Part]:
-        """Return the ways, the calls for some errors, and what is meant by errors, and by this run's."""
+        """Return the ways, the calls for some errors, and the meaning of errors and of this run's."""
         config, space, lines = self.config, self.space, []
         needed = [] if self.target is not None else self.calls_for
         if beyond := [each for each in needed if each["calls_are"] == "more than"]:
@@ -135,7 +135,7 @@ class Scores(Plan):
         ]
 
     def _target_text(self, target: Mapping[str, Any]) -> str:
-        """Return the budget for an error, first of all: who asks for it wants nothing else."""
+        """Return the budget for an error, first of all, because the user asked for only that."""
         error = f"{'an average' if target['of'] == 'mean' else 'a largest'} error of {self._point(target['error'])}"
         if target["calls_are"] != "more than":
             return f"For {error} you need {self.calls_text('calls', target)}."
@@ -150,7 +150,7 @@ class Scores(Plan):
 
 
 def _target(asked: Asked) -> dict[str, Any] | None:
-    """The budget for an error, and that of an even spread; of the largest error where the run would stop at it."""
+    """Return the budget for an error, and that of an even spread; for the largest error if the run would stop at it."""
     error = asked.config.target_error if asked.for_error is None else asked.for_error
     if error is None:
         return None

@@ -1,4 +1,4 @@
-"""What the report of two runs shows, or of two systems: both side by side."""
+"""The report of two runs, or of two systems, side by side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LETTERS = ("A", "B")
 
 
 def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: Sequence[str] = ()) -> Page:
-    """Return what the report of two runs shows: A, B, and A − B; ``show``: columns of A's data beside pairs of both.
+    """Return the page for two runs: A, B, and A − B; ``show``: columns of A's data beside pairs of both.
 
     Raises:
         InputError: they have no pair and no prompt in common, or rate on different scales; or other responses by other judges.
@@ -120,7 +120,7 @@ def _bar(scales: Mapping[str, Scale], *, of_pairs: bool) -> Bar:
 
 
 def _by_attribute(rows: pa.Table, scales: Mapping[str, Scale]) -> Iterator[tuple[Scale, str, dict[str, Any]]]:
-    """The scale of each attribute, what is said of it behind a name, and its columns: a mean over attributes says nothing."""
+    """Return each attribute's scale, the words behind its name, and its columns; attributes have no meaningful mean."""
     there = [name for name in scales if pc.any(pc.equal(rows["attribute"], name)).as_py()]
     for name in there:
         mine = rows.filter(pc.equal(rows["attribute"], name)).drop_columns("attribute")

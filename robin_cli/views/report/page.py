@@ -1,4 +1,4 @@
-"""A report as one HTML file: it opens offline, asks no network, and runs nothing but the script it brings along."""
+"""A report as one HTML file, readable offline, with no network access and only its own script."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A choice of rows: those whose value in ``column`` is ``test`` (above, below, is, isnt, ends) ``value``."""
+    """A selection of rows, whose value in ``column`` is ``test`` (above, below, is, isnt, ends) ``value``."""
 
     name: str
     column: str
@@ -43,7 +43,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A choice of what comes first: the largest in a column, of a range the widest, of two columns those furthest apart.
+    """An order of rows: the largest value of a column first, the widest range, or the largest distance of two columns.
 
     Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order in which
     :meth:`Listing.rows` has them, that of the data where there is no key.
@@ -58,10 +58,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What the column of kind bar draws of a row, by the names of other columns; '' for what there is not.
+    """The data of the column of kind bar, by the names of other columns; '' for missing parts.
 
     Attributes:
-        says: what is drawn, in words.
+        says: a description of the bar.
         tick, ring: values that are marked.
         thick, thin: ranges that are drawn as lines.
         scales: from where to where each scale goes.
@@ -77,12 +77,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is said of the rows of a table.
+    """The words about a table's rows.
 
     Attributes:
         name: their heading.
-        find: what can be looked for.
-        opens: what a row opens to.
+        find: the description of the search.
+        opens: the description of an open row.
         texts: the headings of the texts there.
     """
 
@@ -106,7 +106,7 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The table of a page, of which each row opens to texts.
+    """The table of a page, whose rows open to show their texts.
 
     Attributes:
         table: all rows.
@@ -130,21 +130,21 @@ class Listing:
     own: Beside = lambda _rows: {}
 
     def rows(self) -> IntArray:
-        """Return the rows that a page has room for, in the order that has no columns."""
+        """Return the rows that fit in a page, in the order without columns."""
         keys = [key for key in self.orders.values() if key is not None]
         rows = first_rows(len(self.table), *keys)
         own = next((key for order, key in self.orders.items() if not order.columns), None)
         return rows if own is None else rows[np.argsort(-own[rows], kind="stable")]
 
     def columns(self, rows: IntArray) -> list[PageColumn]:
-        """Return what a page shows of ``rows``."""
+        """Return the page's data of ``rows``."""
         name, says = self.heading
         bar = PageColumn(name, "bar", says, np.asarray(self.scale)[rows].tolist())
         shown = page_columns(self.table, rows, bar)
         return [*shown, *own_columns(self.own(rows), shown, "hidden")]
 
     def choices(self, columns: Sequence[PageColumn]) -> list[View]:
-        """Return the choices of rows among ``columns``; of the data's own, those of few values, each value is one."""
+        """Return the selections of rows among ``columns``; a data column with few values has one for each value."""
         there = {each.name for each in columns}
         found = [each for each in self.views if each.column in there]
         for each in columns:
@@ -154,7 +154,7 @@ class Listing:
         return found
 
     def left_out(self, shown: int) -> str:
-        """Return what is said of rows of which only so many are ``shown``; "" where that is all."""
+        """Return a note on rows of which only some are ``shown``; "" if all are."""
         rows = len(self.table)
         if shown == rows:
             return ""
@@ -171,11 +171,11 @@ Tile = tuple[str, str, str]
 
 
 class Quality(NamedTuple):
-    """How good the judge is at a decision that people made, too.
+    """The judge's accuracy at a decision that people made, too.
 
     Attributes:
-        name: what is decided.
-        sides: what both may say.
+        name: the decision.
+        sides: the possible decisions.
         counts: labelled things, a row for each side that the judge takes, a column for each that people take.
     """
 
@@ -186,7 +186,7 @@ class Quality(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A labelled thing on which the judge and people differ: its id, what both say, its texts by heading."""
+    """A labelled thing on which the judge and people differ: its id, both judgments, its texts by heading."""
 
     name: str
     says: str
@@ -194,7 +194,7 @@ class Apart(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """How good the judge is, by people's labels; ``why``: that is not known."""
+    """The judge's accuracy, by people's labels; ``why``: the reason if it is unknown."""
 
     quality: Sequence[Quality]
     why: str
@@ -203,19 +203,19 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a report shows, from top to bottom.
+    """The content of a report, from top to bottom.
 
     Attributes:
-        title, subtitle: what was judged, and by whom.
-        answer: to what was asked, in lines, the first the one that matters most.
+        title, subtitle: the data, and its judge.
+        answer: the answer in lines, the most important first.
         sure: how sure that is, a line each.
-        cost: what it cost.
-        warnings: what a reader must know before believing the figures.
+        cost: the run's cost.
+        warnings: notes that a reader needs before the figures.
         charts: the first beside the answer, the others below.
         headline: figures on other questions.
         facts: everything else about the run, by name.
         listing: the rows.
-        labelled: how good the judge is, where people labelled something.
+        labelled: the judge's accuracy, if people labelled something.
     """
 
     title: str
@@ -233,11 +233,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What a page shows of what a run says, beside what all runs have.
+    """The parts of a page from one run's findings, beside those of all runs.
 
     Attributes:
         further: facts about the run.
-        systems_first: what is said of systems comes first.
+        systems_first: whether the part about systems comes first.
     """
 
     title: str
@@ -252,12 +252,12 @@ class Sections:
 
 @singledispatch
 def sections_of(found: Found, show: Sequence[str]) -> Sections:
-    """Return what a page shows of what was found; ``show``: columns of the data beside its rows."""
+    """Return the page parts for the findings; ``show``: columns of the data beside its rows."""
     raise NotImplementedError(type(found).__name__)
 
 
 def cost_text(status: Status) -> str:
-    """Return what was spent, and on what in vain."""
+    """Return the spending, and the part of it without results."""
     work, cost, noun = status.work, status.cost, status.found.goal.noun
     unparsed = f"{number_of(sum(work.unparsed.values()), 'answer')} without a {noun}" if work.unparsed else ""
     failed = f"{number_of(sum(work.failed.values()), 'failed call')}, not counted" if work.failed else ""
@@ -265,7 +265,7 @@ def cost_text(status: Status) -> str:
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
-    """Return which of ``count`` rows a table has, rising: ``most``, as many as fit of the largest of each key and a sample.
+    """Return the indexes of a table's rows among ``count``, rising: ``most``, the largest of each key and a sample.
 
     The sample is random, and the same for as many rows, so two reports of one run have the same.
     """
@@ -281,7 +281,7 @@ def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray
 
 
 def html(page: Page) -> str:
-    """Return the page as HTML. All that comes from data and models is escaped, or reaches it as text through its script."""
+    """Return the page as HTML. Text from data and models is escaped, or passed as text to the page's script."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -16,7 +16,7 @@ from robin_cli.views.status import Status, standing
 
 
 def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str] = ()) -> Page:
-    """Return what the report of one run shows, or of two.
+    """Return the page of one run, or of two.
 
     Args:
         working: whether a process is at work on each.
@@ -49,7 +49,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str
 
 
 def _warnings_of(status: Status) -> list[str]:
-    """What a reader must know of a run before believing its figures."""
+    """Return warnings that a reader needs before the figures."""
     found, work, judges = list[str](), status.work, status.found.run.space.judges
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
     if replays and len(replays) == len(judges):

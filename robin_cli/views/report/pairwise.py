@@ -1,4 +1,4 @@
-"""The report of a pairwise run: who is better, how sure that is, what the order did, and each comparison with its texts."""
+"""The report of a pairwise run: who is better, how sure that is, the effect of order, and each comparison with texts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _charts(found: Preferences) -> Iterator[Chart]:
 
 
 def _clearness(found: Preferences) -> Chart:
-    """The preferences: of two systems for the one that leads, else for the response that is preferred."""
+    """Return the preferences: of two systems for the leader, else for the preferred response."""
     preference = found.scores.numbers("preference")
     if len(found.ranked.order) == 2:
         best = found.ranked.order[0]

@@ -1,4 +1,4 @@
-"""What a report shows of people's labels: how good the judge is at what they decide, and where both are furthest apart."""
+"""People's labels in a report: the judge's accuracy at decisions, and the largest differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXTS = ("prompt", "reference", "response", "response_a", "response_b")
 
 
 def labelled_in(found: Found) -> Labelled | None:
-    """Return what a report shows of people's labels; None where there are none."""
+    """Return the part about people's labels; None if there are none."""
     try:
         apart = found.table("disagreements", View(n=_SHOWN))
     except InputError:  # there is no label

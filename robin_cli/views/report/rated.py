@@ -1,4 +1,4 @@
-"""What the report of a run draws of its ratings."""
+"""The charts of a run of ratings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rated_charts(found: Rated) -> Iterator[Chart]:
 
 
 def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
-    """The largest variance of all that are on ``scale``."""
+    """Return the largest variance of all scores on ``scale``."""
     mine = [each.column("variance") for each in by_label.values() if each.scale == scale]
     return float(np.nanmax(np.concatenate(mine), initial=0.25))
 
@@ -77,7 +77,7 @@ def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
 
 
 def human_charts(found: Found) -> Iterator[Chart]:
-    """Yield scores against human ratings, a panel an attribute and each of several judges; and human ratings by score."""
+    """Yield scores against human ratings, a panel for each attribute and judge; and human ratings by score."""
     people, split = found.people, dict(subjects(found.run, found.all_scores, found.given))
     by_attribute = found.run.space.attributes
     shown = {name: each for name, each in split.items() if name in people.agreement}
@@ -117,7 +117,7 @@ def _calibration(levels: Sequence[Level], attribute: str, scale: Scale) -> Panel
 
 
 def _step(mine: Subject) -> str:
-    """What :func:`~robin_cli.analysis.calibration.calibration` takes together, in words."""
+    """Return a group of :func:`~robin_cli.analysis.calibration.calibration`, in words."""
     starts, scale = bins_of(mine.scale), mine.scale
     if mine.of_two:
         return "quarter"

@@ -1,4 +1,4 @@
-"""What the table of a report opens: numbers of every pair, and its texts, packed so that the file stays small.
+"""The texts in a report's table: the numbers of every pair, and its texts, compressed to keep the file small.
 
 Text is cut as far as it takes to fit; how far is said in the report.
 """
@@ -45,7 +45,7 @@ _MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts of pairs in blocks of ``block`` pairs, each packed JSON; with how they were cut, None for not at all.
+    """Texts of pairs in blocks of ``block`` pairs, each compressed JSON; with a note on cut ones, None if none is cut.
 
     Attributes:
         images: of pairs that have some, by place, those files that fit, as data: URLs.
@@ -59,7 +59,7 @@ class Texts:
 
     @property
     def cut(self) -> bool:
-        """Whether they were."""
+        """Return whether any text is cut."""
         return self.longest is not None
 
 
@@ -69,13 +69,13 @@ Answers = Callable[[int, int | None, int | None], list[Any]]
 
 
 def packed(value: object) -> str:
-    """``value`` as JSON, compressed, in letters that HTML lets be."""
+    """Return ``value`` as JSON, compressed, in characters that need no escape in HTML."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
 
 
 def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
-    """The texts of ``count`` pairs and the ``answers`` to each, cut until they fit into ``room``; ``pair`` reads one."""
+    """Return the texts of ``count`` pairs and their ``answers``, cut to fit into ``room``; ``pair`` reads one."""
     blocks: list[str] = []
     for longest, most in zip(_LONGEST, _MOST, strict=True):
         blocks = []
@@ -93,7 +93,7 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
 
 
 def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None) -> list[list[str]] | None:
-    """The texts of some pairs, cut; None where they are so long that no more of them is to be held in memory."""
+    """Return the texts of some pairs, cut; None if they exceed the memory limit."""
     texts, characters = [], 0
     for number in numbers:
         texts.append([cut(text, longest) for text in _of(pair(number))])  # no pair is held while the next one is read
@@ -104,12 +104,12 @@ def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int 
 
 
 def _of(pair: Pair) -> list[str]:
-    """The texts of a pair; of a comparison both responses."""
+    """Return the texts of a pair; of a comparison both responses."""
     return [named(text) for text in (pair.prompt, pair.response, pair.other) if text is not None]
 
 
 def _images_of(count: int, pair: Callable[[int], Pair], folder: str) -> dict[str, list[str]]:
-    """The images of ``count`` pairs that fit and are still there."""
+    """Return the images of ``count`` pairs that exist and fit."""
     found: dict[str, list[str]] = {}
     room = _ROOM_OF_IMAGES
     for place in range(count if folder else 0):
@@ -121,9 +121,9 @@ def _images_of(count: int, pair: Callable[[int], Pair], folder: str) -> dict[str
 
 
 class Judged:
-    """The answers to ``pairs`` of a run: attribute (and judge), rating (None for none), its reason, feedback, label.
+    """Return the answers to ``pairs`` of a run: attribute (and judge), rating or None, its reason, feedback, label.
 
-    Where an answer is told in words, as a verdict is, these stand in place of the reason, and the label says what was asked.
+    Where an answer is shown in words, like a verdict, they replace the reason, and the label has the question.
     """
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
@@ -146,7 +146,7 @@ class Judged:
         }
 
     def of(self, pair: int, longest: int | None, most: int | None) -> list[Any]:
-        """At most ``most`` answers for each attribute, first those that differ, each text at most ``longest`` characters."""
+        """Return at most ``most`` answers for each attribute, different ones first, texts up to ``longest`` characters."""
         found = []
         for arm, name in zip(self._space.arms_of_pair(pair), self._names, strict=True):
             rows = self._order[self._starts[arm] : self._starts[arm + 1]]
@@ -163,7 +163,7 @@ class Judged:
 
 
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
-    """What was said in those judgments that are ``mine``, shape (rows,); others may have come since."""
+    """Return the answers for the judgments ``mine``, shape (rows,); others may have come since."""
     start = 0
     for table in distinct_judgments(path, _SAID):
         there = mine[start : start + len(table)]
@@ -172,7 +172,7 @@ def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
 
 
 def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
-    """At most ``most`` of ``rows``, every rating among them before any comes twice; in the order they came."""
+    """Return at most ``most`` of ``rows``, with every rating among them before any repeats; in order of arrival."""
     if most is None or len(rows) <= most:
         return [int(row) for row in rows]
     seen: dict[int | None, int] = {}
@@ -185,18 +185,18 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
 
 
 def cut(text: str, longest: int | None) -> str:
-    """Return the beginning of a text that is longer than ``longest``; None: all of it."""
+    """Return the first part of a text longer than ``longest``; all of it for None."""
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
 def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
-    """Return of each row its ``pair``'s place among the texts, and these."""
+    """Return for each row the index of its ``pair``'s texts, and the texts."""
     pairs, place = np.unique(pair, return_inverse=True)
     return place, _texts([run], run.pairs.at(pairs).__getitem__, [[[each]] for each in pairs.tolist()])
 
 
 def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
-    """Return the same of pairs of both, by their places in A, with the answers of both."""
+    """Return that for pairs in both runs, by their indexes in A, with the answers of both."""
     pairs, place = np.unique(pair, return_inverse=True)
     at_a, at_b = shared_pairs(a, b)
     others = at_b[np.searchsorted(at_a, pairs)].tolist()
@@ -205,7 +205,7 @@ def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, T
 
 
 def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
-    """Return the same of prompts, by their numbers, each with the responses of both runs to it and the answers to these."""
+    """Return that for prompts, by number, each with both runs' responses to it and their answers."""
     prompts, place = np.unique(what, return_inverse=True)
     of_each = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
     places = list(zip(*(_answering(each, prompts) for each in of_each), strict=True))
@@ -222,7 +222,7 @@ def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
 
 
 def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
-    """The pairs of a run that answer each of ``prompts``; ``prompt``: which one each of its pairs answers."""
+    """Return the pairs of a run for each of ``prompts``; ``prompt``: the prompt of each of its pairs."""
     pairs = np.argsort(prompt, kind="stable")
     first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
     return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
@@ -232,7 +232,7 @@ _LETTERS = ("A", "B")
 
 
 def _texts(runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]) -> Texts:
-    """Texts with the answers of ``runs``, of two each with its run's letter; ``places``: of each text its pairs in each."""
+    """Return texts with the answers of ``runs``, of two with the run's letter; ``places``: the pairs of each text."""
     judged = [Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)]
     letters = _LETTERS if len(runs) > 1 else ("",)
 

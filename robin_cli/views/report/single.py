@@ -1,4 +1,4 @@
-"""What the report of a run shows that rates responses."""
+"""The report of a run that rates responses."""
 
 from __future__ import annotations
 

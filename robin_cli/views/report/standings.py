@@ -1,4 +1,4 @@
-"""What the report of a pairwise run shows of its systems: who leads, the matrix of win rates, the ranking."""
+"""The systems of a pairwise run in a report: who leads, the matrix of win rates, the ranking."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def leaders(ranked: Ranked) -> list[Tile]:
 
 
 def warnings_on(ranked: Ranked) -> list[str]:
-    """Return what a reader must know of the ranking, or of why there is none."""
+    """Return warnings about the ranking, or the reason for its absence."""
     told = []
     if ranked.parts:
         told.append(f"There is no ranking: {ranked.why}.")
@@ -108,7 +108,7 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
-    """Return names as a picture has room for them, each another."""
+    """Return names cut to the width of a chart, but distinct."""
     short = []
     for name in map(one_line, names):
         fits = len(name) <= _DRAWN

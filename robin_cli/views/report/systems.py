@@ -1,4 +1,4 @@
-"""What a report says and draws of systems that were compared: in two runs, or in one."""
+"""A report's words and charts for systems compared across two runs or within one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = 60
 
 
 def systems_in(run: RunData, goal: Goal) -> tuple[Compared | None, list[str]]:
-    """The systems of one run, if several answered the same prompts; and what is left out of them, or why there is nothing."""
+    """Return one run's systems, if several answered the same prompts; and omissions, or the reason for no comparison."""
     if SYSTEM_COLUMN not in run.column_names:
         return None, []
     left_out: list[str] = []
@@ -35,7 +35,7 @@ def systems_in(run: RunData, goal: Goal) -> tuple[Compared | None, list[str]]:
 
 
 def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:
-    """Means and their difference over prompts, of each attribute; of many systems the differences alone."""
+    """Return means and their differences over prompts, for each attribute; of many systems only the differences."""
     letters = letters_of(found.systems)
     for name, listed in found.differences.items():
         about = f" · {name}" if len(found.differences) > 1 else ""
@@ -80,10 +80,10 @@ def charts_of(found: Compared) -> Iterator[Chart]:
 
 
 def answer_of(found: Compared) -> list[str]:
-    """Return which system is better, and by how much, in so many lines as an answer has."""
+    """Return which system is better, and by how much, in a limited number of lines."""
     return better_lines(found)[:MOST_LINES]
 
 
 def notes_on(found: Compared) -> list[str]:
-    """Return what the differences say, and what they do not, in sentences."""
+    """Return the conclusions from the differences, and their limits, in sentences."""
     return [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters_of(found.systems))]

@@ -1,4 +1,4 @@
-"""Where a report goes."""
+"""Write a report to its file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _place(runs: Sequence[Path]) -> Path:
 
 
 def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
-    """StorageError if ``path`` cannot be written, before minutes go into a report."""
+    """Raise StorageError if ``path`` cannot be written, before the minutes that a report may take."""
     for run in runs:
         check_not_read("-o", path, files_read_by(run))  # no run is the first thing to say
     try:

@@ -128,13 +128,13 @@ def test_counts_nothing_twice_where_workers_end_and_others_begin(plan: Plan, tmp
 def test_gives_up_a_worker_that_says_nothing(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(crews, "SILENT_S", 1.0)
+    monkeypatch.setattr(crews, "SILENT_S", 3.0)
     with judge() as asked:
         asked.answer = once(20, lambda: setattr(plan.hands[0][1], "is_silent", True))
         run = judged(asked.url, tmp_path / "run", 200, quiet=False)
     assert run.judgments()["request_id"].is_unique
     assert len(run.judgments()) == 200
-    assert "is gone (a worker said nothing for 1 s)" in capsys.readouterr().err
+    assert "is gone (a worker said nothing for 3 s)" in capsys.readouterr().err
 
 
 def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) -> None:
