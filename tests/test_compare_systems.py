@@ -163,7 +163,7 @@ BAD: list[tuple[str, tuple[str, ...], Rows, str]] = [
     ("no column", BY_ID, ROWS, "(it also has model); name the column that does: --columns"),
     ("no further column", BY_ID, NO_MODEL, "(it has no further columns)"),
     ("one system", (), ALPHA, 'all pairs are of one system, "alpha"'),
-    ("some without", BY_ID, OWN_COLUMN, "1 of 60 pairs do not name the system that answered"),
+    ("some without", BY_ID, OWN_COLUMN, "1 of 60 pairs do not say which system answered"),
     ("few prompts", (), ALPHA + ROWS[-4:], "answered 4 of 30 prompts, and at least 5"),
     ("other prompts", (), OWN_PROMPTS, "answered 0 of 60 prompts"),
     ("decide", ("--decide", "score>=3"), ROWS, "leave one of the two out"),

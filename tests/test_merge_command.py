@@ -91,7 +91,9 @@ def test_says_it_as_json_and_from_python(shards: Path, tmp_path: Path) -> None:
 
 def test_refuses_other_settings_with_exit_code_2(shards: Path, tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "more.jsonl", 3)
-    asked = judging(replay_url, "more.jsonl", 9, "--run", "more", "--temperature", "0.5", "--max-tokens", "99")
+    asked = judging(
+        replay_url, "more.jsonl", 9, "--run", "more", "--temperature", "0.5", "--max-tokens", "99", "--seed", "4"
+    )
     robin(*asked, cwd=tmp_path, exits=0)
 
     done = robin("merge", shards / "part-0", "more", "-o", "all", cwd=tmp_path)
@@ -99,7 +101,7 @@ def test_refuses_other_settings_with_exit_code_2(shards: Path, tmp_path: Path, r
     assert (done.returncode, done.stdout) == (2, "")
     assert f"  temperature: 1.0 in {shards / 'part-0'}; 0.5 in more\n" in done.stderr
     assert f"  max_tokens: 1024 in {shards / 'part-0'}; 99 in more\n" in done.stderr
-    assert f"  seed: 3 in {shards / 'part-0'}; none in more\n" in done.stderr
+    assert f"  seed: 3 in {shards / 'part-0'}; 4 in more\n" in done.stderr
     assert not (tmp_path / "all").exists()
 
 

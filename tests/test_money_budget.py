@@ -156,7 +156,7 @@ def test_says_what_a_call_may_cost_where_the_budget_pays_for_none(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("prices", "said"),
-    [({}, "--budget-usd: no price is known"), ({"price_in": 0, "price_out": 0}, "a call costs nothing")],
+    [({}, "--budget-usd: no price is known"), ({"price_in": 0, "price_out": 0}, "calls cost nothing")],
 )
 def test_refuses_money_where_nothing_has_a_price(tmp_path: Path, prices: dict[str, Any], said: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -226,9 +225,6 @@ def _leave(message: str, code: int) -> NoReturn:
 
 
 def _say(line: str) -> None:
-    from robin_cli.render.text import plain, wrapped
+    from robin_cli.render.text import fitted, plain
 
-    text = plain(line)
-    if sys.stderr is not None and sys.stderr.isatty():
-        text = wrapped(text, shutil.get_terminal_size().columns)
-    print(text, file=sys.stderr)
+    print(fitted(plain(line), sys.stderr), file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,7 +70,7 @@ def gate(
     from robin_cli.model.errors import InputError
     from robin_cli.render.files import write_text
     from robin_cli.render.json import print_json
-    from robin_cli.render.text import one_line
+    from robin_cli.render.text import fitted, one_line
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.storage.history import check_history
     from robin_cli.views import gate as views
@@ -99,6 +100,6 @@ def gate(
     elif rows:
         show([views.requirement_table(found)], given, say, for_people=given.format == "table")
     elif "-" not in {junit, summary}:
-        typer.echo("\n".join(views.lines_of(found)))
+        typer.echo(fitted("\n".join(views.lines_of(found)), sys.stdout))
         say("\n".join(views.ends_with(found)))
     raise typer.Exit(views.EXIT_CODES[found.state])

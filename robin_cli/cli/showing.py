@@ -99,7 +99,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
-    from robin_cli.render.text import one_line
+    from robin_cli.render.text import fitted, one_line
     from robin_cli.storage.reader import read_run
     from robin_cli.views.messages import messages_for
 
@@ -110,7 +110,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:
-            typer.echo(f"{one_line(found.answer[0])}\n")
+            typer.echo(fitted(f"{one_line(found.answer[0])}\n", sys.stdout))
         show(tables, settings, messages.note, for_people=for_people, run=run)
     except StorageError as error:
         raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +27,7 @@ def status(
 
     from robin_cli.render.json import print_json
     from robin_cli.render.terminal import print_facts
-    from robin_cli.render.text import one_line
+    from robin_cli.render.text import fitted, one_line
     from robin_cli.views.status import status_of
 
     found = status_of(*opt.scored(ctx, [run] if run else []), labels=labels)
@@ -34,9 +35,9 @@ def status(
         print_json(found.facts, indent=True)
         return
     first, *rest = map(one_line, found.found.answer)
-    typer.echo(f"{first}\n")
+    typer.echo(fitted(f"{first}\n", sys.stdout))
     print_facts(Console(soft_wrap=True), found.lines)
-    typer.echo("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]))
+    typer.echo(fitted("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]), sys.stdout))
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from shutil import get_terminal_size
 from textwrap import wrap
+from typing import TextIO
 
 _ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -34,6 +36,12 @@ def wrapped(text: str, width: int) -> str:
         lines += wrap(prose, width, break_long_words=False, break_on_hyphens=False) or [""]
         lines += [f"  {each}" for each in command]
     return "\n".join(lines)
+
+
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Return ``text`` :func:`wrapped` where ``stream`` is a terminal; elsewhere as it is."""
+    is_terminal = stream is not None and stream.isatty()
+    return wrapped(text, get_terminal_size().columns) if is_terminal else text
 
 
 def _acts(char: str) -> bool:

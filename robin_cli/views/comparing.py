@@ -20,7 +20,9 @@ from robin_cli.results.words import finite
 
 def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
     """Print which system is better, the systems, a table of all pairs, and notes on the numbers."""
-    console.print(Text("\n".join([*at_most(better_lines(found), "see the table"), ""])), soft_wrap=True)
+    console.print(
+        Text("\n".join([*at_most(better_lines(found), "see the table"), ""])), soft_wrap=not console.is_terminal
+    )
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()

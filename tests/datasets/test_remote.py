@@ -224,7 +224,7 @@ def test_reads_s3_by_the_user_s_own_settings_also_by_a_glob(s3: Server) -> None:
     assert said_of("s3://bucket/none/*.jsonl") == "s3://bucket/none/*.jsonl: matches no file. Check the pattern."
     s3.missing = 403
     assert said_of("s3://bucket/secret.jsonl").startswith(
-        "s3://bucket/secret.jsonl: access is refused. Credentials are"
+        "s3://bucket/secret.jsonl: access is refused. robin uses the credentials"
     )
 
 

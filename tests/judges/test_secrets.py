@@ -242,8 +242,8 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
         more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
         said = [robin(*command, *more, cwd=tmp_path, **logging)]
         assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
-        said.append(robin("resume", "r", "-b", str(calls + 9), "-o", "s.csv", cwd=tmp_path, **logging))
-        said.append(robin("check", *where, cwd=tmp_path, **logging))
+        said.append(robin("resume", "r", "-b", str(calls + 9), "-o", "s.csv", cwd=tmp_path, OPENAI_API_KEY=KEY))
+        said.append(robin("check", *where, cwd=tmp_path, OPENAI_API_KEY=KEY))
     commands = [("report", "r", "-o", "report.html"), ("status", "r"), ("status", "r", "--json"), ("export", "r")]
     commands += [
         ("export", "r", "--what", "judgments", "-o", f"calls.{end}") for end in ("csv", "jsonl", "parquet", "xlsx")

@@ -61,7 +61,7 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
     judged = robin(*command, cwd=tmp_path, exits=0)
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
     assert n.sum() == 300
-    assert n.max() > 2 * n.min()  # it adapts
+    assert n.max() > 1.5 * n.min()  # it adapts
     monkeypatch.undo()
     plugins.cache_clear()
     robin("status", "r", cwd=tmp_path, exits=0)  # what is there can be read without the package
