@@ -1,7 +1,8 @@
 """Wrong and certified decisions of apt and lucb beside an even spread: python -m benchmarks.decisions [POOL …].
 
 Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs
-in a row, or of the groups that the pool names. Two tables: shares in %, means over the sets, and the worst of them.
+in a row, or of the groups that the pool names: wrong and certified decisions in %, means over the sets. A table before these
+has the worst error of mean ratings over that of who knows the variances.
 
 Pools that say which response of a group is right have tables of their own, "The first call": how often the best by the mean
 ratings is the right one, and how often a pair is on the wrong side of a threshold, from one call a response up.
@@ -22,7 +23,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
-from robin_cli.policies.registry import make_policy
+from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, World, conduct
 from robin_cli.simulation.forecast import SHARE_WITHIN, Known, Needed, RatingsBelief, calls_to_the_end, foresee
@@ -30,8 +31,11 @@ from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
+ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
-ENDED, PILOTS, ENDS = {"threshold": 200, "best": 80}, 3, 8
+PILOTS, ENDS = 3, 8
+ENDED = (("threshold", 200, 0), ("threshold", 200, 3), ("threshold", 200, 10), ("threshold", 1_000, 3), ("best", 80, 3))
+"""What is decided, of how many pairs, with pilots of how many calls a pair."""
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"
     for name in ("rewardbench2", "paper_digitised")
@@ -49,10 +53,12 @@ def scale_of(pool: Pool) -> Scale:
     return Scale(low, high)
 
 
-def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
-    """The rows of an even spread and of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
+def decided(pool: Pool, decide: str, policy: str, prefer: str) -> list[Row]:
+    """The rows of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
     budgets = tuple(calls * min(PAIRS, len(pool.ratings)) for calls in CALLS)
-    settings = SimulationSettings(schedulers=("uniform", policy), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS)
+    settings = SimulationSettings(
+        schedulers=(policy,), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS, prefer=prefer
+    )
     return conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
 
 
@@ -78,16 +84,76 @@ def first_calls(pools: list[Pool]) -> None:
                 )
 
 
+def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
+    """Print what is wrong, and what is certified, by an even spread, by ``policy`` and with all calls to the least clear."""
+    figures = np.array(
+        [_figures_of(pool, what, policy) for pool in pools]
+    )  # (sets, ways, budgets, mean or error, measure)
+    means = 100 * figures[..., 0, :].mean(axis=0)
+    errors = 100 * np.sqrt((figures[..., 1, :] ** 2).sum(axis=0)) / len(pools)
+    worst = 100 * figures[:, :, :, 0, 2].max(axis=(0, 1))
+    print(f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated")
+    print(
+        f"calls  wrong even  {policy}  --prefer right  certified even  {policy}  --prefer right  wrong of these (worst set)"
+    )
+    for place, calls in enumerate(CALLS):
+        cells = [
+            f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}" for each in (0, 1) for way in range(3)
+        ]
+        print(calls, *cells, f"{means[:, place, 2].max():.3f} ({worst[place]:.3f})", sep="  ", flush=True)
+
+
+def _figures_of(pool: Pool, what: str, policy: str) -> list[list[list[list[float]]]]:
+    """Means and standard errors of each way at each budget, see :func:`wrong_and_certified`."""
+    ways = [
+        decided(pool, _decide(pool, what), name, prefer)
+        for name, prefer in ((BASELINE, "certain"), (policy, "certain"), (policy, "right"))
+    ]
+    return [
+        [
+            [
+                [row.figure(f"{each}_{part}") for each in ("wrong", "certified", "certified_wrong")]
+                for part in ("mean", "sem")
+            ]
+            for row in rows
+        ]
+        for rows in ways
+    ]
+
+
+def worst_errors(pools: list[Pool]) -> None:
+    """Print the worst error of mean ratings over that of a policy that knows the variances."""
+    names = (BASELINE, "robin-hood", "two-priors", "robin")
+    print(
+        f"\nWorst error over the oracle's, geometric means of {len(pools)} sets, {RUNS} runs each, ± over sets, simulated"
+    )
+    print("calls", *names[:-1], sep="  ")
+    found = []
+    for pool in pools:
+        pairs = min(ESTIMATED, len(pool.ratings))
+        settings = SimulationSettings(
+            schedulers=names, budget=tuple(calls * pairs for calls in ESTIMATES), runs=RUNS, limit=pairs
+        )
+        rows = conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
+        found.append(np.log([each.figure("wce_mean") for each in rows]).reshape(len(names), -1))
+    logs = np.array(found)
+    logs = logs[:, :-1] - logs[:, -1:]
+    means, errors = np.exp(logs.mean(axis=0)), logs.std(axis=0, ddof=1) / len(pools) ** 0.5
+    for place, calls in enumerate(ESTIMATES):
+        cells = [f"{m:.2f} ± {m * e:.2f}" for m, e in zip(means[:, place], errors[:, place], strict=True)]
+        print(calls, *cells, sep="  ", flush=True)
+
+
 def ends(pools: list[Pool]) -> None:
     """Print in how many runs everything is decided within the calls to the end that are forecast by a pilot."""
     print(
         f"\nTo the end: runs within the calls that are forecast (nominal {SHARE_WITHIN:g}), forecast over true, simulated"
     )
-    for what, policy, pilot in (("threshold", "apt", 3), ("threshold", "apt", 10), ("best", "lucb", 3)):
+    for what, pairs, pilot in ENDED:
         held, ratio, beyond = [], [], 0
         for pool in pools:
             for seed in range(PILOTS):
-                forecast, true = _to_the_end(pool, what, policy, pilot, np.random.default_rng(seed))
+                forecast, true = _to_the_end(pool, what, pairs, pilot, np.random.default_rng(seed))
                 if forecast is None or forecast.relation != "about":
                     beyond += 1
                     continue
@@ -96,13 +162,13 @@ def ends(pools: list[Pool]) -> None:
         (within, error), (over, its) = ((np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio))
         print(
             f"{what}, pilot of {pilot}: {within:.3f} ± {error:.3f}, {over:.2f} ± {its:.2f}; {len(held)} pilots of "
-            f"{ENDED[what]} pairs, and {beyond} with no end in sight",
+            f"{pairs} pairs, and {beyond} with no end in sight",
             flush=True,
         )
 
 
 def _to_the_end(
-    pool: Pool, what: str, name: str, pilot: int, rng: np.random.Generator
+    pool: Pool, what: str, pairs: int, pilot: int, rng: np.random.Generator
 ) -> tuple[Needed | None, FloatArray]:
     """The calls to the end that a pilot of some of the pairs lets forecast, and those of runs of the same pairs."""
     scale, group = scale_of(pool), np.arange(len(pool.ratings))
@@ -110,7 +176,7 @@ def _to_the_end(
         group = pool.groups
     sizes = np.bincount(group)
     order = rng.permutation(len(sizes))
-    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), ENDED[what]) + 1]))
+    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), pairs) + 1]))
     part = replace(
         pool, ratings=tuple(pool.ratings[each] for each in kept), groups=np.unique(group[kept], return_inverse=True)[1]
     )
@@ -119,12 +185,13 @@ def _to_the_end(
     own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")}
     drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
     counts = np.stack([(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1)
-    belief = RatingsBelief([Known.of(counts, rng)], goal)
+    attribute = pool.name.rpartition("/")[2]
+    belief = RatingsBelief([Known.of(counts, rng) if pilot else Known.nothing(arms, scale, attribute)], goal)
 
     def policy_at(budget: int, _: object, goal: Goal) -> Policy:
-        return make_policy(name, goal.setup(own, budget))
+        return make_policy("lucb" if what == "best" else "apt", goal.setup(own, budget))
 
-    forecast = foresee(belief, policy_at, [pilot * arms], rng, end_spread=belief.end_spread).end
+    forecast = foresee(belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread).end
     most = calls_to_the_end(arms)
     (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
     return forecast, World(truth, goal).measured(whole)["calls"]
@@ -141,36 +208,9 @@ def main(pools: list[Path]) -> None:
     pools_there = [grouped(pool) for pool in there if pool.right is None]
     if not pools_there:
         return
+    worst_errors(pools_there)
     for what, policy in (("threshold", "apt"), ("best", "lucb")):
-        found = []
-        for pool in pools_there:
-            rows = decided(pool, _decide(pool, what), policy)
-            evenly, mine = rows[: len(CALLS)], rows[len(CALLS) :]
-            found.append(
-                [
-                    (
-                        *(
-                            each.figure(f"{measure}_mean")
-                            for measure in ("wrong", "certified", "certified_wrong")
-                            for each in (one, other)
-                        ),
-                        other.figure("calls_mean") / min(PAIRS, len(pool.ratings)),
-                    )
-                    for one, other in zip(evenly, mine, strict=True)
-                ]
-            )
-            print(what, pool.name, *(f"{100 * each[0]:.2f}/{100 * each[1]:.2f}" for each in found[-1]), flush=True)
-        mean = np.mean(found, axis=0)
-        worst = np.max([[each[1] / each[0] if each[0] else 0.0 for each in rows] for rows in found], axis=0)
-        print(f"\n{what}: {len(pools_there)} sets, {RUNS} runs each, simulated")
-        print(
-            "calls  uniform wrong  own  ratio (worst set)  certified uniform  own  certified wrong uniform  own  calls spent"
-        )
-        for calls, each, largest in zip(CALLS, mean, worst, strict=True):
-            shares = [f"{100 * share:.2f}" for share in each[:6]]
-            print(
-                calls, *shares[:2], f"{each[1] / each[0]:.2f} ({largest:.2f})", *shares[2:], f"{each[6]:.1f}", sep="  "
-            )
+        wrong_and_certified(pools_there, what, policy)
     ends(pools_there)
 
 

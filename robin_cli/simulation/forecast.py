@@ -40,10 +40,10 @@ _STEPS_TO_THE_END, _ARMS_EVENLY = (40_000, 6_000), (300, 60)
 _CALLS_TO_THE_END = 1_000
 """Calls of each arm up to which the end of a run is searched."""
 
-_END_SPREAD, _END_SPREAD_FROM = 0.4, 3
+_END_SPREAD, _END_SPREAD_FROM, _END_SPREAD_OF_PRIOR = 0.5, 3, 0.17
 """Error of the forecast end with thresholds: the standard deviation of its logarithm times the root of the ratings of an arm,
-and the ratings from which on it falls (python -m benchmarks.decisions). The best of groups is drawn from so few arms that
-these leave enough open."""
+and the ratings from which on it falls; without ratings, the standard deviation itself: the prior is wide, and its end late
+(python -m benchmarks.decisions). The best of groups is drawn from so few arms that these leave enough open."""
 
 SHARE_WITHIN = 0.9
 """Share of runs that end within the forecast calls to the end."""
@@ -111,7 +111,7 @@ class RatingsBelief:
         if not self.known or _several(self.goal):
             return 0.0
         each = min(known.counts.sum() / len(known.counts) for known in self.known)
-        return _END_SPREAD / math.sqrt(max(_END_SPREAD_FROM, each))
+        return _END_SPREAD / math.sqrt(max(_END_SPREAD_FROM, each)) if each else _END_SPREAD_OF_PRIOR
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
         """Draw pairs without replacement for each run, and their rating distributions from the posterior of each."""

@@ -339,9 +339,10 @@ def test_the_end_is_the_calls_within_which_nine_of_ten_runs_end() -> None:
     assert whole.verdict is not None
     exact, doubted = (each.calls if each else 0 for each in ends)
     assert 0.84 < (whole.verdict.calls <= exact).mean() < 0.96
-    assert belief.end_spread == pytest.approx(0.4 / np.sqrt(3))
+    assert belief.end_spread == pytest.approx(0.5 / np.sqrt(3))
     assert exact < doubted <= 1.01 * exact * np.exp(stats.norm.ppf(0.9) * belief.end_spread)
-    assert believing(10 * counts, task=task).end_spread == pytest.approx(0.4 / np.sqrt(30))
+    assert believing(10 * counts, task=task).end_spread == pytest.approx(0.5 / np.sqrt(30))
+    assert believing(0 * counts, task=task).end_spread == 0.17  # a prior alone
 
 
 def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
