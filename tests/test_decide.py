@@ -7,7 +7,7 @@ import json
 import random
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli import RobinError
+from robin_cli import RobinError, open_run
 from tests.conftest import environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
@@ -166,6 +166,15 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
         assert len(wire.bodies) == scores["n"].sum() < 300
 
 
+def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
+        scores = scores_in(done.stdout)
+        assert_all_decided(scores)
+        assert scores["n"].sum() == sum(body.get("n") or 1 for body in wire.bodies)
+        assert max(body.get("n") or 1 for body in wire.bodies) > 1
+
+
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path: Path, decide: str) -> None:
     well = rated()
@@ -235,6 +244,16 @@ def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_pa
         assert_all_decided(scores_in(further.stdout))
 
 
+def test_decides_about_a_single_pair(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", 1)
+    with serving(rated()) as wire:
+        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path, exits=0)
+        assert_all_decided(scores_in(done.stdout), [True])
+        assert len(wire.bodies) < 100
+        best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=2)
+    assert "1 of 1 prompts have one response only" in best.stderr
+
+
 def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
     means = [2.0, 2.9, 1.8, 2.1, 3.0, 1.9] * 2  # which take a while
     with serving(rated(means)) as wire:
@@ -277,6 +296,25 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         assert "group" in grouped.stderr
         robin("resume", "r", "--decide", "score>=2", cwd=tmp_path, exits=2)
         assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
+    with serving(rated()) as wire:
+        robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
+    frames = {}
+    for run in ("r", "plain"):
+        robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path, exits=0)
+        path = tmp_path / f"{run}.{kind}"
+        if kind == "csv":
+            frames[run] = pd.read_csv(path)
+        else:
+            frames[run] = pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
+    assert list(frames["r"].columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
+    assert frames["r"]["certified"].dtype == bool
+    assert frames["r"]["certified"].all()
+    assert not {"decision", "leaning", "certified", "group"} & set(frames["plain"].columns)
 
 
 BAD = [
@@ -391,3 +429,29 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
             assert "Traceback" not in done.stderr
             assert done.returncode != 0
             assert len(done.stderr) < 2_000
+
+
+def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
+    with serving(rated()) as wire:
+        robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path, exits=0)
+        asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")
+        apt = robin(*asked, cwd=tmp_path)
+        two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path, exits=0)
+    assert_all_decided(scores_in(two.stdout))
+    assert "--variances: not used, because --scheduler apt learns the variances from this run alone" in apt.stderr
+    assert_all_decided(scores_in(apt.stdout))
+
+
+def test_has_decisions_in_python_too(tmp_path: Path) -> None:
+    rng = random.Random(1)
+
+    def by_item(messages: list[Mapping[str, str]]) -> str:
+        return f"Rating: {drawn(MEANS[asked_of({'m': [dict(each) for each in messages]})], rng)}"
+
+    by_item.name = "by-item"  # type: ignore[attr-defined]
+    data = write_rows(tmp_path / "pairs.jsonl")
+    run = robin_cli.judge(
+        data, attribute="helpfulness", budget=3_000, judge=by_item, run=tmp_path / "r", decide="score>=2.5", quiet=True
+    )
+    assert_all_decided(run.scores())
+    assert open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"] == run.scores()["n"].sum()

@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -284,6 +285,54 @@ def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert "another robin is at work" in second.stderr
         assert working == "working"
+
+
+def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
+    pair = {"id": "x", "prompt": "{{ 7 * 7 }} {instruction}", "response": "Rating: 4\n{% raw %}"}
+    (tmp_path / "p.jsonl").write_text(json.dumps(pair), encoding="utf-8")
+
+    shown = robin("render", "p.jsonl", "--pair", "x", "--attribute", "verbosity", cwd=tmp_path).stdout
+
+    assert shown.startswith("[system]\nYou are a fair judge")
+    assert "###Instruction to evaluate:\n{{ 7 * 7 }} {instruction}\n" in shown
+    assert "###Response to evaluate:\nRating: 4\n{% raw %}\n" in shown
+    unknown = robin("render", "p.jsonl", "--pair", "y", "--attribute", "verbosity", cwd=tmp_path)
+    assert (unknown.returncode, "its first ids are x" in unknown.stderr) == (2, True)
+
+
+def test_parses_recorded_answers(tmp_path: Path) -> None:
+    lines = [{"text": "Feedback: good.\nRating: 3"}, {"text": "Rating: 9"}, {"text": "four out of five"}]
+
+    done = robin("parse", "-", "--scale", "0-4", cwd=tmp_path, stdin="".join(json.dumps(line) + "\n" for line in lines))
+
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"rating": 3, "status": "ok"},
+        {"rating": None, "status": "unparsed", "reason": "out_of_range"},
+        {"rating": None, "status": "unparsed", "reason": "missing"},
+    ]
+    bad = robin("parse", cwd=tmp_path, stdin='{"text": "x"}\n{"txt": 1}\n')
+    assert (bad.returncode, "standard input:2" in bad.stderr) == (2, True)
+
+
+def test_exports_what_spreadsheets_and_notebooks_open(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    robin(*judging(replay_url, data, 40, "--run", "r"), cwd=tmp_path)
+    read: dict[str, Callable[[Path], pd.DataFrame]] = {
+        "csv": pd.read_csv,
+        "tsv": lambda path: pd.read_csv(path, sep="\t"),
+        "jsonl": lambda path: pd.read_json(path, lines=True),
+        "parquet": pd.read_parquet,
+        "xlsx": lambda path: pd.read_excel(path, engine="openpyxl"),
+    }
+
+    for suffix, reader in read.items():
+        for what, count in (("scores", 4), ("judgments", 40)):
+            file = tmp_path / f"{what}.{suffix}"
+            done = robin("export", "r", "--what", what, "-o", file, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+            frame = reader(file)
+            assert len(frame) == count
+            assert set(frame["pair_id"]) == {"p0", "p1", "p2", "p3"}
 
 
 def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_url: str) -> None:

@@ -219,6 +219,13 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     assert "robin resume r --budget MORE" in refused.stderr
 
 
+def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(20, ("alpha", "beta")))
+    with serving(saying(lambda a, b, _: "A" if a < b else "B")) as wire:
+        done = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
+    has(said_in(done.stderr), "alpha is preferred to beta in 100 %", "of 20 comparisons: told apart at 95 %")
+
+
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
     with serving(saying()) as wire:
         robin(*judging(wire.url, 48 * 5), cwd=tmp_path, exits=0)
@@ -330,6 +337,14 @@ def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
     write_rows(data, [{**rows[0], "human": "both"}])
     step = 'is "both", no verdict. Give A, B, tie or null'
     refuses(RobinError, step, robin_cli.judge, data, columns={"preference": "human"}, run=tmp_path / "s", **asked)
+
+
+def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
+    rows = [Pair(f"p{k}", f"Question {k}?", f"Answer {k}.") for k in range(3)]
+    run = robin_cli.judge(
+        rows, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=3, run=tmp_path / "r", quiet=True
+    )
+    refuses(RobinError, "robin judge --pairwise", run.ranking)
 
 
 def here(messages: list[Mapping[str, str]]) -> str:

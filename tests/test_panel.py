@@ -6,11 +6,13 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import robin_cli
 from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
@@ -164,6 +166,18 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
     assert (wide[[f"helpfulness_{name}_score" for name in names]] == 3).all(axis=None)
     shown = robin("export", "r", "--what", "judge-scores", "--format", "table", cwd=tmp_path).stdout
     assert 'say "y"' in shown
+
+
+def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    asked: dict[str, Any] = {"attribute": "helpfulness", "scheduler": "uniform", "base_url": two_judges, "quiet": True}
+    run = robin_cli.judge(data, budget=48, model=[HARSH, MILD], run=tmp_path / "r", **asked)
+
+    each = run.judge_scores()
+    assert list(each["judge"]) == [HARSH, MILD] * 4
+    assert set(each["n"]) == {6}
+    np.testing.assert_allclose(run.scores()["score"], each["score"].to_numpy().reshape(4, 2).mean(axis=1))
+    assert run.resume(budget=56, quiet=True).status()["spent"] == 56
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import DEMO, ROOT, environment, judging, replaying, write_pairs
+from tests.conftest import DEMO, ROOT, environment, judging, lines_of, replaying, wait_until, write_pairs
 from tests.starting import Robin, run_here
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every start is an interpreter's")
+
+
+BOTH = pytest.mark.parametrize("afresh", [False, True], ids=["forked", "afresh"])
+
 SERVE = ["serve", str(DEMO / "ratings.parquet"), "--port", "0"]
 PIPE = subprocess.PIPE
 ONCE = ["--max-retries", "1"]
@@ -109,6 +114,37 @@ def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(tmp_path: Path, n
     assert seen[0]["PPid"] == str(os.getpid())
     assert ended[0] == ended[1]
     assert ended[0][0] != 0 or number != signal.SIGKILL
+
+
+@BOTH
+def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
+    master, terminal = pty.openpty()
+    env = environment(TERM="xterm-256color", NO_COLOR="")
+    process = Robin(["--help"], cwd=tmp_path, env=env, afresh=afresh, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    assert process.is_forked is not afresh
+    assert b"\x1b[1m" in shown
+
+
+@BOTH
+def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> None:
+    data = write_pairs(tmp_path / "p.jsonl", 5)
+    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
+        command = judging(url, data, 100_000, "--run", "r", "-q")
+        with Robin(command, cwd=tmp_path, env=environment(), afresh=afresh) as process:
+            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
+            process.kill()
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
 
 
 @pytest.mark.parametrize("name", ["HOME", "LC_ALL", pytest.param("OPENAI_LOG", marks=pytest.mark.whole)])

@@ -149,6 +149,21 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     assert (after["target_error"], after["target_reached"], after["sessions"]) == (3.9, True, 1)
 
 
+def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_url: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    priced = ["--price-in", "1", "--price-out", "1", "--target-error", "0.3", "--run", "r"]
+
+    robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.03"), cwd=tmp_path, exits=4)
+    stopped = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+    rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path, exits=0)
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == ("stopped", 0.3, False)
+    assert "the target error of 0.3 is reached (" in rich.stderr
+    assert (status["state"], status["target_reached"]) == ("finished", True)
+    assert status["cost_usd"] < 50
+
+
 @pytest.mark.parametrize("guaranteed", [False, pytest.param(True, marks=pytest.mark.whole)])
 def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)

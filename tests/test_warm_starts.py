@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +20,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.runner.variances import earlier_variances
-from tests.conftest import refuses, replaying, robin, write_pairs
+from tests.conftest import environment, lines_of, refuses, replaying, robin, wait_until, write_pairs
 
 PAIRS = 40
 MODELS = ("--model", "replay:coins")
@@ -84,6 +87,20 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
     assert "variances: the run has first, now None" in other.stderr
 
 
+@pytest.mark.parametrize("scheduler", ["robin-hood", pytest.param("two-priors", marks=pytest.mark.whole)])
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str, scheduler: str) -> None:
+    common = ("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
+    whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)
+    command = [sys.executable, "-m", "robin_cli", *asking(judge, 300, "--run", "cut", *common)]
+    with subprocess.Popen(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 150, process)
+        process.send_signal(signal.SIGKILL)
+
+    resumed = robin("resume", "cut", "--quiet", cwd=place, exits=0)
+
+    assert resumed.stdout == whole.stdout
+
+
 def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) -> None:
     def plan(*more: str) -> dict[str, object]:
         done = robin("plan", *asking(judge, 400, "--variances", "first", "--json", *more)[1:], cwd=place, exits=0)
@@ -107,6 +124,14 @@ def test_refuses_before_anything_is_made(place: Path, judge: str, more: tuple[st
     refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place, exits=2)
     assert said in refused.stderr
     assert not (place / "second").exists()
+
+
+def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
+    done = robin(
+        *asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"), cwd=place, exits=0
+    )
+    assert "whatever --variances says" in done.stderr
+    assert json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
 
 
 def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:

@@ -20,6 +20,7 @@ from robin_cli.analysis.agreement import (
     levels_of,
     off_scale,
     resampled,
+    resamples_for,
     sides_of,
 )
 from robin_cli.model.records import Scale
@@ -176,6 +177,22 @@ def test_states_no_interval_where_most_resamples_are_of_pairs_all_alike(apart: i
         assert np.isfinite(each.value)
         assert np.isfinite([each.ci_low, each.ci_high]).all() == known
         assert each.why == ("" if known else "too many of the resamples are of pairs that are all alike")
+
+
+def test_states_values_alone_where_nothing_is_resampled() -> None:
+    x, y = np.arange(24.0), np.arange(24.0) ** 2
+    (pearson, *_) = agreement(x, y, each_its_own(24), Scale(0, 600), resamples=0)
+    assert pearson.value == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert np.isnan([pearson.ci_low, pearson.ci_high]).all()
+    y[20:] = np.nan
+    told = [coefficient(x[:20], y[:20]).statistic for coefficient in CORRELATIONS.values()]
+    assert correlations(x, y) == pytest.approx(told)
+    assert np.isnan(correlations(x[1:], y[1:])).all()  # 19 have both
+
+
+def test_resamples_less_where_there_are_more_pairs() -> None:
+    for pairs, times in ((10, 1000), (5000, 1000), (10_000, 500), (50_000, 100), (1_000_000, 100)):
+        assert resamples_for(pairs) == times, (pairs, times)
 
 
 def test_says_how_many_human_ratings_are_off_the_scale() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.calibration import calibration
+from robin_cli.analysis.calibration import bins_of, calibration
 from robin_cli.model.records import Scale
 
 SCALE = Scale(0, 4)
@@ -55,6 +55,22 @@ def test_states_no_interval_of_one_prompt_or_of_ratings_all_alike() -> None:
     assert (one.n_prompts, alike.n_prompts) == (1, 2)
     assert np.isnan([one.ci_low, one.ci_high, alike.ci_low, alike.ci_high]).all()
     assert (told.ci_low, told.ci_high) == (0, 4)
+
+
+def test_takes_the_levels_of_a_long_scale_in_bins_of_round_widths() -> None:
+    for low, high, starts in (
+        (0, 4, [0, 1, 2, 3, 4]),
+        (0, 10, list(range(11))),
+        (1, 12, [1, 2, 4, 6, 8, 10]),
+        (0, 20, list(range(0, 20, 2))),
+        (1, 50, [1, *range(5, 50, 5)]),
+        (0, 100, list(range(0, 100, 10))),
+        (1, 100, [1, *range(10, 100, 10)]),
+        (-7, 93, [-7, *range(0, 93, 10)]),
+        (0, 99, list(range(0, 100, 10))),
+        (0, 1000, list(range(0, 1000, 100))),
+    ):
+        assert bins_of(Scale(low, high)) == starts, (low, high, starts)
 
 
 def test_tells_of_a_long_scale_what_its_bins_have() -> None:

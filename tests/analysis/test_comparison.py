@@ -74,3 +74,12 @@ def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) 
     curve = curve_of(run_of(tmp_path, ratings), points=2)
     x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
     assert curve.error[-1] == pytest.approx(max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9))
+
+
+def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:
+    assert len(curve_of(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls) == 12
+
+
+def test_has_no_curve_where_nothing_was_rated(tmp_path: Path) -> None:
+    curve = curve_of(run_of(tmp_path, {("p0", "style", "a"): [None, None]}))
+    assert (len(curve.calls), len(curve.error), curve.arms) == (0, 0, 0)

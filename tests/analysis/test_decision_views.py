@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,6 +81,11 @@ def test_doubts_the_best_by_its_nearest_rival() -> None:
     np.testing.assert_allclose(doubt, [tail, tail, tail, np.nan])
 
 
+def test_does_not_know_how_sure_a_best_is_with_an_unrated_rival() -> None:
+    doubt, *_ = doubts_of(task_of("best", 3, group=[0, 0, 0]), arms_of([[4, 4, 3], [3, 4, 3], []]))
+    assert np.isnan(doubt).all()
+
+
 @pytest.mark.parametrize(("asked", "per"), [("a>=3", 3), ("a>=3", 10), ("best", 3), ("best", 10)])
 def test_says_about_how_many_leanings_are_wrong(asked: str, per: int) -> None:
     """Of a noisy judge, so that at 3 ratings a pair about 4 of 10 are wrong of those said to be the best."""
@@ -140,3 +146,17 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     assert curve.certified[0] < curve.certified[-1]
     assert curve.certified[-1] == found.certified[found.first].mean() == curve.even_certified[-1]
     assert curve.doubt[-1] == pytest.approx(found.likely_wrong) == pytest.approx(curve.even_doubt[-1])
+
+
+def test_the_curve_shows_what_an_even_spread_would_have_left_open() -> None:
+    """One pair out of ten is near the threshold, and got most of the calls."""
+    task = task_of("a>=3", 10)
+    rng = np.random.default_rng(2)
+    arm = np.concatenate([np.tile(np.arange(10), 14), np.zeros(1_000, dtype=np.int64)])
+    near = rng.choice([2, 3, 4], len(arm), p=[0.1, 0.5, 0.4])
+    rating = np.where(arm == 0, near, np.where(arm % 2, 4, 1))
+    curve = decision_curve_of(run_of(task, arm.tolist(), rating.tolist()), task)
+    assert curve.certified[-1] == 1.0
+    assert curve.certified[-1] > curve.certified[0]
+    few = replace(task, decision=decision_of("a>=3", ("a",), [FIVE], margin=0.01, error_rate=0.05))
+    assert len(decision_curve_of(run_of(few, [], []), few).calls) == 0

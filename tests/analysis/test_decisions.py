@@ -17,6 +17,7 @@ from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.goals.decided import decision_facts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -182,6 +183,18 @@ def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
     assert come_to(verdicts, arms).is_over
 
 
+def test_leaves_undecided_what_is_not_certified_and_says_which_way_it_leans() -> None:
+    task, verdicts, arms = made("a>=2", [[4] * 30, [2, 3], [2, 1], []])
+
+    decided = come_to(verdicts, arms)
+
+    assert decided.decision.tolist() == ["keep", "undecided", "undecided", "undecided"]
+    assert decided.leaning.tolist() == ["keep", "keep", "drop", "undecided"]
+    assert decided.certified.tolist() == [True, False, False, False]
+    assert decided.tally(decided.decision) == {"keep": 1, "drop": 0, "undecided": 3}
+    assert task.decisions == 4
+
+
 def test_leans_at_the_threshold_itself_as_the_relation_says() -> None:
     for text, leaning in (("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")):
         task, _, _ = made(text, [[3]])
@@ -228,6 +241,19 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
                 wrong = [truth[best[0]] < max(truth[:2]) - MARGIN, truth[best[1]] < max(truth[2:5]) - MARGIN]
             assert snapshot.verdict.wrong[run] == pytest.approx(np.mean(wrong))
             assert snapshot.verdict.calls[run] == snapshot.n[run].sum() <= snapshot.budget
+
+
+def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
+    task, _, _ = made("a>=2", [[]] * 5, error_rate=0.2)
+    ratings = Ratings.of([np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])])
+    policy = make_policy("apt", Setup(5, 1000, SHORT, task=task))
+
+    (snapshot,) = simulate(ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task))
+
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.calls.max() < 100
+    assert snapshot.verdict.certified.tolist() == [1.0] * 6
+    assert snapshot.budget == 1000
 
 
 def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
@@ -312,6 +338,12 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
     assert verdicts.settled[3:].all()
 
 
+def test_is_not_over_before_it_began() -> None:
+    _, verdicts, arms = made("a>=2", [[], []])
+
+    assert not come_to(verdicts, arms).is_over
+
+
 def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rated() -> None:
     _, verdicts, arms = made("a>=3,b<=2", [[], [9, 9], [4], [1]], scales=(SHORT, LONG))
     arms.add_failure(0, permanent=True)
@@ -359,6 +391,19 @@ def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
     above, below = (each[0] for each in log_evidence(counted([3] * 60), 0, 4, 3, MARGIN))
     assert math.log(1 / 0.05) < above < math.log(5 / 0.05) < below
     assert come_to(beside, arms).decision[0] == "drop"
+
+
+def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated() -> None:
+    _, verdicts, arms = made("best", [[], [4] * 20, [0] * 20, [4]], group=[0, 0, 0, 1])
+    arms.add_failure(0, permanent=True)
+    verdicts.add(0, ())
+
+    decided = come_to(verdicts, arms)
+
+    facts = decision_facts(decided)
+    assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (1, 1, 0, 1, 0)
+    assert facts["likely_wrong_of"] == 1
+    assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (["undecided", "best", "rejected", ""], "")
 
 
 def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_it() -> None:

@@ -17,6 +17,7 @@ from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Criterion
+from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.requirement import Kind, Requirement
 from tests.analysis.test_scores import RATINGS, run_of
 
@@ -137,6 +138,18 @@ def rarely(wrong: int, runs: int, error_rate: float) -> bool:
     return wrong <= error_rate * runs + 2 * math.sqrt(error_rate * (1 - error_rate) * runs)
 
 
+# benchmarks/gate.py counts over more prompts, populations and runs.
+def test_decides_a_mean_that_is_exactly_its_threshold_no_more_often_than_it_says() -> None:
+    prompts, runs, decided = 10, 300, 0
+    rng = np.random.default_rng([7, prompts])
+    shares = np.stack([flips(3.9), near(2.1)])  # with equal parts of either the mean is 3
+    prompt = np.repeat(np.arange(prompts), 2)
+    for _ in range(runs):
+        kind = rng.integers(0, 2, prompts)[prompt]
+        decided += judged(MEAN, of(rng.multinomial(3, shares[kind]), prompt), error_rate=0.2).state != "inconclusive"
+    assert rarely(decided, runs, 0.2)
+
+
 @pytest.mark.parametrize(
     ("make", "share", "side"), [(flips, 0.1, "pass"), (near, 0.9, "pass"), (near, 0.1, "fail"), (flips, 0.9, "fail")]
 )
@@ -224,6 +237,13 @@ def test_says_how_many_calls_where_it_is_open_would_settle_pairs(requirement: Re
     assert 0.5 < found.settling.calls / spent < 2
 
 
+def test_names_nothing_that_would_settle_a_share_exactly_at_its_threshold() -> None:
+    found = verdict(SHARE, of([[0, 0, 0, 0, 9], [9, 0, 0, 0, 0]] * 10))
+    assert found.state == "inconclusive"
+    assert found.settling is not None
+    assert found.settling.calls is found.settling.prompts is None
+
+
 def test_asks_for_prompts_where_pairs_are_certain() -> None:
     found = verdict(replace(SHARE, share=0.8), of([[0, 0, 0, 0, 60]] * 12))
     assert found.state == "inconclusive"
@@ -255,6 +275,18 @@ def test_takes_a_panels_scores_and_the_evidence_of_all_its_judges(tmp_path: Path
     assert judged(ALL, known, error_rate=0.05).state == "pass"
     below = replace(ALL, criterion=Criterion("a", "<=", 3.0))
     assert judged(below, known, error_rate=0.05).state == "fail"
+
+
+def test_leaves_out_of_more_calls_what_was_given_up(tmp_path: Path) -> None:
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        ("p0", "style", "a"): [5, 5],
+        ("p1", "style", "a"): [None] * RETIRE_AFTER,
+    }
+    run = run_of(tmp_path, ratings)
+    found = measured(run, score(run), "style")
+    assert found.is_asked.tolist() == [True, False]
+    assert found.is_rated.tolist() == [True, False]
+    assert found.calls_a_rating == (2 + RETIRE_AFTER) / 2
 
 
 @pytest.mark.parametrize(("kind", "relation"), [("mean", ">="), ("mean", "<"), ("compare", ">"), ("compare", "<=")])

@@ -39,6 +39,24 @@ def test_gives_intervals_around_the_mean_that_are_never_points(rows: list[list[i
     assert np.all((low[n == 0] == 0) & (high[n == 0] == 4))
 
 
+@given(some_counts)
+@settings(max_examples=30)
+def test_treats_both_ends_of_the_scale_alike(rows: list[list[int]]) -> None:
+    counts = np.array(rows)
+    low, high = mean_intervals(counts, 0, 4)
+    mirrored_low, mirrored_high = mean_intervals(counts[:, ::-1], 0, 4)
+    assert np.allclose(low, 4 - mirrored_high)
+    assert np.allclose(high, 4 - mirrored_low)
+
+
+def test_narrows_with_more_ratings_as_the_root_of_their_number() -> None:
+    counts = np.array([[20, 10, 0, 10, 20]]) * np.array([[1], [16], [256]])
+    low, high = mean_intervals(counts, 0, 4)
+    width = high - low
+    assert 3 < width[0] / width[1] < 5
+    assert 3 < width[1] / width[2] < 5
+
+
 # What the module's text calls a fixed grid: stakes even in log-odds from 1:e³ to e⁴:1, each with money in proportion, 70 % of
 # all, and the rest on ratings that all agree.
 SMALLER = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
@@ -135,6 +153,12 @@ def test_a_sum_of_one_mean_is_that_mean_but_for_what_is_kept() -> None:
     assert np.all((exact_high - 1e-6 <= high) & (high <= exact_high + 0.01 * (exact_high - exact_low)))
 
 
+def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
+    nothing = np.zeros((2, 5))
+    low, high = sum_intervals([Part(nothing, 1, 5, 0.5), Part(nothing, 1, 5, 0.5)])
+    assert (low.tolist(), high.tolist()) == ([1.0, 1.0], [5.0, 5.0])
+
+
 @pytest.mark.parametrize("levels", [5, 11, 41])
 def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit(levels: int) -> None:
     """Whatever rows stand beside a row: a run that is resumed looks at others together."""
@@ -186,6 +210,14 @@ def test_reaches_as_far_as_the_furthest_end_of_all_intervals_together() -> None:
         low, high = mean_intervals(counts, bottom, top, alpha=0.1 / arms)  # Bonferroni: each has its share of 10 %
         furthest = np.maximum(mean - low, high - mean).max()
         assert largest_reach(counts, bottom, top, alpha=0.1) == pytest.approx(furthest, abs=1e-5)
+
+
+def test_reaches_over_the_whole_scale_while_an_arm_has_no_rating() -> None:
+    assert largest_reach(np.array([[0, 5, 0], [0, 0, 0]]), 1, 3) == 2
+    assert largest_reach(np.array([[0, 0, 1], [0, 1, 0]]), 1, 3) <= 2
+    assert largest_reach(np.array([[0, 500, 0], [0, 500, 0]]), 1, 3) < 0.1
+    assert math.isnan(largest_reach(np.empty((0, 3)), 1, 3))
+    assert [each.shape for each in mean_intervals(np.empty((0, 3)), 1, 3)] == [(0,), (0,)]
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,13 @@ def test_is_the_mean_of_the_labels_where_all_pairs_have_one() -> None:
     assert (found.low, found.high) == pytest.approx((found.estimate - half, found.estimate + half))
 
 
+def test_states_a_mean_where_one_prompt_alone_has_no_label() -> None:
+    scores, labels, prompt = drawn(60, 59)
+    found = corrected(scores, labels, 1.0, prompt, evenly(60))
+    assert found.low < np.nanmean(labels) < found.high
+    assert found.std_error == pytest.approx(np.nanstd(labels) / math.sqrt(57), rel=0.05)
+
+
 def test_does_not_rely_on_a_judge_that_says_nothing_or_the_contrary() -> None:
     scores, labels, prompt = drawn(300, 80)
     alone = corrected(np.full(300, 3.0), labels, 1.0, prompt, evenly(300))
@@ -195,6 +202,13 @@ def test_refuses_a_mean_of_labels_that_do_not_carry_it() -> None:
             why,
         )
         assert (found.n_labels, found.n_prompts) == (len(labels), len(labels)), (labels, probability, why)
+
+
+def test_refuses_a_mean_that_would_seem_certain() -> None:
+    labels = np.concatenate([np.tile([1.0, 3.0], 20), np.full(10, NAN)])
+    found = corrected(np.nan_to_num(labels, nan=2.0), labels, 1.0, np.arange(50), evenly(50))
+    assert found.why == "labels and scores agree without a residual, so the error is unknown"
+    assert math.isnan(found.estimate)
 
 
 def test_refuses_a_difference_of_which_a_system_has_few_labels_or_alike_ones() -> None:

@@ -108,6 +108,13 @@ def test_the_likely_worst_error_is_the_median_of_the_largest() -> None:
     assert told == pytest.approx(optimize.brentq(lambda x: no_larger(x) - 0.5, 0.001, 1.0), abs=1e-6)
 
 
+def test_the_likely_worst_error_counts_arms_that_are_alike_each() -> None:
+    many, one = space_of(500, Scale(0, 4)), [1, 2, 2, 2]
+    told = likely_worst_error(many, np.ones(500, dtype=bool), *sums([one] * 500))
+    spread = math.sqrt(moderated(many, *sums([one] * 500)).error_variance[0])
+    assert told == pytest.approx(spread * stats.t.ppf(0.5 + 0.5 * 0.5 ** (1 / 500), 7), abs=1e-5)
+
+
 def test_the_likely_worst_error_is_no_wider_than_the_scale_and_known_once_all_are_rated() -> None:
     space = space_of(2, Scale(10, 18))
     both = np.ones(2, dtype=bool)

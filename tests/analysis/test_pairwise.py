@@ -221,6 +221,13 @@ def test_counts_as_ties_what_judges_said_also_where_probabilities_count(tmp_path
     ]  # 1.25 and 0.9 are of answers that said tie
 
 
+def test_needs_no_names_of_systems(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {key: given for key, given in POINTS.items() if key[2] == "x"}, {})
+    columns = pairwise_scores(run).columns
+    assert list(columns["system_a"]) == [""] * 3
+    assert np.asarray(columns["preference"]) == pytest.approx([(5 / 6 + 0.25) / 2, 0.0, 1.0])
+
+
 def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     points: dict[tuple[str, str, str], Given] = {}

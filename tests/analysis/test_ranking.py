@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -179,6 +181,20 @@ def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_system
     assert found.freedom[upper] == pytest.approx(freedom, rel=1e-9)
 
 
+def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
+    rng, first = np.random.default_rng(6), np.arange(4000) % 200
+    system = np.stack([first, (first + rng.integers(1, 200, 4000)) % 200], axis=1)
+    y = rng.integers(0, 3, 4000) / 2
+    tracemalloc.start()
+    try:
+        found = ranking(y, system, np.arange(4000) % 20, 200)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.rank >= 1).all()
+    assert most < 0.5 * 8 * 200**3
+
+
 @pytest.mark.parametrize("systems", [2, 3])
 def test_is_not_certain_that_systems_are_equal_because_the_judge_goes_by_the_order_alone(systems: int) -> None:
     couples = np.array([(i, j) for i in range(systems) for j in range(i)])
@@ -209,6 +225,15 @@ def test_says_the_same_of_two_systems_by_strengths_as_by_win_rates() -> None:
     assert ((found.ci_low > 0) == (found.win_low > 0.5)).all()
 
 
+def test_has_about_the_errors_of_a_jackknife_that_fits_anew_without_each_prompt() -> None:
+    rng = np.random.default_rng(2)
+    y, system, prompt = tournament(np.array([0.6, 0.0, -0.6]), 60, rng)
+    found = ranking(y, system, prompt, 3)
+    anew = np.array([ranking(y[prompt != g], system[prompt != g], prompt[prompt != g], 3).strength for g in range(60)])
+    error = np.sqrt(59 / 60 * ((anew - found.strength) ** 2).sum(axis=0))
+    assert (found.ci_high - found.ci_low) / 2 / stats.t.ppf(0.975, 59) == pytest.approx(error, rel=0.02)
+
+
 def test_ranges_ranks_by_holms_test_over_the_other_systems() -> None:
     rng = np.random.default_rng(3)
     y, system, prompt = tournament(np.array([1.5, 1.4, 0.0, -1.0, -1.1]), 60, rng)
@@ -226,6 +251,14 @@ def test_ranges_ranks_by_holms_test_over_the_other_systems() -> None:
         assert found.rank_low[i] <= found.rank[i] <= found.rank_high[i]
     assert found.rank_high[0] <= 2 < found.rank_low[2]
     assert sorted(found.rank) == [1, 2, 3, 4, 5]
+
+
+def test_gives_systems_that_are_equal_the_better_rank() -> None:
+    system = np.array([[0, 1], [0, 2], [1, 2]] * 6)
+    y = np.tile([0.5, 0.75, 0.75], 6)
+    y[:3] = [0.5, 0.25, 0.25]
+    found = ranking(y, system, np.repeat(np.arange(6), 3), 3)
+    assert found.rank.tolist() == [1, 1, 3]
 
 
 def test_counts_win_rates_by_couple_and_bounds_them_as_means_by_prompt() -> None:

@@ -139,6 +139,13 @@ def test_takes_pure_noise_for_no_reliability() -> None:
     }
 
 
+def test_states_no_interval_where_no_two_ratings_of_a_pair_differ() -> None:
+    found = reliability(np.arange(40.0), np.full((40, 1), 2), np.zeros((40, 1)), np.arange(40))
+    assert [each.value for each in found] == [1.0] * 3
+    assert np.isnan([[each.ci_low, each.ci_high] for each in found]).all()
+    assert {each.why for each in found} == {"no two ratings of a pair differ, so their noise is unknown"}
+
+
 def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_score() -> None:
     rng = np.random.default_rng(8)
     scores = np.append(np.arange(40.0), [np.nan] * 3)
@@ -153,3 +160,12 @@ def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_scor
     n[:, 1], variances[:, 1] = 1, np.nan
     few = "too few pairs were asked twice to know the noise of each judge: 0 further ratings of pairs already rated"
     assert {each.why for each in reliability(scores, n, variances, np.arange(43))} == {f"{few}, 30 are needed"}
+
+
+def test_states_nothing_on_few_prompts_or_scores_all_alike() -> None:
+    twice, ones = np.full((40, 1), 2), np.ones((40, 1))
+    few = reliability(np.arange(40.0), twice, ones, np.arange(40) % 19)
+    assert {each.why for each in few} == {"40 pairs of 19 prompts have a score; 20 prompts are needed"}
+    alike = reliability(np.ones(40), twice, ones, np.arange(40))
+    assert {each.why for each in alike} == {"all scores are alike"}
+    assert all(np.isnan([each.value, each.ci_low]).all() for each in (*few, *alike))

@@ -88,6 +88,15 @@ def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_rati
     assert found["style · b"][2].value == pytest.approx((total - noise[1]) / (total + noise[1]))
 
 
+def test_tells_no_reliability_of_pairs_asked_once(tmp_path: Path) -> None:
+    given: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(PAIRS)}
+    run = run_of(tmp_path, given, prompts={f"p{k}": str(k) for k in range(PAIRS)})
+    (found,) = reliabilities(run, score(run)).values()
+    assert all(np.isnan([told.value, told.ci_low, told.ci_high]).all() for told in found)
+    few = "too few pairs were asked twice to know the judge's noise: 0 further ratings of pairs already rated"
+    assert {told.why for told in found} == {f"{few}, 30 are needed"}
+
+
 def test_tells_human_ratings_by_score(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0))
     found = calibrations(run, *all_scores(run, score(run)))
@@ -112,6 +121,15 @@ def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) 
         check_comparable(whys_of(found), run, lambda _: None)
 
 
+def test_tells_nothing_of_few_prompts(tmp_path: Path) -> None:
+    run = scored(tmp_path, humans(2.0), lambda k: k % 19)
+    why = f"{PAIRS} pairs of 19 prompts have a score and a human rating; 20 prompts are needed"
+    assert whys_of(agreements(run, score(run))) == {"style": why}
+    told = calibrations(run, score(run))["style"]
+    assert (told.levels, told.why) == ((), why)
+    assert np.isnan(reliabilities(run, score(run))["style"][0].value)
+
+
 def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
     run = scored(tmp_path, {})
     assert calibrations(run, score(run)) == {}
@@ -126,6 +144,12 @@ def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
     said.clear()
     check_comparable(whys_of(agreements(run, score(run))), run, said.append)
     assert len(said) == 2  # they are on the scale: there is no other field to name
+
+
+def test_one_judge_is_correlated_once(tmp_path: Path) -> None:
+    given: Rated = {(f"p{k}", "style", "a"): [k % 5 + 1] for k in range(PAIRS)}
+    run = run_of(tmp_path, given, human=humans(2.0))
+    assert list(agreements(run, *all_scores(run, score(run)))) == ["style"]
 
 
 def test_takes_pairs_of_the_same_words_for_one_prompt(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from scipy import stats
 from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import skewed
 from robin_cli.analysis.scores import (
+    Scores,
+    _told_apart,
     likely_widths,
     score,
 )
@@ -243,6 +245,11 @@ def test_an_arm_given_up_that_has_ratings_has_a_score_to_be_off(tmp_path: Path) 
     assert told == pytest.approx(reach([4], 1, 5, 0.05 / 2), abs=1e-5)
 
 
+def test_knows_nothing_where_all_was_given_up(tmp_path: Path) -> None:
+    gone = failed(RETIRE_AFTER, "context_length", pair_id="p0", judge="a")
+    assert score(run_of(tmp_path, {("p0", "style", "a"): []}, more=gone)).error_bound == 4
+
+
 def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) -> None:
     values = [3.25, 2.0, 4.984375]
     rows = [
@@ -273,6 +280,12 @@ def test_a_panel_of_three_has_a_row_a_pair_and_its_human_ratings(tmp_path: Path)
     assert list(scores.columns["judges"]) == [3, 3]
 
 
+def test_one_judge_has_the_columns_of_one(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {("p0", "style", "a"): [1]})
+    assert "judge" not in score(run).columns
+    assert "judge" in score(run, by_judge=True).columns
+
+
 def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS)
     for scores in (score(run), score(run, by_judge=True)):
@@ -284,3 +297,13 @@ def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: P
             bottom, top = ENDS[columns["attribute"][row]]
             share = (high - low) / (top - bottom)
             assert widths[row] == (math.inf if math.isnan(share) else pytest.approx(share))
+
+
+def test_names_columns_that_would_be_called_alike_by_their_place() -> None:
+    assert _told_apart(["a_b_c", "x", "a_b_c"]) == ["a_b_c_1", "x", "a_b_c_3"]
+
+
+def test_has_as_many_rows_as_pairs_and_attributes(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RATINGS)
+    found: list[Scores] = [score(run), score(run, by_judge=True)]
+    assert [len(each) for each in found] == [4, 8]

@@ -12,9 +12,9 @@ from scipy import stats
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.labelled import corrected
-from robin_cli.analysis.run_labels import labels_of
+from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.analysis.scores import score
-from robin_cli.analysis.summaries import Summary, pair_means, summaries
+from robin_cli.analysis.summaries import Estimate, Summary, pair_means, summaries
 from robin_cli.model.records import GivenLabels, Label
 from robin_cli.storage.reader import RunData
 from tests.analysis.test_scores import Rated, run_of
@@ -101,6 +101,22 @@ def test_states_no_interval_of_fewer_than_five_prompts_and_no_mean_of_nothing(tm
     assert np.isnan([nothing.mean.value, nothing.mean.low, nothing.share.value, nothing.share.high]).all()
 
 
+def test_makes_no_point_of_prompts_that_are_all_alike(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {(f"p{k}", "style", "a"): [5, 5] for k in range(12)})
+    (each,) = found_in(run, threshold=5)
+    # as if one more prompt in 13 had the lowest score: the 2.5 % quantile of its weight
+    share = float(stats.beta.ppf(0.025, 12, 1))
+    assert each.share == Estimate(1.0, pytest.approx(share), 1.0)  # type: ignore[arg-type]
+    assert each.mean == Estimate(5.0, pytest.approx(1 + 4 * share), 5.0)  # type: ignore[arg-type]
+
+
+def test_keeps_an_interval_on_the_scale(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {(f"p{k}", "style", "a"): [5 if k else 1] for k in range(6)})
+    (each,) = found_in(run)
+    assert by_hand([1, 5, 5, 5, 5, 5], list("abcdef"))[2] > 5
+    assert each.mean.high == 5
+
+
 def test_takes_means_of_first_ratings_where_a_run_was_to_decide_and_shares_of_scores(tmp_path: Path) -> None:
     ratings: Rated = {(f"p{k}", "style", "a"): [2, 4, 5, 5, 5] for k in range(6)}
     run = run_of(tmp_path, ratings, settings={"decide": "score>=3", "margin": 0.1})
@@ -151,3 +167,25 @@ def test_uses_no_human_ratings_that_are_off_the_scale(tmp_path: Path) -> None:
     assert style.corrected is None
     assert style.labels is not None
     assert style.labels.why == "1 of 91 human ratings are off the scale 1-5 (they go from 1 to 7)"
+
+
+def test_keeps_a_corrected_mean_on_the_scale(tmp_path: Path) -> None:
+    ratings: Rated = {(f"p{k}", "style", "a"): [1 + k % 5] for k in range(200)}
+    run = run_of(tmp_path, ratings)
+    labels = {f"p{k}": (5.0 if k % 13 else 4.0) for k in range(26)}
+    (each,) = summaries(run, score(run), labels_of(run, given(labels)))
+    assert each.corrected is not None
+    assert each.corrected.high == 5.0
+    assert each.corrected.low < each.corrected.estimate < 5.0
+
+
+def test_corrects_a_group_without_a_score_by_nothing(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    labels = labels_of(run, None)
+    values = np.where(np.arange(PAIRS) < 30, 2.0, math.nan)
+    own = {**labels, "stars": Labels(values, np.ones(PAIRS), of_data=False)}
+    groups = ["rated" if k <= 110 else "not" for k in range(PAIRS)]
+    stars = summaries(run, score(run), own, groups=groups)[-1]
+    assert stars.corrected is not None
+    assert (stars.pairs, stars.corrected.why) == (0, "no pair has a score")
+    assert math.isnan(stars.mean.value)

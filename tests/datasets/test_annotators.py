@@ -60,6 +60,12 @@ def test_takes_the_mean_of_annotators_as_the_human_rating(tmp_path: Path) -> Non
         assert set(pairs[0].human) == set(ATTRIBUTES)
 
 
+def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
+    ratings = {"helpfulness": [None, 4, float("nan"), 1], "correctness": [], "verbosity": [None]}
+    row = {"prompt": "p", "response": "r", **ratings}
+    assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {"helpfulness": 2.5}
+
+
 def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None:
     file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
     pools = load_pools(file)
@@ -89,6 +95,11 @@ def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) ->
     data = load_pairs(tmp_path / "*.json", limit=1)
     assert (len(data.pairs), data.merged) == (1, 2)
     assert data.pairs[0].human["overall"] == 5.0
+
+
+def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:
+    file = written(tmp_path, "axis1.jsonl", as_lines(WORKERS[:2]))
+    assert 'axis1.jsonl:2: the id "t3_1" is also that of line 1.' in complaint(file, columns={"id": "info.id"})
 
 
 def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: Path) -> None:

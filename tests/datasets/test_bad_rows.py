@@ -13,7 +13,7 @@ import pytest
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.settings.reading import load_settings
 from tests.conftest import has
-from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, read, refused, written
+from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, measured, read, refused, written
 
 GOOD = {"prompt": "p", "response": "r"}
 SKIP = "or leave such rows out with --skip-bad-rows."
@@ -108,6 +108,19 @@ def test_names_the_byte_or_the_row_that_is_not_utf8(tmp_path: Path, name: str) -
     if others is not None:
         data = read(tmp_path, content, name, skip_bad_rows=True)
         assert ([pair.prompt for pair in data.pairs], data.skipped) == (others, 1)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_refuses_a_line_of_50_mb_without_holding_it(tmp_path: Path, suffix: str) -> None:
+    rows = [GOOD, {"prompt": "p", "response": "x" * 50_000_000}, {"prompt": "q", "response": "s"}]
+    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](rows))
+    rows.clear()
+    data, peak = measured(lambda: load_pairs(path, skip_bad_rows=True))
+    assert peak < 80 * 2**20  # a line at the cap is held twice while it is joined
+    assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "q"], 1)
+    said = complaint(path)
+    assert said.startswith(f"pairs{suffix}:2: the line is longer than 32 MiB. Shorten the row")
+    assert said.endswith(SKIP)
 
 
 def test_stops_at_a_line_of_csv_that_is_too_long(tmp_path: Path) -> None:
@@ -223,10 +236,27 @@ def test_wants_an_id_in_every_row_where_ids_are_mapped(tmp_path: Path) -> None:
         assert said.endswith("make ids from the text with --columns id=-.")
 
 
+def test_does_not_read_a_column_it_is_told_to_leave(tmp_path: Path) -> None:
+    rows = [{**GOOD, "helpfulness": "high", "verbosity": 2}]
+    assert read(tmp_path, rows, columns={"helpfulness": "-"}).pairs[0].human == {"verbosity": 2}
+
+
+def test_gives_the_first_reason_where_every_row_is_bad(tmp_path: Path) -> None:
+    said = refused(tmp_path, [1, 2, {}], "pairs.json", skip_bad_rows=True)
+    assert said.startswith("pairs.json: not one row can be used (3 read). The first: ")
+    assert "pairs.json:row 1: the row is a number, not an object." in said
+
+
 @pytest.mark.parametrize("name", ["\x1b[2Jevil\x07", "a\nb", "\ud83d"])
 def test_shows_no_control_characters_of_the_data(tmp_path: Path, name: str) -> None:
     assert refused(tmp_path, [{name: "x" * 1000, "prompt": "p"}]).isprintable()
     assert refused(tmp_path, [{**GOOD, "helpfulness": name}]).isprintable()
+
+
+def test_lists_a_few_of_very_many_fields(tmp_path: Path) -> None:
+    said = refused(tmp_path, [{f"column_{n}": "x" * 100 for n in range(5000)}])
+    assert "column_0, column_1" in said
+    assert len(said) < 400
 
 
 def test_suggests_columns_that_a_shell_gives_back_as_they_are(tmp_path: Path) -> None:

@@ -226,6 +226,12 @@ def test_holds_no_long_row_or_prompt_while_the_next_one_is_read_and_asked(tmp_pa
     assert peak_of(tmp_path, "report", "r", "-o", "report.html") < 530
 
 
+def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
+    rows = {"prompt": ["p"] * 4, "response": [f"{n}" * (23 * 2**20) for n in range(4)]}
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet", use_dictionary=False)
+    assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
+
+
 def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
     table = pa.table({"prompt": ["p"] * 33, "response": [f"{n:02}" * 2**21 for n in range(33)]})

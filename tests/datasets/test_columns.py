@@ -21,6 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import robin_cli
+from robin_cli.datasets import columns
 from robin_cli.datasets.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
@@ -246,6 +247,21 @@ def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
     assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})
 
 
+def test_keeps_the_rest_of_rows_with_conversations_and_axes(tmp_path: Path) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "model": "m"}
+    axes = {
+        "info": {"id": "t3", "post": "p", "title": "T"},
+        "summary": {"text": "s", "policy": "sup2", "axes": {"overall": 3, "note": "n"}},
+        "worker": "w",
+    }
+    path = written(tmp_path, "pairs.jsonl", as_lines([chat, axes, {**axes, "worker": "v"}]))
+    first, second = load_pairs(path).pairs
+    assert first.columns == {"model": "m"}
+    assert second.columns == {
+        "info.id": "t3", "info.title": "T", "summary.policy": "sup2", "summary.axes.note": "n", "worker": "w"
+    }  # fmt: skip
+
+
 def test_leaves_out_columns_beyond_what_a_run_keeps_and_says_so(tmp_path: Path) -> None:
     rows = [row(id=f"{at}", system="s", **{f"name {at}": at}) for at in range(300)]
     data = load_pairs(written(tmp_path, "pairs.jsonl", as_lines(rows)))
@@ -272,6 +288,15 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
     assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
 
 
+def test_leaves_out_what_takes_most_where_all_take_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_BYTES", 2**17)
+    rows = [row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s") for at in range(400)]
+    for path in (written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")):
+        data = load_pairs(path, columns={"system": "system"})
+        assert data.columns_left_out == ('not kept: column "long" (too much memory)',)
+        assert {name for pair in data.pairs for name in pair.columns} == {"model", "n", "system"}
+
+
 def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.jsonl", b'{"prompt": "p", "response": "r", "x": {"y": "\\ud800"}}\n')
     said = 'pairs.jsonl:1: field "x.y" holds half of a surrogate pair (\\ud800), which no UTF-8 file can store. Correct'
@@ -281,6 +306,24 @@ def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path:
     data = load_pairs(path)
     assert data.pairs[0].columns == {"z": 3}
     has(data.columns_left_out[0], '"\\ud800", "xxx', "(a name that is too long, or no UTF-8)")
+
+
+def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
+    data = load_pairs(written(tmp_path, "pairs.csv", b"prompt,response,x,y,x,,\np,r,1,2,3,4,5\n"))
+    assert data.pairs[0].columns == {"y": "2"}
+    assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
+    sink = io.BytesIO()
+    pq.write_table(pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink)
+    data = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue()))
+    assert data.pairs[0].columns == {"y": 2}
+    assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
+
+
+def test_says_on_stderr_what_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "pairs.jsonl", as_lines([row(page="x" * 40_000)]))
+    robin_cli.judge(path, attribute="helpfulness", budget=4, judge=rate, run=str(tmp_path / "r"))
+    assert 'pairs.jsonl: not kept: column "page" (a text of more than 32,768 characters)' in capsys.readouterr().err
+    assert not (tmp_path / "r" / "columns.parquet").exists()
 
 
 def bytes_of(path: Path, column: str) -> slice:

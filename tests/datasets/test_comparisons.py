@@ -56,6 +56,13 @@ def test_takes_rows_of_two_responses_as_they_are(tmp_path: Path) -> None:
     assert pair.human == {}
 
 
+def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_names_in_others(tmp_path: Path) -> None:
+    numbered = {**TWO, "system_a": 3}
+    for between in (1, 5000):  # rows that are read together, and rows that are not
+        others = [{**TWO, "prompt": f"q{at}"} for at in range(between)]
+        assert loaded(tmp_path, [numbered, *others, numbered]).repeated == 1
+
+
 def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -> None:
     row = {"question": "q", "chosen": "one", "rejected": "two", "model": {"a": "x"}, "b": "y", "uid": 7}
     names = "prompt=question,response_a=chosen,response_b=rejected,system_a=model.a,system_b=b,id=uid"
@@ -145,6 +152,16 @@ def test_says_what_keeps_rows_from_being_compared(
     tmp_path: Path, rows: list[Row], columns: dict[str, str], said: str
 ) -> None:
     refuses(InputError, said, loaded, tmp_path, rows, columns=columns)
+
+
+def test_takes_rows_that_do_not_say_whose_the_two_responses_are(tmp_path: Path) -> None:
+    assert systems(loaded(tmp_path, [{**TWO, "system_a": None, "system_b": None}])) == [(None, None)]
+
+
+def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> None:
+    one = written(tmp_path, [TWO], "two.jsonl")
+    other = written(tmp_path, responses("x", "y"), "one.jsonl")
+    refuses(InputError, r"1 of 3 rows hold two responses.*make a run of each", load_comparisons, [one, other])
 
 
 # rows of one response
@@ -262,6 +279,11 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     assert loaded(tmp_path, rows, wants_best=True).pairs
 
 
+def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
+    found = loaded(tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}])
+    assert found.notes[-1].endswith("in no comparison, and not ranked: w")
+
+
 # against a reference
 
 
@@ -279,6 +301,14 @@ def test_compares_with_the_reference_and_nothing_else(tmp_path: Path) -> None:
     assert "1 prompt left out: no response in the reference" in found.notes[0]
     assert "1 prompt left out: in the reference only" in found.notes[1]
     assert [Path(name).name for name, _ in found.files] == ["data.jsonl", "r.jsonl"]
+
+
+def test_knows_the_data_by_the_reference_too(tmp_path: Path) -> None:
+    rows = responses("x")
+    one, other = (
+        loaded(tmp_path, rows, reference=written(tmp_path, responses(name), f"{name}.jsonl")).sha256 for name in "bc"
+    )
+    assert one != other
 
 
 def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
@@ -324,6 +354,19 @@ def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) ->
 def test_wants_one_response_to_a_prompt_of_a_reference(tmp_path: Path, rows: list[Row], said: str) -> None:
     with pytest.raises(InputError, match=f"--reference .*{said}"):
         loaded(tmp_path, responses("x"), reference=written(tmp_path, rows, "r.jsonl"))
+
+
+def test_takes_no_rows_of_two_responses_against_a_reference(tmp_path: Path) -> None:
+    reference = written(tmp_path, responses("b"), "r.jsonl")
+    refuses(InputError, 'no field "response"', loaded, tmp_path, [TWO], reference=reference)
+    with pytest.raises(InputError, match=r"--columns response_a=.*--reference for rows of one"):
+        loaded(tmp_path, [TWO], reference=reference, columns={"response_a": "response_a"})
+
+
+def test_reads_comparisons_in_memory() -> None:
+    found = load_comparisons(BytesIO(json.dumps([TWO]).encode()), called="mine")
+    assert found.source == "mine"
+    assert len(found.pairs) == 1
 
 
 # whatever comes

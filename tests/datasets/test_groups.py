@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
     assert groups(load_pairs(written(tmp_path, f"n{suffix}", WRITERS[suffix](numbered)), group="set").pairs) == list(
         "0123"
     )
+
+
+def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "r"}]
+    rows = [{"messages": chat, "meta": {"set": 7}}, {"prompt": "p", "response": "s", "meta": {"set": "7"}, "other": 1}]
+    assert groups(load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs) == ["7", "7"]
 
 
 NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
@@ -116,6 +123,14 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
     assert groups(load_pairs(files, group="set", limit=3).pairs) == ["x", "y", "y"]
     other = written(tmp_path, "o.csv", b"id,prompt,response\ne,p,r\n")
     refuses(InputError, r'o.csv: no field "set" \(--group set\)', load_pairs, [*files, other], group="set")
+
+
+def test_numbers_groups_as_they_first_appear() -> None:
+    by_prompt = [Pair(row["id"], row["prompt"], row["response"]) for row in ROWS]
+    assert PairTable.of(by_prompt).groups.tolist() == [0, 1, 0, 0]
+    named = [Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS]
+    assert PairTable.of(named).groups.tolist() == [0, 1, 1, 0]
+    assert PairTable.of([]).groups.tolist() == []
 
 
 def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
@@ -190,6 +205,13 @@ def test_finds_the_groups_of_a_long_table(tmp_path: Path, suffix: str, column: s
     assert found.tolist() == [0, 1, 0]
 
 
+def test_numbers_the_groups_of_each_set_of_ratings_for_itself(tmp_path: Path) -> None:
+    of_set = [("x1", "s"), ("y1", "t"), ("y2", "t"), ("x1", "t"), ("x2", "t")]
+    rows = [{"pair_id": pair, "rating": 1, "group": pair[0], "attribute": name} for pair, name in of_set]
+    pools = load_pools(written(tmp_path, "p.jsonl", as_lines(rows)))
+    assert [np.asarray(pools[name].groups).tolist() for name in "st"] == [[0], [0, 0, 1, 1]]
+
+
 def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path) -> None:
     def found(*ids: str, **more: list[object]) -> list[int] | None:
         frame = pd.DataFrame({"pair_id": ids, "rating": 1, **more})
@@ -231,3 +253,11 @@ def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> Non
         found = load_pools(file, group)["helpfulness"].groups
         assert found is not None
         assert found.tolist() == expected
+
+
+def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
+    """What tells a run's pairs from others is what it was before pairs had groups."""
+    run = robin_cli.judge([Pair("a", "p", "r", {"helpfulness": 2.0})], run=tmp_path / "r", **ASKED)
+    before = {"human": {"helpfulness": 2.0}, "pair_id": "a", "prompt": "p", "reference": None, "response": "r"}
+    text = json.dumps(before, separators=(",", ":")) + "\n"
+    assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError
 from tests.conftest import has, robin
 from tests.datasets.writing import HELPSTEER, as_lines, as_parquet, written
@@ -60,6 +62,11 @@ def test_takes_the_only_split_with_columns_mapped_into_objects(here: Path) -> No
     assert said_of("hf://me/asked.v1").startswith('hf://me/asked.v1: no field "prompt" or "response"; found q, a.text')
 
 
+def test_takes_a_data_set_as_a_pool(here: Path) -> None:
+    pool = load_pools("hf://me/birds?split=validation")["helpfulness"]
+    assert [each.tolist() for each in pool.ratings] == [[4, 0, 1], [2, 0, 1]]
+
+
 def test_keeps_texts_and_numbers_of_a_data_set_and_knows_it_as_before(here: Path) -> None:
     more = {"model": "m", "meta": {"tokens": 3}, "vector": [0.5], "image": b"PNG", "both": {"a": 1, "b": [1]}}
     (more_of_them := here / "me" / "more").mkdir()
@@ -105,6 +112,11 @@ def test_says_where_a_damaged_shard_ends_the_reading(here: Path) -> None:
     assert said.isprintable()
 
 
+def test_says_which_row_of_a_data_set_is_bad(here: Path) -> None:
+    written(here / "me" / "birds", "train-00000-of-00001.parquet", as_parquet([{"prompt": "p", "response": None}]))
+    assert said_of("hf://me/birds?split=train").startswith("hf://me/birds?split=train:row 1: ")
+
+
 def test_names_the_extra_where_the_library_is_missing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert "Install it: pip install '.[datasets]' in robin's checkout" in said_of("hf://me/birds")
@@ -144,6 +156,13 @@ def test_says_of_a_hub_that_it_refuses_or_is_not_there(tmp_path: Path, refusing:
         assert TOKEN not in done.stderr + done.stdout
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert TOKEN.encode() not in b"".join(files)
+
+
+def test_asks_for_a_row_at_a_time(here: Path) -> None:
+    """The first pair comes without the last shard having been read: nothing is downloaded before it is needed."""
+    written(here / "me" / "asked.v1", "part1.jsonl", json.dumps({"q": 1}).encode()[:3])
+    data = load_pairs("hf://me/asked.v1", columns={"prompt": "q", "response": "a.text"}, limit=1)
+    assert len(data.pairs) == 1
 
 
 def test_reads_a_data_set_from_the_command_line(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 from collections.abc import Mapping
@@ -159,6 +160,11 @@ def test_numbers_the_rows_of_parquet_across_batches(tmp_path: Path) -> None:
     rows[2400]["prompt"] = "p7"
     path = written(tmp_path, "pairs.parquet", rows)
     assert complaint(path).startswith("pairs.parquet:row 2401: the same prompt and response as row 8.")
+
+
+def test_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
+    assert "not valid JSON" in complaint(written(tmp_path, "pairs.jsonl", b"{"))
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, RunError
 from robin_cli.storage.pools import load_pools
 from tests.conftest import refuses
 
@@ -92,3 +92,7 @@ def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str | b
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     refuses(InputError, said, load_pools, tmp_path / name)
     refuses(InputError, "no such file", load_pools, tmp_path / "nothing.csv")
+
+
+def test_finds_no_pool_in_a_folder_without_a_run(tmp_path: Path) -> None:
+    refuses(RunError, r"not a run directory .*; name a folder that robin judge made", load_pools, tmp_path)

@@ -22,6 +22,7 @@ import pytest
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
 from robin_cli.files import remote
 from robin_cli.files.outputs import output_file
 from robin_cli.model.errors import InputError
@@ -306,6 +307,11 @@ def test_leads_nobody_from_the_internet_into_his_own_network(before: str, after:
         asyncio.run(remote.check_redirect(before, after))
     else:
         refuses(remote.RemoteError, said, asyncio.run, remote.check_redirect(before, after))
+
+
+def test_reads_pools_of_people_at_an_address(memory: Any) -> None:
+    memory.pipe("/people.jsonl", as_lines([{"prompt": "p", "response": "r", "helpfulness": [1, 2, 3]}]))
+    assert load_pools("memory://people.jsonl")["helpfulness"].size == 3
 
 
 def test_writes_whole_to_an_address_or_not_at_all(memory: Any) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from robin_cli.datasets.labels import load_labels
 from robin_cli.datasets.pairs import load_pairs
+from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import ReadAs
+from robin_cli.model.records import Scale
+from tests.conftest import has, robin
 from tests.datasets.test_sheets import workbook
 from tests.datasets.writing import complaint, written
 from tests.render.test_spreadsheets import office
@@ -48,6 +52,12 @@ def test_reads_any_separator_and_encoding_and_says_what_is_not_usual(
     usual = mark == ("," if suffix == ".csv" else "\t")
     parts = [NAMES[encoding], *[f"separated by {WORDS[mark]}"] * (not usual), *["decimal comma"] * comma]
     assert said_of(path) == [f"pairs{suffix}: read as {', '.join(parts)}"] * (parts != ["UTF-8"])
+
+
+def test_takes_the_first_lines_word_for_the_separator(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b"sep=^\r\nprompt^response\r\np,x;y^r\r\n^r\r\n")
+    with pytest.warns(ReadAs, match=r"pairs.csv: read as UTF-8, separated by \^"):
+        assert complaint(path).startswith('pairs.csv:4: field "prompt" is empty.')
 
 
 @pytest.mark.external
@@ -90,3 +100,18 @@ AMBIGUOUS = {
 def test_guesses_nothing(tmp_path: Path, name: str) -> None:
     content, fact = AMBIGUOUS[name]
     assert complaint(written(tmp_path, "pairs.csv", content)).startswith(f"pairs.csv{fact}")
+
+
+def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
+    path = written(tmp_path, "labels.csv", "pair_id;label;comment\nä;3,5;x\n".encode("cp1252"))
+    with pytest.warns(ReadAs, match=r"labels.csv: read as Windows-1252, separated by semicolons, decimal comma"):
+        assert load_labels(path, {"ä"}, {"a": Scale(0, 4)}).by_attribute["a"]["ä"].value == 3.5
+    path = written(tmp_path, "pool.csv", b"pair_id\trating\na\t3\na\t4,0\n")
+    with pytest.warns(ReadAs, match=r"pool.csv: read as UTF-8, separated by tabs, decimal comma"):
+        assert load_pools(path)["pool"].ratings[0].tolist() == [3, 4]
+
+
+def test_says_it_where_a_user_reads_it(tmp_path: Path) -> None:
+    written(tmp_path, "pairs.csv", "prompt;response\np;é\n".encode("cp1252"))
+    done = robin("plan", "pairs.csv", "-a", "helpfulness", "-b", "9", cwd=tmp_path, exits=0)
+    has(done.stderr, "note: pairs.csv: read as Windows-1252, separated by semicolons\n")

@@ -52,6 +52,10 @@ def test_takes_the_first_pairs_of_all_files_and_reads_no_more(here: Path) -> Non
     assert [pair.response for pair in data.pairs] == [B["response"], "r"]
 
 
+def test_reads_a_file_once_that_is_named_twice(here: Path) -> None:
+    assert len(load_pairs(["shards/2.parquet", "shards/*", str(here / "shards" / "1.parquet")]).pairs) == 2
+
+
 def test_takes_a_file_with_brackets_in_its_name_as_it_is(here: Path) -> None:
     written(here, "a[1].jsonl", as_lines([C]))
     assert load_pairs("a[1].jsonl").pairs[0].prompt == "p"

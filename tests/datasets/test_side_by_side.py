@@ -65,6 +65,11 @@ def test_leaves_out_the_one_that_is_not_there(tmp_path: Path) -> None:
     assert len(load_pairs(path, columns=COLUMNS, skip_bad_rows=True).pairs) == 3
 
 
+def test_takes_no_rating_for_one_of_all(tmp_path: Path) -> None:
+    path = table(tmp_path, rows=[{**ROWS[0], "helpfulness": 0}])
+    assert [pair.human for pair in load_pairs(path, columns={"response": "gpt 4|wren"}).pairs] == [{}, {}]
+
+
 @pytest.mark.parametrize(
     "columns",
     [
@@ -75,6 +80,11 @@ def test_leaves_out_the_one_that_is_not_there(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_says_which_columns_can_stand_side_by_side(tmp_path: Path, columns: dict[str, str]) -> None:
     refuses(InputError, "response=A|B, which says its system", load_pairs, table(tmp_path), columns=columns)
+
+
+def test_names_the_column_that_is_not_there(tmp_path: Path) -> None:
+    said = complaint(table(tmp_path), columns={"response": "gpt 4|robin"})
+    has(said, 'wide.csv: no field "robin" (--columns response=robin); found id, prompt, gpt 4, wren')
 
 
 def test_compares_every_two_of_a_prompt(tmp_path: Path) -> None:

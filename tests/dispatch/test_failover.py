@@ -178,6 +178,13 @@ def test_gives_up_when_no_endpoint_can_be_used() -> None:
     run(scene())
 
 
+def test_says_what_a_single_endpoint_says_and_never_opens_its_circuit() -> None:
+    async def scene() -> Counter[str]:
+        return await work(endpoints([], Scripted(lambda _: AWAY)), 4, 10.5)
+
+    assert run(scene()) == Counter({"connection": 40})
+
+
 def test_answers_what_concerns_the_pair_without_blaming_the_endpoint() -> None:
     too_long = Failure("context_length", "too long", 0.0)
 

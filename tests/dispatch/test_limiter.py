@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
-from robin_cli.dispatch.limiter import Caps, Limiter
+from robin_cli.dispatch.limiter import MAX_HOLD_S, Caps, Limiter
 from tests.judges.virtual import Server, load, run
 
 CEILING = 128
@@ -64,6 +65,18 @@ def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each
     late = found.met[len(found.met) // 2 :]
     assert sum(late) / len(late) <= 3 * limits.get("workers", CEILING)
     assert late_share_refused(found) <= limits.get("at_random", 0.0) + 0.02
+
+
+def test_comes_back_after_a_window_that_says_nothing_of_when_it_ends() -> None:
+    server = answers(None, {"window": (600, 60.0)}, 240.0)
+    assert len(server.answered) >= 0.85 * 2400
+    assert late_share_refused(server) <= 0.02
+
+
+def test_is_not_misled_for_long_by_a_server_that_is_cold_at_first() -> None:
+    server = answers(None, {"workers": 4, "cold_s": 5.0}, 150.0)
+    assert sum(at > 50 for at in server.answered) >= 0.85 * 100 * 4 / 0.2
+    assert max(server.met[-1000:]) <= 3 * 4
 
 
 def test_climbs_to_its_ceiling_in_fifteen_latencies_where_nothing_waits() -> None:
@@ -167,6 +180,17 @@ def test_holds_everybody_for_the_longest_wait_that_anyone_was_told() -> None:
         return starts
 
     assert run(scene()) == pytest.approx([40.0] * 3)
+
+
+def test_holds_calls_no_longer_than_its_own_limit() -> None:
+    async def scene() -> float:
+        limiter = Limiter(None, ceiling=4, clock=asyncio.get_running_loop().time)
+        limiter.refused(await limiter.acquire(), retry_after_s=math.inf)
+        wait_s = limiter.take()
+        assert isinstance(wait_s, float)
+        return wait_s
+
+    assert run(scene()) == MAX_HOLD_S
 
 
 def test_lets_requests_start_in_their_order_and_loses_none_that_is_cancelled() -> None:

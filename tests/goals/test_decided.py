@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,13 +29,13 @@ from robin_cli.policies.base import Policy
 from robin_cli.render.files import export
 from robin_cli.runner.looking_again import look_again
 from robin_cli.storage.fold import Spending
-from robin_cli.storage.reader import RunData
+from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.live import LiveView
 from robin_cli.views.progress import progress_line
 from robin_cli.views.report.page import html
 from robin_cli.views.run_list import runs_in
-from robin_cli.views.status import status_of
+from robin_cli.views.status import READ, status_of
 from tests.conftest import DEMO, judging, robin
 from tests.storage.test_store import SETTINGS
 from tests.views.tables import make_run, page_of, print_scores, score_rows
@@ -103,6 +104,15 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
     assert [run["state"] for run in runs_in(folder)] == ["finished"]
 
 
+def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str, str]) -> None:
+    page = page_of(read_run(decided[0] / "r", READ), working=False)
+    assert not any("calls are spent" in warning for warning in page.warnings)
+    assert page.charts[0].title == "How many are decided after how many calls?"
+    assert "At the end 100 % are certified" in page.charts[0].says
+    assert page.answer[0].startswith("kept ")
+    assert page.answer[0].endswith("; 0 open")
+
+
 def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
     _, short, _ = decided
     assert re.search(r"kept \d+ of 60 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short)
@@ -157,6 +167,13 @@ def test_the_table_tells_a_decision_from_a_leaning_however_narrow_it_is(tmp_path
     assert "?: by the mean alone, not certified" in table(run, 200)
 
 
+def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(tmp_path: Path) -> None:
+    kept = table(run_of(tmp_path / "r", MIXED), 200, wide=True)
+    best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide=True)
+    assert kept.count("decision ") == best.count("decision ") == 1
+    assert "group" in best.splitlines()[1]
+
+
 @pytest.mark.parametrize(("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)])
 def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: str, said: list[str] | None) -> None:
     run = run_of(tmp_path / "r", MIXED[:4], decide)
@@ -180,6 +197,12 @@ def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: s
         )
         assert lightness[2] - lightness[1] > 20  # apart in grey as well
         assert lightness[4] - lightness[3] > 10
+
+
+def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", MIXED, settings={**SETTINGS})
+    export(score_rows(score(run), run), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+    assert not list(openpyxl.load_workbook(tmp_path / "s.xlsx")["results"].conditional_formatting)
 
 
 def session_of(run: RunData) -> Any:
@@ -229,6 +252,19 @@ def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path:
     assert re.search("decided: 3 of 5 pairs ▅▅ · open: 2", progress_line(session, pace))
 
 
+def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
+    ratings: list[list[int | None]] = [[4] * 12]
+    ratings += [[3, 2, 4, 3] for _ in range(9)]
+    session = session_of(run_of(tmp_path / "r", ratings))
+    pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
+    assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
+    said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
+    assert (
+        "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it"
+        in said
+    )
+
+
 def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
     page = page_of(run_of(tmp_path / "r", MIXED), working=False)
     (column,) = (each for each in page.listing.columns(page.listing.rows()) if each.name == "decision")
@@ -266,6 +302,20 @@ def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
     assert decided_text(decided).startswith(
         "all 2 groups are decided (at most 5 % of these wrong on average; margin 0.1)"
     )
+
+
+def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def judge(messages: list[Mapping[str, str]]) -> str:
+        return f"Feedback: counted.\nRating: {4 if 'good' in messages[-1]['content'] else 0}"
+
+    pairs = [Pair(f"p{k}", "p", "good" if k % 2 else "poor") for k in range(6)]
+    settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r", "no_fuse": True}
+    run = robin_cli.judge(pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings)
+    assert "kept 3 of 6 pairs (3 certified), dropped 3 (3 certified); 0 open" in capsys.readouterr().err
+    run.resume(judge=judge)
+    said = capsys.readouterr().err
+    assert "nothing was sent" in said
+    assert said.endswith(f"next: open_run({str(tmp_path / 'r')!r}).report()\n")
 
 
 def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:

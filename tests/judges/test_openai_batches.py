@@ -206,6 +206,14 @@ def test_a_creation_that_was_one_request_too_many_is_sent_again(server: BatchSer
     assert [20 <= each <= 21 for each in talk.slept] == [True, True]
 
 
+def test_too_many_requests_without_end_are_no_room_for_a_batch(server: BatchServer, talk: Talk, asked: Path) -> None:
+    server.fail("POST", BATCHES, 429, times=1000)
+    with pytest.raises(BatchRefused) as refused:
+        talk(made(asked))
+    assert refused.value.is_full
+    assert sum(talk.slept) >= openai_batches.SHORTLY_S
+
+
 @pytest.mark.parametrize("keeps_metadata", [True, False])
 def test_finds_a_batch_by_metadata_or_file(server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool) -> None:
     server.keeps_metadata = keeps_metadata
@@ -219,6 +227,23 @@ def test_finds_a_batch_by_metadata_or_file(server: BatchServer, talk: Talk, aske
 
     batches, found = talk(several)
     assert [each and each.id for each in found] == [*(each.id for each in batches), None, None]
+
+
+def test_of_two_batches_of_one_name_the_newest_is_found(talk: Talk, asked: Path) -> None:
+    async def twice(service: OpenAIBatches) -> tuple[Batch, Batch | None]:
+        await made(asked)(service)
+        return await made(asked)(service), await service.find(NAMED, None)
+
+    newest, found = talk(twice)
+    assert found is not None
+    assert found.id == newest.id
+
+
+def test_a_list_that_never_ends_is_read_for_so_long_and_no_longer(server: BatchServer, talk: Talk) -> None:
+    page = {"data": [{"id": "b", "status": "completed"}, None, {"id": 7}], "has_more": True, "last_id": "b"}
+    server.faults.append(Fault("GET", BATCHES, 200, times=10_000, body=page))
+    assert talk(lambda service: service.find(NAMED, None)) is None
+    assert server.asked("GET", BATCHES) == 2
 
 
 @pytest.mark.parametrize("at", ["creation", "validation"])
@@ -321,6 +346,11 @@ def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, t
     assert len(talk.slept) == 3
 
 
+def test_a_batch_that_is_never_known_ends_the_run(talk: Talk) -> None:
+    refuses(EndpointError, r"not known there .*No batch found", talk, lambda service: service.get("batch-x"))
+    assert openai_batches.SHORTLY_S <= sum(talk.slept) < openai_batches.SHORTLY_S + 120
+
+
 def test_a_night_without_network_is_waited_out_and_told_once(server: BatchServer, talk: Talk, asked: Path) -> None:
     with ExitStack() as stack:
 
@@ -346,6 +376,12 @@ def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServe
     assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
+def test_an_address_with_nobody_there_is_reported_at_once(server: BatchServer, talk: Talk, asked: Path) -> None:
+    with server.away(), pytest.raises(EndpointError, match=r"Connection refused.*it never answered"):
+        talk(made(asked))
+    assert sum(talk.slept) <= 10
+
+
 def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer, talk: Talk, asked: Path) -> None:
     server.fates.append(Fate(polls=5, done=4))
     batch = talk(made(asked))
@@ -367,6 +403,18 @@ def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk
     server.fail("POST", CANCEL, 503, times=1000)
     refuses(EndpointError, "503", talk, lambda service: service.cancel(batch.id))
     assert sum(talk.slept) <= openai_batches.AT_ONCE_S + 60
+
+
+@pytest.mark.parametrize("how", [404, 500, "drop"])
+def test_a_file_that_cannot_be_deleted_is_left(server: BatchServer, talk: Talk, asked: Path, how: int | str) -> None:
+    file_id = talk(lambda service: service.upload(asked))
+    server.fail("DELETE", FILE, how, times=1000)
+    talk(lambda service: service.delete(file_id))
+    assert file_id in server.files
+    server.faults.clear()
+    talk(lambda service: service.delete(file_id))
+    talk(lambda service: service.delete(file_id))
+    assert file_id not in server.files
 
 
 def test_a_download_cut_short_leaves_the_file_that_was_there(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
@@ -402,6 +450,13 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
             await service._transport.send(Request("GET", "files/file-1/content", to=full, most=10**6))
 
         refuses(OSError, "No space left", talk, fetch)
+
+
+def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
+    server.faults.append(Fault("GET", CONTENT, 200, headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(EndpointError, match='compressed as "gzip"'):
+        talk(lambda service: service.download("file-1", tmp_path / "out.jsonl"))
+    assert list(tmp_path.iterdir()) == []
 
 
 ODD = [

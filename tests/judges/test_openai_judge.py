@@ -194,6 +194,12 @@ def test_learns_once_which_parameter_is_refused(refused: str, message: str, sent
     assert len(talk.notices) == 1
 
 
+def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> None:
+    with serving(lambda *_: error(400, "temperature not supported", param="temperature")) as wire:
+        assert failure(ask(wire.url).outcomes[0]).reason == "bad_request"
+    assert len(wire.bodies) == 2
+
+
 THREE = Question(QUESTION.messages, samples=3)
 
 
@@ -265,6 +271,13 @@ def test_lets_no_call_wait_for_long_where_others_are_answered() -> None:
     assert len(talk.slept) == 10
     assert len(told) == 1  # what the endpoint asks for is kept to, all of it
     assert 50 <= told[0] <= 51
+
+
+def test_says_each_kind_of_trouble_once() -> None:
+    with serving(lambda *_: error(500, "broken")) as wire:
+        talk = ask(wire.url, QUESTION, QUESTION, max_retries=3)
+    assert len(wire.bodies) == 8
+    assert len(talk.notices) == 1
 
 
 def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:

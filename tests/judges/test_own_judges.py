@@ -379,6 +379,14 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
     assert "--base-url" not in done.stderr
 
 
+@pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])
+def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
+    reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
+    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 4, "scoring": "logprobs", "quiet": True}
+    run = judge(write_pairs(tmp_path / "p.jsonl", 2), judge=lambda _: reply, run=tmp_path / "r", **asked)
+    assert list(run.judgments()["rating"]) == [3] * 4
+
+
 MINE = """from robin_cli.judges.functions import FunctionJudge
 closed = []
 class Mine(FunctionJudge):
@@ -455,6 +463,15 @@ def test_writes_and_shows_no_secret_that_a_judge_puts_into_an_error(
     )
     assert "planted" not in said + files + capsys.readouterr().err
     assert raised is EndpointError or "[key]" in str(open_run(tmp_path / "r").judgments()["text"].tolist())
+
+
+def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
+    def runs_dry(messages: Messages) -> str:
+        return str(next(iter(())))
+
+    outcome = ask(runs_dry, timeout_s=60)
+    assert isinstance(outcome, Failure)
+    assert (outcome.reason, "StopIteration" in outcome.detail) == ("judge_error", True)
 
 
 @pytest.mark.parametrize("told", ["most_samples", "most_cost"])

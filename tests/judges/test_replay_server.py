@@ -76,6 +76,11 @@ def test_repeats_itself_for_the_same_seed_only() -> None:
     assert first == again != other
 
 
+def test_takes_a_null_for_a_parameter_that_is_not_there() -> None:
+    _, answer = asyncio.run(talk({"n": None, "seed": None}))
+    assert len(ratings(answer)) == 1
+
+
 def test_answers_a_prompt_with_the_same_pair_always_and_others_with_others() -> None:
     pool = Pool("set", ("a", "b", "c"), (np.array([0]), np.array([1]), np.array([2])))
     calls: list[dict[str, object]] = [
@@ -193,10 +198,30 @@ def test_answers_with_the_verdict_on_two_responses_in_order(number: int, first: 
         assert f"verdict on {pair.pair_id} in x.csv; no model read" in answer
 
 
+def test_finds_responses_that_a_template_shows_within_lines() -> None:
+    (answer,) = verdict_of("Q: Say hi. A is <Ho.>, and B is <Hi.>. Verdict: A, B or tie?")
+    assert answer.endswith("Verdict: A")
+
+
+def verdict_of(text: str) -> list[str]:
+    _, answer = asyncio.run(talk({"messages": [{"role": "user", "content": text}]}, pool=VOTES))
+    return [choice.message.content for choice in answer.choices]  # type: ignore[attr-defined]
+
+
 def test_answers_in_json_where_that_is_asked_for() -> None:
     structure = VERDICT.structure("json_schema", Scale(0, 2))
     (answer,) = verdicts(VOTES.pairs[0], "b-first", **structure)
     assert json.loads(answer)["verdict"] == "B"
+
+
+def test_chooses_where_a_recorded_tie_is_no_answer() -> None:
+    said = verdicts(VOTES.pairs[2], "a-first", ties=False, n=64)
+    assert {answer[-1] for answer in said} == {"A", "B"}
+
+
+def test_refuses_what_was_not_recorded() -> None:
+    (said,) = verdicts(Pair("x", "Say ho.", "1", other="2"), "a-first")
+    assert "The messages hold no comparison recorded in x.csv" in said
 
 
 @pytest.mark.parametrize(("first_place", "share"), [(0.3, 0.6), (-0.3, 0.0), (0.5, 1.0)])

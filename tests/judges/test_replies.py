@@ -46,6 +46,11 @@ def test_reads_how_long_to_wait() -> None:
         assert retry_after_s(headers) == seconds, (headers, seconds)
 
 
+def test_reads_durations() -> None:
+    for text, seconds in (("1m30s", 90.0), ("1h", 3600.0), ("20", 20.0), ("1m x", None), ("", None), ("-3", 0)):
+        assert duration_s(text) == seconds, (text, seconds)
+
+
 def test_reads_a_date_to_wait_for_by_the_clock_it_is_given() -> None:
     assert retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=20.0) == 40.0
 
@@ -223,6 +228,18 @@ completions_of_any_kind = st.fixed_dictionaries(
     {"choices": st.lists(st.dictionaries(st.sampled_from(["message", "error", "finish_reason"]), json_of_any_kind))},
     optional={"usage": json_of_any_kind, "model": json_of_any_kind, "id": json_of_any_kind},
 )
+
+
+@given(headers_of_any_kind, st.none() | st.floats(0, 1e10))
+def test_never_waits_less_than_nothing(headers: dict[str, str], now: float | None) -> None:
+    waited = retry_after_s(headers, now=now)
+    assert waited is None or waited >= 0
+
+
+@given(st.text(max_size=30) | waits)
+def test_makes_no_negative_duration_of_any_text(text: str) -> None:
+    seconds = duration_s(text)
+    assert seconds is None or seconds >= 0
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))

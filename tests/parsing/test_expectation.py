@@ -119,6 +119,11 @@ def test_leaves_to_the_text_what_may_begin_a_longer_rating() -> None:
         assert rated(likely, next(iter(likely)), scale).why == why, (likely, scale, why)
 
 
+def test_adds_up_numbers_written_in_several_ways() -> None:
+    found = rated({"3": 0.4, "03": 0.3, "−1": 0.2, "-1": 0.1}, "3", Scale(-4, 4))
+    assert found.value == pytest.approx(3 * 0.7 - 0.3, abs=2**-13)
+
+
 def test_finds_the_place_where_more_than_the_text_was_written() -> None:
     # before it reasoning that says the same, behind it white space and an end mark, which servers leave out
     text = "Rating: 3"
@@ -149,6 +154,21 @@ def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints
 
     assert (told(999), told(1000)) == (None, "off_scale")
     assert TOP_LOGPROBS == 20  # OpenAI refuses more: "must be at most 20"
+
+
+def test_reads_the_text_of_a_token_whose_bytes_are_none() -> None:
+    for raw in ([300], [256], [-1], [True], ["3"], "3", [], None):
+        assert expectation_of(RATING, [{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3, raw
+
+
+def test_takes_negative_ratings_of_one_token_and_refuses_a_sign_alone() -> None:
+    scale = Scale(-2, 2)
+    assert rated({"-1": 0.5, "2": 0.5}, "-1", scale).value == 0.5
+    assert rated({"-": 0.6, "2": 0.4}, "-", scale, "1").why == "off_scale"
+
+
+def test_leaves_numbers_with_leading_zeros_to_the_text() -> None:
+    assert rated({"0": 0.99, "3": 0.01}, "0", FIVE, "3").why == "unaligned"
 
 
 def test_says_where_there_are_no_log_probabilities_or_tokens_of_another_text() -> None:

@@ -90,6 +90,11 @@ def test_makes_the_choices_of_the_papers_robin_and_of_an_even_spread(
     assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
 
 
+def test_spreads_what_is_left_when_nothing_varies() -> None:
+    asked = play(RobinHood.of(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
+    assert np.bincount(asked).tolist() == [50, 50, 50, 50]
+
+
 def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
     asked = play(Robin(np.array([1.0, 4.0]), "mean-error"), [[0], [0]], 300)
     assert np.bincount(asked).tolist() == [100, 200]  # Neyman: n ∝ σ
@@ -208,6 +213,11 @@ def test_keeps_an_even_share_for_arms_whose_first_answers_are_slow(name: str) ->
     assert arms.counts.min() >= 1
     assert arms.counts[:3].min() >= 2 or name != "uniform"
     assert arms.counts[:3].sum() >= 3 * 2  # two and a half each is an even share
+
+
+def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
+    planner = Planner(rated([0, 4] * 8), RobinHood(c=19.85, warm_up=20))
+    assert [each.arm for each in planner.plan(5)] == [0] * 4
 
 
 def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:

@@ -110,6 +110,13 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
     assert wces(alone[1]) == wces(rows[3])  # in a worker of its own as in this process
 
 
+def test_simulates_a_budget_that_reaches_every_pair_once() -> None:
+    made = of_paper(pairs=20)
+    checked([made], design(("uniform",), (20,)))
+    with pytest.raises(InputError, match="reaches 19 of 20 pairs once"):
+        checked([made], design(("uniform",), (19,)))
+
+
 def test_takes_for_each_budget_the_policy_that_it_would_get() -> None:
     made = of_paper(pairs=20)
     together, few, many = (

@@ -9,12 +9,52 @@ import pytest
 from scipy import stats
 
 from robin_cli.simulation.experiment import Row
-from robin_cli.simulation.savings import saved
+from robin_cli.simulation.savings import Saving, saved
 
 
 def exact(scheduler: str, budget: int, error: float, runs: int = 30) -> Row:
     """All runs came to the same error."""
     return Row("a", scheduler, budget, runs, measured={"wce": np.full(runs, error)})
+
+
+EVENLY = [exact("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)]
+
+
+def test_reads_the_share_off_uniforms_curve_straight_in_logarithms() -> None:
+    for budget, worth in ((1000, 1000), (1000, 2000), (1000, 3000), (600, 7000), (500, 260)):
+        told = saved([*EVENLY, exact("other", budget, 40 / worth**0.5)], "a", "other", budget)
+        assert told.share == pytest.approx(1 - budget / worth)
+        assert (told.low, told.high) == pytest.approx((told.share, told.share))
+
+
+def test_an_error_that_uniform_never_comes_to_says_no_share() -> None:
+    for error in (0.1, 100.0):
+        assert math.isnan(saved([*EVENLY, exact("other", 1000, error)], "a", "other", 1000).share)
+
+
+def test_a_point_of_uniforms_curve_that_noise_lifted_does_not_count() -> None:
+    rising = [exact("uniform", 1000, 2.0), exact("uniform", 2000, 2.2), exact("uniform", 4000, 1.0)]
+    way = (math.log(2.0) - math.log(1.5)) / (math.log(2.0) - math.log(1.0))  # from 2.0 at 2,000 calls to 1.0 at 4,000
+    told = saved([*rising, exact("other", 500, 1.5)], "a", "other", 500)
+    assert told.share == pytest.approx(1 - 500 / (2000 * 2**way))
+
+
+@pytest.mark.parametrize(("runs", "is_significant"), [(9, False), (10, True)])
+def test_tells_no_interval_of_few_runs(runs: int, is_significant: bool) -> None:
+    few = [exact("uniform", budget, 40 / budget**0.5, runs) for budget in (1000, 2000, 4000)]
+    told = saved([*few, exact("other", 1000, 40 / 2000**0.5, runs)], "a", "other", 1000)
+    assert (not math.isnan(told.low)) == told.is_significant == is_significant
+
+
+def test_an_interval_that_holds_0_tells_nothing() -> None:
+    assert [
+        Saving(0.1, low, high).is_significant for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:

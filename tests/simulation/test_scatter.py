@@ -87,6 +87,11 @@ def test_draws_judges_as_preferences_vary_and_as_a_pilot_found_the_systems(tmp_p
     assert wrong[2] < 0.2
 
 
+def test_takes_too_few_comparisons_for_nothing(tmp_path: Path) -> None:
+    assert scatter_of(compared_run(tmp_path / "nine", ["a", "b"], [0, 0], prompts=9)) is None
+    assert scatter_of(compared_run(tmp_path / "ten", ["a", "b"], [0, 0], prompts=10)) is not None
+
+
 def test_knows_a_preference_better_after_more_calls_and_never_worse_than_not_at_all() -> None:
     found = [preference_half_width(Scatter(0.05, 0.1), calls) for calls in (0.1, 1, 4, 100)]
     assert found == sorted(found, reverse=True)

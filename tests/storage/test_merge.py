@@ -7,18 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.analysis.scores import score
-from robin_cli.model.errors import InputError, RobinError, RunError
+from robin_cli.model.errors import InputError, RobinError, RunError, StorageError
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.runner.merging import merge_runs
 from robin_cli.storage import rescue
@@ -321,6 +323,18 @@ def test_refuses_runs_by_each_setting_that_differs(tmp_path: Path, change: dict[
     assert "same settings" in lines[-1]
 
 
+def test_names_all_runs_that_have_a_value_in_one_line(tmp_path: Path) -> None:
+    runs = [
+        shard(tmp_path / f"s{k}", [pair], settings={**SETTINGS, "top_p": 0.5 if k % 3 else 1.0})
+        for k, pair in enumerate(PAIRS)
+    ]
+
+    told = refused(runs, tmp_path / "all").splitlines()
+
+    assert len(told) == 3
+    assert told[1].replace(f"{tmp_path}/", "") == "  top_p: 1.0 in s0, s3, s6; 0.5 in s1, s2, s4, s5 and 1 more"
+
+
 def test_says_which_words_of_the_question_differ(tmp_path: Path) -> None:
     first = shard(tmp_path / "a", PAIRS[:3], prompt=prompted())
     rubric = shard(tmp_path / "b", PAIRS[3:5], prompt=prompted(first="bad"))
@@ -507,8 +521,59 @@ def test_decides_anew_which_is_best_of_a_group_that_two_shards_have(tmp_path: Pa
     assert len(set(read_run(tmp_path / "all").pairs.groups.tolist())) == 4
 
 
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "pairs twice": lambda run: rewrite(run / "pairs.parquet", lambda table: pa.concat_tables([table, table])),
+    "pairs gone": lambda run: (run / "pairs.parquet").unlink(),
+    "pairs no Parquet": lambda run: (run / "pairs.parquet").write_bytes(b"x" * 99),
+    "a segment gone": lambda run: (run / "judgments" / "00001.parquet").unlink(),
+    "judgments of another's pair": lambda run: rewrite(
+        run / "judgments" / "00001.parquet", lambda table: with_column(table, "pair_id", ["p7"] * len(table))
+    ),
+    "judgments of nobody's pair": lambda run: rewrite(
+        run / "judgments" / "00001.parquet", lambda table: with_column(table, "pair_id", ["x"] * len(table))
+    ),
+    "no pair at all": lambda run: rewrite(
+        run / "judgments" / "00001.parquet", lambda table: with_column(table, "pair_id", [None] * len(table))
+    ),
+    "ratings off the scale": lambda run: rewrite(
+        run / "judgments" / "00001.parquet",
+        lambda table: with_column(table, "rating", [row and 99 for row in table["rating"].to_pylist()]),
+    ),
+    "a link": lambda run: linked(run / "judgments"),
+    "a journal line": lambda run: (run / "journal.jsonl").write_bytes(b'{"journal":1,"segment":3}\n{"a":1}\n'),
+}
+
+
 def linked(folder: Path) -> None:
     folder.symlink_to(folder.rename(folder.with_name("elsewhere")))
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    with path.open("rb") as file:
+        table = pq.ParquetFile(file).read(use_threads=False)
+    pq.write_table(change(table), path)
+
+
+def with_column(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, name, pa.array(values, table.schema.field(name).type))
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_takes_nothing_of_a_damaged_shard(tmp_path: Path, kind: str) -> None:
+    runs = two(tmp_path)
+    DAMAGE[kind](runs[0])
+
+    assert str(runs[0]) in refused(runs, tmp_path / "all", StorageError)
+
+
+def test_names_what_is_wrong_with_a_place_below_a_file(tmp_path: Path) -> None:
+    runs = two(tmp_path)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+
+    for place in ("file/all", "file/deeper/all"):
+        assert f"{tmp_path / 'file'} is not a folder; name another place" in refused(runs, tmp_path / place, RunError)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
 def python(*command: str | Path) -> subprocess.CompletedProcess[str]:

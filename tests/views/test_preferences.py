@@ -192,6 +192,14 @@ def judged(tmp_path: Path, pairs: Sequence[Pair], **more: Any) -> robin_cli.Run:
     return robin_cli.judge(pairs, judge=judge, **{**settings, **more})
 
 
+def test_has_rows_of_each_attribute(tmp_path: Path) -> None:
+    run = judged(tmp_path, [pair("best"), pair("bad")], attribute="helpfulness,verbosity")
+    frame = run.preferences()
+    assert list(frame.columns) == [*COLUMNS, "attribute"]
+    assert list(frame["attribute"]) == ["helpfulness", "verbosity"]
+    assert frame["certified"].all()
+
+
 def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None:
     pairs = [pair("best", "today?", group="day"), pair("bad", "tomorrow?", group="day"), pair("lone", "p", group="x")]
     run = judged(tmp_path, pairs)

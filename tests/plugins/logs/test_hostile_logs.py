@@ -131,6 +131,12 @@ def test_refuses_a_list_of_members_without_end(tmp_path: Path, monkeypatch: pyte
     assert complaint(path).startswith("x.eval: lists its members in more than 128 KiB, which no log needs.")
 
 
+def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = log(tmp_path, (ONE[0], sample(error={"message": "down"})), ONE)
+    assert [row["response"] for row in rows_of(path)] == ["a"]
+
+
 def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Path) -> None:
     names = ("samples/../../../etc/passwd_epoch_1.json", "samples//etc/x_epoch_2.json", "samples/\x1b[2J_epoch_3.json")
     (folder := tmp_path / "logs").mkdir()
@@ -138,6 +144,14 @@ def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Pa
     assert len(rows_of(path)) == 3
     assert [each.name for each in tmp_path.rglob("*")] == ["logs", "x.eval"]
     assert complaint(log(folder, (names[2], b"no"))).isprintable()
+
+
+def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
+    ids = [(10, 1), (9, 1), ("b/epoch_1", 1), ("a", 2), (1, 2)]
+    path = log(tmp_path, *((f"samples/{n}_epoch_{epoch}.json", sample(id=n, epoch=epoch)) for n, epoch in ids))
+    assert [str(row["id"]).removeprefix("m/t/").removesuffix("/e") for row in rows_of(path)] == [
+        "9/1", "10/1", "b/epoch_1/1", "1/2", "a/2"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -277,6 +291,24 @@ def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(tool: str, da
     if tool == "alpaca":
         row |= {"instruction": "i", "generator": "g"}
     refuses_or_reads("samples_t_2024-01-01T00.jsonl", json.dumps(row).encode() + b"\n")
+
+
+def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
+    whole = (LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes()
+    torn = written(tmp_path, "torn.json", whole[: len(whole) // 2])
+    said = complaint(torn)
+    assert said.startswith(f"torn.json:{whole[: len(whole) // 2].count(bytes([10])) + 1}: not valid JSON")
+    path = written(tmp_path, "odd.json", json.dumps({**HEAD, "samples": [7, sample()]}).encode())
+    assert complaint(path).startswith("odd.json:row 1: the row is a number, not an object.")
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
+
+
+def test_reads_a_json_log_a_sample_at_a_time(tmp_path: Path) -> None:
+    body = ",".join(json.dumps(sample(id=n, store={"x": "a" * 2**20})) for n in range(40))
+    path = written(tmp_path, "big.json", f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode())
+    pairs, peak = measured(lambda: load_pairs(path).pairs)
+    assert len(pairs) == 40
+    assert peak < 24 * 2**20  # of 40 MiB
 
 
 def test_follows_no_link_to_results_and_reads_no_giant(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.datasets.rows import Row, Wanted
 from robin_cli.datasets.sources import opened
+from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import robin
+from tests.conftest import refuses, robin
 from tests.datasets.writing import as_array, as_lines, complaint, written
 from tests.judges.wire import completion, serving
 
@@ -71,6 +72,13 @@ def test_makes_pairs_of_inspect_s_samples() -> None:
     assert [row["group"] for row in rows_of(small)] == [row["group"] for row in rows_of(large)]
 
 
+def test_takes_both_models_of_inspect_without_columns() -> None:
+    data = load_pairs(str(INSPECT / "*.eval"))
+    assert len({pair.pair_id for pair in data.pairs}) == len(data.pairs) == 6
+    assert len({pair.prompt for pair in data.pairs}) == 3
+    assert [pair.reference for pair in data.pairs] == ["Paris", "No", None] * 2
+
+
 def test_tells_epochs_apart_and_reads_the_json_format(tmp_path: Path) -> None:
     packed = only(UNUSUAL, "*.json.gz")
     plain = written(tmp_path, "log.json", gzip.decompress(packed.read_bytes()))
@@ -112,6 +120,13 @@ def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() ->
         "a conversation that cannot be used": 1,
     }
     assert "ended in an error (RuntimeError('no such tool'))" in data.first_left_out[1]
+
+
+def test_refuses_a_log_that_is_named_twice(tmp_path: Path) -> None:
+    path = min(INSPECT.glob("*.eval"))
+    again = shutil.copy(path, tmp_path / "again.eval")
+    said = r"again\.eval:row 1: the id \"openai-api/wren/wren-small/facts/france…\" is also that of"
+    refuses(InputError, said, load_pairs, [path, again])
 
 
 def test_makes_pairs_of_lm_eval_s_samples() -> None:
