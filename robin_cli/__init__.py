@@ -18,7 +18,7 @@ __all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load
 
 
 def __getattr__(name: str) -> "Any":
-    """What is public, loaded when it is asked for: the command line starts without pandas."""
+    """Load a public name on first use, so that the command line starts without pandas."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from robin_cli import api

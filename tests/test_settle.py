@@ -58,7 +58,7 @@ def test_asks_the_dear_judge_at_random_and_where_a_decision_is_open(tmp_path: Pa
     assert 0 < unasked.sum() == PAIRS - len(asked[DEAR])
     distance = (scores["score"] - 2.5).abs()
     assert distance[later["pair_id"]].mean() < 0.7 * distance[unasked].mean()
-    line = np.polyfit(means[CHEAP][unasked], scores["score"][unasked], 1)  # what is foretold lies on one line
+    line = np.polyfit(means[CHEAP][unasked], scores["score"][unasked], 1)  # what is predicted lies on one line
     inside = unasked & scores["score"].between(0.01, 3.99)
     np.testing.assert_allclose(np.polyval(line, means[CHEAP][inside]), scores["score"][inside], atol=0.2)
     drawn = ~unasked & (scores["n"] > 2)
@@ -83,7 +83,7 @@ def test_spends_one_budget_of_money_over_both(tmp_path: Path, two_judges: str) -
     ("more", "said"),
     [
         ((), "--settle: is for --decide, which is not given"),
-        (("--decide", "score>=2", "--model", "third"), "settles what one other judge leaves open; name one --model"),
+        (("--decide", "score>=2", "--model", "third"), "it needs one other judge; name a single --model"),
         (("--decide", "score>=2", "--scheduler", "uniform"), "--settle: has schedulers of its own; leave --scheduler"),
         (("--decide", "score>=2", "--batch"), "--settle: not with --batch; leave one of the two out"),
         (("--decide", "score>=2", "--samples-per-request", "2"), "--settle: not with --samples-per-request"),

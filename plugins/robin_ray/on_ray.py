@@ -110,11 +110,11 @@ def _check_answers(host: str, port: int, address: str) -> None:
     except OSError as error:
         why = f"no answer within {ANSWERS_WITHIN_S:g} s" if isinstance(error, TimeoutError) else error.strerror or error
         raise EndpointError(
-            f"--ray {address}: {why}; is the cluster running, and this the address that ray start --head told (port 6379)?"
+            f"--ray {address}: {why}; is the cluster running, and this the address that ray start --head printed (port 6379)?"
         ) from error
     if len(said) < 4 or said[3] != _SETTINGS:
         raise EndpointError(
-            f"--ray {address}: what answers there is not Ray; give the address that ray start --head told (port 6379)"
+            f"--ray {address}: what answers there is not Ray; give the address that ray start --head printed (port 6379)"
         )
 
 
@@ -369,7 +369,7 @@ def _refused(said: str) -> str:
         )
     if "cluster ID" in said or "Unimplemented" in said or "UNIMPLEMENTED" in said:
         return (
-            f"what answers there is no head of Ray's ({first}); give the address that ray start --head told (port 6379)"
+            f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
         )
     if "raylet" in said or "node_ip_address" in said:
         return f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"

@@ -109,7 +109,7 @@ class Court:
         )
 
     def means(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> FloatArray:
-        """The mean rating of each arm, of the judge that settles its posterior; shape (runs, K)."""
+        """Return the mean rating of each arm, or the posterior mean for a judge that settles; shape (runs, K)."""
         with np.errstate(invalid="ignore", divide="ignore"):
             means = sums[1] / sums[0]
         if self._task.space.settles:

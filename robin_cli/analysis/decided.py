@@ -186,7 +186,7 @@ def doubts(
 def _doubt_of_pairs(
     task: Task, values: FloatArray, error: FloatArray, free: FloatArray, leaning: NDArray[np.object_]
 ) -> FloatArray:
-    """The chance that what these pairs lean to is wrong; all with a row a pair and a column an attribute."""
+    """Return the chance that the leaning of each pair is wrong; arguments have a row per pair and a column per attribute."""
     spread, all_hold, hold_by_more = np.sqrt(error), np.ones(len(values)), np.ones(len(values))
     for each in task.decision.criteria:
         place = list(task.space.attributes).index(each.attribute)
@@ -219,7 +219,7 @@ def _doubt_of_groups(
     freedom: FloatArray,
     given_up: NDArray[np.bool_],
 ) -> FloatArray:
-    """The chance that the leader of each of these groups is not the best, shape (groups,); nan where it is not known."""
+    """Return the chance that the leader of each group is not the best, shape (groups,); nan if unknown."""
     every = np.arange(len(rows))
     value, variance, free = (np.where(there, each[rows], np.nan) for each in (means, error, freedom))
     lead = np.where(np.isnan(value), -np.inf, value).argmax(axis=1)

@@ -281,7 +281,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, list[tuple[FloatArray, IntArray]]]:
-    """The least sum there is, every λ, and of each part the minima of its distinct rows and which of them each row is.
+    """Return the least sum, every λ, and for each part the minima of its distinct rows and the index of each row's own.
 
     ``alpha``: of the interval for which the minima are the most exact.
     """
@@ -376,7 +376,7 @@ def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, a
 
 
 def _blocks(counts: FloatArray, levels: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """The rows of ``counts``, some at a time: which, how often each rating that they have was given, and these ratings.
+    """Yield the rows of ``counts`` in blocks: their indices, how often each of their ratings was given, and these ratings.
 
     Both of shape (rows, different ratings): of the many levels of a long scale each arm has but a few.
     """
@@ -390,7 +390,7 @@ def _blocks(counts: FloatArray, levels: FloatArray) -> Iterator[tuple[IntArray, 
 
 
 def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The rows that differ, in the order of their numbers, and which of them each row is: ``distinct[which]`` is ``counts``."""
+    """Return the distinct rows, sorted, and the index of each row among them: ``distinct[which]`` is ``counts``."""
     if (found := distinct_whole_rows(counts)) is not None:
         return found
     distinct, which = np.unique(counts, axis=0, return_inverse=True)
@@ -398,7 +398,7 @@ def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | None:
-    """The same of whole numbers, in a tenth of the time: one number then says a row. None for others, or too large ones."""
+    """Return the same for whole numbers in a tenth of the time, by one number per row. None for others, or too large ones."""
     sizes = counts.max(axis=0, initial=0.0) + 1.0
     parts = [counts[start : start + _ROWS_AT_A_TIME] for start in range(0, len(counts), _ROWS_AT_A_TIME)]
     if np.log2(sizes).sum() >= 62 or any((part != np.floor(part)).any() for part in parts):
@@ -411,7 +411,7 @@ def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | Non
 
 
 def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float, *, steps: int = _BISECTIONS) -> FloatArray:
-    """The smallest m that stands, in points above the low end, shape (K,)."""
+    """Return the smallest m that is not rejected, in points above the low end, shape (K,)."""
     below = np.zeros(len(counts))
     # The mean itself is never bet against: at m = x̄ no stake has made money (concavity of the logarithm).
     above = _means(counts, levels)

@@ -102,7 +102,7 @@ def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) 
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
-    """Return the agreement of scores of ``run`` with themselves, by attribute (and judge); not of scores partly foretold."""
+    """Return the agreement of scores of ``run`` with themselves, by attribute (and judge); not of scores partly predicted."""
     tables = tables[run.space.settles :]
     return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
 

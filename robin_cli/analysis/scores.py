@@ -196,7 +196,7 @@ def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[
 
 
 def _with_decisions(scores: Scores, means: FloatArray, run: RunData) -> Scores:
-    """Return the scores with the decisions by ``means``, which may be foretold beyond the scale, if there are any."""
+    """Return the scores with the decisions by ``means``, which may be predicted beyond the scale, if there are any."""
     if (task := run.task) is None:
         return scores
     decided = decide(task, LevelCounts.of(run), run.fold.arms, means)

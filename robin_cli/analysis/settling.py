@@ -1,4 +1,4 @@
-"""What a run's scores are where one judge settles what another leaves open: posteriors of its means, by both."""
+"""Scores of a run in which one judge settles what another leaves open: posteriors of its mean ratings."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from robin_cli.analysis.moderated import moderated
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.prediction import Line, drawn_to
+from robin_cli.model.prediction import Line, normal_posterior
 from robin_cli.model.task import Task
 
 
 class Posterior(NamedTuple):
-    """The mean rating of the judge that settles, of each pair and attribute, shape (…, rows) each.
+    """Mean ratings by the judge that settles, of each pair and attribute, shape (…, rows) each.
 
     Attributes:
-        mean: the best guess of it, in points.
-        error: its variance.
-        freedom: degrees of freedom of that.
+        mean: the posterior mean, in points.
+        error: the posterior variance.
+        freedom: degrees of freedom of ``error``.
     """
 
     mean: FloatArray
@@ -27,7 +27,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(task: Task, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> Posterior:
-    """The posterior after these ratings of all arms, their sums and those of their squares; shape (…, K) each."""
+    """Return the posterior by the numbers, sums and sums of squares of the ratings of all arms, shape (…, K) each."""
     space, found = task.space, moderated(task.space, n, totals, totals_sq)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = totals / n
@@ -42,15 +42,17 @@ def posterior(task: Task, n: IntArray | FloatArray, totals: FloatArray, totals_s
         )
         line = Line.through(x[..., start], y[..., start], noise[..., start], scale)
         line = line.at(lambda each: each[..., None])
-        of_rating = np.where(np.isnan(variance[..., rows]), 1.0, variance[..., rows])  # of what was not rated: any
-        own = drawn_to(*line.foretold(x[..., rows]), count[..., rows], total[..., rows], of_rating)
+        of_rating = np.where(
+            np.isnan(variance[..., rows]), 1.0, variance[..., rows]
+        )  # any value will do if it was not rated
+        own = normal_posterior(*line.predicted(x[..., rows]), count[..., rows], total[..., rows], of_rating)
         for part, each in zip(parts, (*own, line.freedom + count[..., rows]), strict=True):
             part[..., rows] = each
     return Posterior(*parts)
 
 
 def judged_means(task: Task, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> FloatArray:
-    """The score of each pair and attribute, shape (rows,): the mean over its raters, or the posterior; nan for none."""
+    """Return the score of each pair and attribute, shape (rows,): the mean over raters, or the posterior; nan if unrated."""
     if task.space.settles:
         return posterior(task, n, totals, totals_sq).mean
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -112,10 +112,9 @@ class Run:
         return self._table("agreement", labels=labels)
 
     def calibration(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
-        """The mean human rating of each level of the scores, on long scales of each bin: a row an attribute and level that
-        pairs have.
+        """Return the mean human rating at each level of the scores: a row per attribute and level (on long scales, bin).
 
-        Columns: see docs/columns.md. No row of what :meth:`agreement` does not state.
+        Columns: see docs/columns.md. Attributes that :meth:`agreement` leaves out have no row.
 
         Args:
             labels: as for :meth:`summary`.

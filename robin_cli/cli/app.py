@@ -74,14 +74,14 @@ class _Group(TyperGroup):
         return [name for names in _GROUPS.values() for name in names]
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """The command, whose help says of a flag in a word what it takes, and of an argument its name alone."""
+        """Return the command; its help names in a word what a flag takes, and an argument by its name alone."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _tidy_help(command, ctx)
         return name, command, rest
 
     def get_help(self, ctx: Any) -> str:
-        """The help of robin itself, likewise."""
+        """Return the help of robin itself, likewise."""
         self.epilog = _DOCS
         _tidy_help(self, ctx)
         _import_for_help()

@@ -244,7 +244,7 @@ def _declaration(setting: Setting) -> Any:
 
 
 def _whole_number(text: str | int) -> int:
-    """A number in the notation of people and robin: 3,000 as well as 3000."""
+    """Return a number written as 3000 or 3,000."""
     try:
         return int(str(text).replace(",", ""))
     except ValueError:

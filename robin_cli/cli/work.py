@@ -33,9 +33,9 @@ INTERRUPTED = 130
 
 
 def confirmed(settings: Settings) -> Settings:
-    """``settings`` as the user's own word, where the user said yes to its hosts or its folder on a terminal; else as it was.
+    """Return ``settings`` as the user's own if the user accepts its hosts or its folder on a terminal; else unchanged.
 
-    Without a terminal, and after a no, it stays in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
+    Without a terminal, and after a no, they stay in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
     """
     on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
     if settings.source.kind == "user" or not on_terminal or not (doubtful := doubtful_places(settings)):

@@ -73,7 +73,7 @@ def give_back() -> None:
 
 
 def numbers_of(parts: Iterable[pa.Array]) -> IntArray:
-    """Number different texts from 0 in the order they first appear; return each text's number, shape (texts,). Null is "".
+    """Return a number for each text, shape (texts,), from 0 in order of first appearance; equal texts share it. Null is "".
 
     Texts are compared by Python's salted 64-bit hashes. Of ten million different texts two have the same hash, and so the same
     number, with a probability of 1 in 400,000.

@@ -78,19 +78,19 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
 
 
 def check_settle(settings: Settings) -> None:
-    """InputError for what goes not with a judge that settles what another leaves open."""
+    """Raise InputError for settings that exclude a judge which settles what another leaves open."""
     if settings.settle is None:
         return
     if len(settings.model) != 2:
         raise InputError(
-            f"--settle {settings.settle}: settles what one other judge leaves open; name one --model, another one"
+            f"--settle {settings.settle}: it needs one other judge; name a single --model, and not {settings.settle}"
         )
     for name in ("pairwise", "batch", "batch_files", "ray", "variances"):
         if getattr(settings, name):
             raise InputError(f"--settle: not with {TABLE[name].flag}; leave one of the two out")
     if settings.samples_per_request > 1:
         raise InputError(
-            "--settle: not with --samples-per-request: each answer says where the next is worth it; leave it out"
+            "--settle: not with --samples-per-request, as each answer decides where the next call goes; leave it out"
         )
 
 

@@ -1,8 +1,8 @@
-"""What one judge's ratings say of another's: a line through a random sample that both rated, and the posterior by it.
+"""A linear predictor of one judge's mean ratings by another's, fitted on a random sample that both rated.
 
-Of the judge that settles, the mean rating of a response is taken for normal about intercept + slope · x, x being the mean
-rating of the judge that is asked about everything; its own ratings then draw the posterior to their mean. The two are never
-averaged: x is worth what it foretold in the sample.
+The prior of a response's mean rating by the judge that settles is normal about intercept + slope · x; x is the mean rating of
+the judge that is asked about everything. Ratings of its own turn that into a posterior. The two judges are never averaged: x
+weighs what it predicted in the sample.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from robin_cli.model.records import Scale
 
 _NINTH = 9.0
 _WEIGHT = 2.0
-"""Pairs that a variance of a ninth of the scale, squared, counts as beside those of the sample."""
+"""The prior variance about the line is the square of a ninth of the scale; it weighs as much as so many pairs."""
 
 _LEAST = 0.5
-"""Of what the line leaves over, what is not noise at least: as long as few were rated twice, noise is hardly known."""
+"""The least share of the residual variance that is not noise. While few are rated twice, the noise is hardly known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Line:
     """The line of each attribute, shape (…, attributes) each.
 
     Attributes:
-        x, y: the means of both judges over the sample, through which it goes.
-        slope: of the line, which is drawn to 1 as long as there is little to fit it to.
-        variance: of true means about it.
-        spread: of what it foretells, over the sample.
+        x, y: the means of both judges over the sample; the line goes through them.
+        slope: of the line, in points of ``y`` per point of ``x``; shrunk toward 1 while the sample is small.
+        variance: of the true means about the line, in points squared.
+        spread: the variance of the predictions over the sample, in points squared.
         freedom: degrees of freedom of ``variance``, at least 1.
     """
 
@@ -44,7 +44,7 @@ class Line:
 
     @classmethod
     def through(cls, x: FloatArray, y: FloatArray, noise: FloatArray, scale: Scale) -> Line:
-        """The least-squares line of one attribute, each entry of shape (…,).
+        """Fit the least-squares line of one attribute; each entry has shape (…,).
 
         Args:
             x, y: mean ratings of a sample by both judges, nan for none; shape (…, sample).
@@ -66,13 +66,13 @@ class Line:
         return cls(of_x, of_y, slope, variance, slope * slope * squares / some, np.maximum(freedom, 1.0))
 
     def at(self, place: Callable[[FloatArray], FloatArray]) -> Line:
-        """The same, of each entry what ``place`` makes of it."""
+        """Return the line with ``place`` applied to each entry."""
         return Line(*(place(getattr(self, name)) for name in Line.__slots__))
 
-    def foretold(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The mean that ``x`` foretells, and its variance; of a response that was not rated (nan) those of all.
+    def predicted(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the predicted means and their variances, in the shape of ``x``, with which the entries of the line broadcast.
 
-        The line's entries stand where ``x`` has its own.
+        A response that was not rated (nan) gets the mean and the variance of all.
         """
         known = ~np.isnan(x)
         mean = np.where(known, self.y + self.slope * (x - self.x), self.y)
@@ -80,18 +80,18 @@ class Line:
 
 
 def joined(lines: Sequence[Line]) -> Line:
-    """The lines of the attributes, in their order, as one."""
+    """Return the lines of the attributes, in their order, as one."""
     return Line(*(np.stack([getattr(each, name) for each in lines], axis=-1) for name in Line.__slots__))
 
 
-def drawn_to(
-    foretold: FloatArray, variance: FloatArray, n: FloatArray, total: FloatArray, noise: FloatArray
+def normal_posterior(
+    predicted: FloatArray, variance: FloatArray, n: FloatArray, total: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The mean and the variance of a normal posterior, whose prior ``foretold`` and ``variance`` are.
+    """Return the mean and the variance of the normal posterior; the prior has mean ``predicted`` and ``variance``.
 
     Args:
         n, total: ratings, and their sum.
         noise: the variance of one rating, above 0.
     """
     precision = 1.0 / variance + n / noise
-    return (foretold / variance + total / noise) / precision, 1.0 / precision
+    return (predicted / variance + total / noise) / precision, 1.0 / precision

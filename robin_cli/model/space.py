@@ -27,7 +27,7 @@ class ArmSpace:
     ``attributes``, ``variants`` and ``judges``. ``scales`` has one for each attribute. Variants ask the same question in
     another way, such as the two orders of two responses; a score is the mean over variants and judges, which count equally.
 
-    If the last judge ``settles`` what the first one leaves open, scores are of it alone, and the first one foretells them.
+    If the last judge ``settles`` what the first one leaves open, scores are of it alone, and the first one predicts them.
     """
 
     pair_ids: Sequence[str]

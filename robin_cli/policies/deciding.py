@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.prediction import Line, drawn_to, joined
+from robin_cli.model.prediction import Line, joined, normal_posterior
 from robin_cli.model.task import Task
 from robin_cli.policies.base import (
     WARM_UP,
@@ -103,7 +103,7 @@ class Deciding(Policy):
         if not setup.task.space.settles:
             return policy
         policy = replace(policy, warm_up=0, pooled=_before(setup.task, 0)[None])
-        return policy.foretelling(*np.zeros((3, len(policy.low))))
+        return policy.predicting(*np.zeros((3, len(policy.low))))
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -223,10 +223,10 @@ class Deciding(Policy):
             else:
                 found.append(_by_mean(freedom, squares, where, first))
         fitted = replace(self, pooled=np.stack(found, axis=-1))
-        return fitted if self.line is None else fitted.foretelling(n, total, total_sq)
+        return fitted if self.line is None else fitted.predicting(n, total, total_sq)
 
-    def foretelling(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """The same with the line of each attribute through what both judges rated of the random sample."""
+    def predicting(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
+        """Return the policy with a line for each attribute, fitted on the random sample that both judges rated."""
         space, start, lines = self.task.space, self.task.start, []
         for attribute, scale in enumerate(space.scales):
             arms = [space.arm_at(start, attribute, judge) for judge in range(2)]
@@ -238,21 +238,21 @@ class Deciding(Policy):
         return replace(self, line=joined(lines))
 
     def _moderated(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
-        """The variance of a rating of these arms, (SS + 4 g) / (n + 3); g itself where there is one rating or none."""
+        """Return the variance of a rating of these arms, (SS + 4 g) / (n + 3); with at most one rating, the pooled g."""
         (pooled,) = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
         freedom = np.maximum(n - 1.0, 0.0)
         return (squares_within(n, total, total_sq) + PRIOR_WEIGHT * pooled) / (freedom + PRIOR_WEIGHT)
 
     def _settled_by(self, arms: Columns, line: Line) -> Responses:
-        """:meth:`responses` where the last judge settles: the posteriors of its means."""
+        """Return :meth:`responses` by the posteriors of the judge that settles."""
         (n, pending, total), (x_n, _, x_total) = ([each[..., place] for each in arms[:3]] for place in (1, 0))
         arm = arms.arm[..., 1]
         attribute = self.task.space.attribute[arm]
         own = line.at(lambda each: of_arms(each, attribute))
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean, variance = own.foretold(x_total / x_n)
+            mean, variance = own.predicted(x_total / x_n)
         noise = self._moderated(n, total, arms.total_sq[..., 1], arm)
-        mean, _ = drawn_to(mean, variance, n, total, noise)
+        mean, _ = normal_posterior(mean, variance, n, total, noise)
         precision = 1.0 / variance + (n + pending) / noise
         gain = 1.0 / precision - 1.0 / (precision + 1.0 / noise)
         there = arm != arms.arm[..., 0]  # a place without a response has one arm for both

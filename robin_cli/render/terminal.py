@@ -142,7 +142,7 @@ def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> li
 
 
 def _places(texts: Sequence[str]) -> list[int]:
-    """Number the different texts from 1, and return the number of each."""
+    """Return a number for each text, from 1; equal texts share theirs."""
     place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
     return [place[text] for text in texts]
 

@@ -118,7 +118,7 @@ def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
 
 
 def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
-    """Number the texts in a column of several runs: see :func:`robin_cli.datasets.texts.numbers_of`.
+    """Return numbers for the texts in a column of several runs: see :func:`robin_cli.datasets.texts.numbers_of`.
 
     Returns:
         The numbers for the pairs of all runs, run by run, shape (pairs,).

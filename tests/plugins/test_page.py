@@ -83,5 +83,5 @@ def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(monkeypatch
         "model": "m",
         "ray": "local",
     }
-    with pytest.raises(InputError, match=r"not installed here; pip install '\.\[ray\]' in robin's checkout brings it"):
+    with pytest.raises(InputError, match=r"is not installed\. Install it: pip install '\.\[ray\]' in robin's checkout"):
         robin_cli.judge(PAIRS, budget=70, **given)

@@ -146,9 +146,9 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
         left = y - y.mean() - slope * (x - x.mean())
         over = ((left**2).sum() + 2 * ninth) / (len(x) - 2 + 2)
         about = max(over - np.mean([noise[k] / len(dear[k]) for k in task.start]), over / 2)
-        foretold = [y.mean() + slope * (cheap[k][0] - x.mean()) for k in range(pairs)]
+        predicted = [y.mean() + slope * (cheap[k][0] - x.mean()) for k in range(pairs)]
         return [
-            normal_posterior(mean, about, own, each) for mean, own, each in zip(foretold, dear, noise, strict=True)
+            normal_posterior(mean, about, own, each) for mean, own, each in zip(predicted, dear, noise, strict=True)
         ], noise
 
     scores = judged_means(task, n, total, total_sq)

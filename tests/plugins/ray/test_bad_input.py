@@ -70,7 +70,7 @@ def test_says_that_something_else_is_at_an_address(data: Path) -> None:
 
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "cluster", "127.0.0.1", "127.0.0.1:0", "", ":6379"])
 def test_refuses_what_is_no_address(data: Path, address: str) -> None:
-    assert "local, or the HOST:PORT that ray start --head told" in refused(data, address)
+    assert "local, or the HOST:PORT that ray start --head printed" in refused(data, address)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_refuses_what_does_not_go_with_workers_elsewhere(data: Path, more: dict[
     [
         ("Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n", "install the same Ray and Python here"),
         ("Unauthenticated: InvalidAuthToken", "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH"),
-        ("Failed to get cluster ID", "give the address that ray start --head told"),
+        ("Failed to get cluster ID", "give the address that ray start --head printed"),
         ("Can't find a `node_ip_address.json` file", "make it one: ray start --address="),
         ("", "is the cluster in order (ray status)?"),
     ],
