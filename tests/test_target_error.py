@@ -262,8 +262,7 @@ def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(tmp_path: 
     done = robin(*asked, cwd=tmp_path)
 
     assert (
-        "--scheduler robin-hood, which this run has, may never ask a pair again after its first ratings"
-        in done.stderr
+        "--scheduler robin-hood, which this run has, may never ask a pair again after its first ratings" in done.stderr
     )
 
 

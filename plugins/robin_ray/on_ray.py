@@ -368,9 +368,7 @@ def _refused(said: str) -> str:
             "its machines have"
         )
     if "cluster ID" in said or "Unimplemented" in said or "UNIMPLEMENTED" in said:
-        return (
-            f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
-        )
+        return f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
     if "raylet" in said or "node_ip_address" in said:
         return f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
     return f"{first}; is the cluster in order (ray status)?"
