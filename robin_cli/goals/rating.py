@@ -158,16 +158,22 @@ class Rated(Found):
         arms, space, people = self.run.fold.arms, self.run.space, self.people
         judges = f" × {len(space.judges)} judges" if self.is_panel else ""
         of = f"{number_of(len(self.run.pair_ids), 'pair')} × {', '.join(space.attributes)}{judges}"
-        at_once = f", for all {len(arms):,} scores at once" if len(arms) > 1 else ""
         return {
             "scores": f"{len(arms):,} ({of}), {int((arms.counts == 0).sum()):,} without a rating, "
             f"{int(arms.retired_mask.sum()):,} given up",
-            WORST: ": ".join(self.worst_text()),
-            "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
-            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
+            # a judge that settles leaves most scores to prediction, which these two do not count
+            **({} if space.settles else self._error_lines(len(arms))),
             **people.human_lines(self.run),
             **people.own_lines(known=True),
             **(self._judge_lines() if self.is_panel else {}),
+        }
+
+    def _error_lines(self, scores: int) -> dict[str, str]:
+        at_once = f", for all {scores:,} scores at once" if scores > 1 else ""
+        return {
+            WORST: ": ".join(self.worst_text()),
+            "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
+            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
         }
 
     def error_text(self, error: float) -> str:

@@ -70,7 +70,9 @@ class Decisions(Rated):
 
     @property
     def forecast(self) -> str:
-        """The command that forecasts the calls for the decisions."""
+        """The command that forecasts the calls for the decisions; none for a judge that settles, which starts from no run."""
+        if self.run.space.settles:
+            return ""
         decide = option("--decide", self.decided.task.decision)
         return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
 
