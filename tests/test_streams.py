@@ -163,7 +163,8 @@ def test_refuses_arguments_that_are_no_text(finished: Path) -> None:
 
     assert process.returncode == 2
     assert (
-        said == 'robin: "r\\udcff": holds bytes that are no UTF-8, which no file of a run could name; rename the file\n'
+        said
+        == 'robin: "r\\udcff": holds bytes that are not UTF-8, which no file of a run could name; rename the file\n'
     )
 
 

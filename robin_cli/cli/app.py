@@ -102,16 +102,21 @@ class _Group(TyperGroup):
 
 
 def _import_for_help() -> None:
-    """Import the help printer without its Markdown and traceback parts, a third of its import time."""
-    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
-    if "typer.rich_utils" in sys.modules or unused.keys() & sys.modules.keys():
+    """Import the help printer without its Markdown and traceback parts, a third of its import time.
+
+    Every name in the stand-in is ``object``: a version of Typer that imports other names of them starts as well.
+    """
+    unused = ("rich.markdown", "rich.traceback")
+    if any(name in sys.modules for name in ("typer.rich_utils", *unused)):
         return
-    for name, has in unused.items():
-        sys.modules[name] = ModuleType(name)
-        setattr(sys.modules[name], has, object)
-    import_module("typer.rich_utils")
-    for name in unused:
-        del sys.modules[name]
+    stand_in = ModuleType("unused")
+    setattr(stand_in, "__getattr__", lambda _: object)  # noqa: B010  # a module's own hook, which its type does not declare
+    sys.modules.update(dict.fromkeys(unused, stand_in))
+    try:
+        import_module("typer.rich_utils")
+    finally:
+        for name in unused:
+            del sys.modules[name]
 
 
 def _tidy_help(command: Any, ctx: Any) -> None:
@@ -200,7 +205,7 @@ def _check_arguments(given: Sequence[str]) -> None:
     for argument in given:
         if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
             raise InputError(
-                f'"{argument}": holds bytes that are no UTF-8, which no file of a run could name; rename the file'
+                f'"{argument}": holds bytes that are not UTF-8, which no file of a run could name; rename the file'
             )
 
 
