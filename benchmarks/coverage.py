@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
-from robin_cli.analysis.moderated import Moderated, likely_half_widths, likely_worst_error, moderated
+from robin_cli.analysis.moderated import likely_intervals, likely_worst_error, moderated, skewed
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms, mean
 from robin_cli.model.records import Scale
@@ -31,6 +31,7 @@ from robin_cli.policies.registry import make_policy
 POOLS = sorted((Path(__file__).parent.parent / "configs" / "pools").glob("*.parquet"))
 SIZES = (3, 5, 10, 20, 50, 100)
 TARGETS = (0.075, 0.15)
+RARE, RARELY_SIZED, WORLDS = (0.02, 0.03, 0.05), (10, 20, 50, 100), 10
 SCHEDULERS = ("uniform", "robin-hood", "two-priors", "auto")
 EPSILON = 1e-9
 
@@ -82,19 +83,17 @@ def covers(low: FloatArray, high: FloatArray, truth: FloatArray) -> NDArray[np.b
 
 
 def likely(rated: Rated, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The likely intervals that robin would show of a run with these counts."""
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
-    space = rated.space
-    return likely_intervals(space, n, total, moderated(space, n, total, total_sq), alpha=0.05)
-
-
-def likely_intervals(
-    space: ArmSpace, n: IntArray, totals: FloatArray, found: Moderated, *, alpha: float
-) -> tuple[FloatArray, FloatArray]:
-    """x̄ ± t √(V/n) of all arms, within their scales; shape (K,) each, nan without a rating."""
-    low, high = space.ends
-    half = likely_half_widths(found.error_variance, found.freedom, alpha=alpha)
-    center = mean(n, totals)
-    return np.maximum(center - half, low), np.minimum(center + half, high)
+    found = moderated(rated.space, n, total, total_sq)
+    return likely_intervals(
+        mean(n, total),
+        found.error_variance,
+        found.freedom,
+        skewed(counts, rated.scale, alpha=0.05),
+        mean_intervals(counts, rated.scale.low, rated.scale.high),
+        alpha=0.05,
+    )
 
 
 def told(values: Sequence[float], digits: int = 2) -> str:
@@ -126,10 +125,26 @@ def at_fixed_sizes(sets: Sequence[Rated], rng: np.random.Generator) -> None:
             print(f"n {size:4}  {kind:10}  {told(width)}  {held}  {took.mean():.0f}")
 
 
+def at_rare_flips(pairs: int, rng: np.random.Generator) -> None:
+    """All pairs flip at one low rate from the top of the scale to its bottom: most have equal ratings alone."""
+    print(
+        f"\nMade-up worlds: every pair is rated 4, and 0 with probability p; {WORLDS} worlds: coverage of the likely intervals"
+    )
+    for rate in RARE:
+        rated = Rated("rare flips", Scale(0, 4), np.tile([rate, 0.0, 0.0, 0.0, 1.0 - rate], (pairs, 1)))
+        for size in RARELY_SIZED:
+            covered = [
+                covers(*likely(rated, rng.multinomial(size, rated.shares)), rated.means).mean() for _ in range(WORLDS)
+            ]
+            print(f"p {rate:g}  n {size:4}  {told(100 * np.array(covered), 1)} %", flush=True)
+
+
 def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
     """Two judges of the same pairs: their mean, and their difference."""
     alike = [(a, b) for a, b in combinations(sets, 2) if a.scale == b.scale and len(a.shares) == len(b.shares)]
     chosen = [alike[k] for k in rng.permutation(len(alike))[:8]]
+    if not chosen:
+        return
     print(
         "\nTwo judges, n ratings each: width over that of two intervals (95 % of both), coverage, microseconds a pair"
     )
@@ -266,6 +281,7 @@ def main() -> None:
         f"simulated: {len(sets)} sets of ratings, {asked.pairs} pairs each; nominal 95 %; ± standard errors over sets"
     )
     at_fixed_sizes(sets, np.random.default_rng(1))
+    at_rare_flips(asked.pairs, np.random.default_rng(5))
     of_two(sets, np.random.default_rng(2))
     at_targets(sets, asked.runs, np.random.default_rng(4))
     while_adapting(sets, asked.runs, np.random.default_rng(3))

@@ -13,11 +13,9 @@ import numpy as np
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
-from benchmarks.coverage import POOLS, SIZES, likely, likely_intervals, normal_widths, sets_of
+from benchmarks.coverage import POOLS, SIZES, Rated, likely, normal_widths, sets_of
 from robin_cli.analysis.intervals import mean_intervals
-from robin_cli.analysis.moderated import moderated
 from robin_cli.model.records import Scale
-from robin_cli.model.space import ArmSpace
 
 SHOWN = {
     "5 ratings, all 3": [0, 0, 0, 5, 0],
@@ -36,19 +34,14 @@ def main() -> None:
     sets, rng = sets_of(POOLS, 300), np.random.default_rng(1)
     shown = len(SHOWN)
     counts = np.concatenate([list(SHOWN.values()), rng.multinomial(20, sets[0].shares)])  # among other pairs of the run
-    levels = np.arange(5.0)
-    n, total, total_sq = counts.sum(axis=1), counts @ levels, counts @ levels**2
-    space = ArmSpace([str(k) for k in range(len(counts))], ["a"], ["j"], [SCALE])
-    ends = {
-        "guaranteed": mean_intervals(counts, 0, 4),
-        "likely": likely_intervals(space, n, total, moderated(space, n, total, total_sq), alpha=0.05),
-    }
+    run = Rated("", SCALE, counts / counts.sum(axis=1, keepdims=True))
+    ends = {"guaranteed": mean_intervals(counts, 0, 4), "likely": likely(run, counts)}
     places = np.arange(shown)[::-1]
     for kind, (low, high) in ends.items():
         left.hlines(
             places, low[:shown], high[:shown], color=COLOURS[kind], linewidth=7 if kind == "likely" else 3, label=kind
         )
-    left.plot((total / n)[:shown], places, "|", color="black", markersize=13)
+    left.plot(run.means[:shown], places, "|", color="black", markersize=13)
     left.set(yticks=places, yticklabels=SHOWN, xlim=(-0.1, 4.1), ylim=(-0.5, shown - 0.5))
     left.set(xlabel="rating", title="Five of the 305 pairs of a run")
     left.legend(loc="lower left", frameon=False)

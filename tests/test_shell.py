@@ -209,16 +209,21 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
         assert f"run: {facts[2]['run']}, the newest one" in robin(*command.split(), cwd=tmp_path, exits=0).stderr
 
 
-def test_commands_do_without_pandas(tmp_path: Path, replay_url: str) -> None:
-    # pyarrow would import it at its first array: a third of a second, and some 40 MB
+def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_url: str) -> None:
+    # pyarrow would import pandas at its first array: a third of a second, and some 40 MB; openai takes half a second
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
     robin(*judging(replay_url, data, 9, "--run", "r"), cwd=tmp_path, exits=0)
-    code = "import sys; sys.argv = ['robin', 'export', 'r', '-o', 's.xlsx']; from robin_cli.cli.app import main\ntry: main()\n"
-    code += "except SystemExit: pass\nprint('pandas' in sys.modules)"
+    for command in ("status r", "report r -o r.html", "export r -o s.xlsx"):
+        code = (
+            f"import sys; sys.argv = {['robin', *command.split()]}; from robin_cli.cli.app import main\ntry: main()\n"
+        )
+        code += (
+            "except SystemExit: pass\nprint([name for name in ('pandas', 'openai', 'aiohttp') if name in sys.modules])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+        )
+        assert done.stdout.endswith("[]\n"), command
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.strip() == "False"
+    assert (tmp_path / "r.html").exists()
     assert pd.read_excel(tmp_path / "s.xlsx", engine="openpyxl")["n"].sum() == 9

@@ -20,12 +20,12 @@ import pytest
 
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
-from robin_cli.runner import in_rounds
 from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
+from robin_cli.storage import batches
 from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.many_starts import starts
@@ -250,7 +250,7 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
     parser.add_argument("-i")
     parser.add_argument("-o")
     parser.add_argument("--model")
-    written = in_rounds.command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
+    written = batches.engine_command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
     commands = {"engine": written, "path": typed(name), "option": option("--model", name)}
     words = {}
     for kind, line in commands.items():

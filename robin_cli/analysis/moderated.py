@@ -84,6 +84,29 @@ def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha
     return np.asarray(stdtrit(kinds, 1.0 - 0.5 * alpha)[kind_of] * np.sqrt(error_variance))
 
 
+def likely_intervals(
+    center: FloatArray,
+    error_variance: FloatArray,
+    freedom: FloatArray,
+    skew: FloatArray,
+    guaranteed: tuple[FloatArray, FloatArray],
+    *,
+    alpha: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the likely intervals, shape (rows,) each; nan where ``center`` is.
+
+    They are center ∓ skew · t_{1 − α/2} √(error variance), cut to the guaranteed interval.
+
+    Args:
+        center, error_variance, freedom: the score, its error variance and the degrees of freedom of this, shape (rows,).
+        skew: the factors of :func:`skewed` for each row, shape (2, rows).
+        guaranteed: lower and upper ends, shape (rows,) each.
+    """
+    below, above = likely_half_widths(error_variance, freedom, alpha=alpha) * skew
+    low, high = (np.where(np.isnan(center), np.nan, end) for end in guaranteed)
+    return np.fmax(center - below, low), np.fmin(center + above, high)
+
+
 def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     """Return the factors by which the true means of K arms of one kind may lie further below, and above, their mean than by t.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated, skewed
+from robin_cli.analysis.moderated import freedom_of_sum, likely_intervals, moderated, skewed
 from robin_cli.analysis.settling import posterior
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
@@ -120,10 +120,10 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     if space.settles and not by_judge and (task := run.task) is not None:
         center, error, freedom = posterior(task, totals.counts, totals.totals, totals.totals_sq)
         skew = np.ones(skew.shape)
-    below, above = likely_half_widths(error, freedom, alpha=alpha) * skew
     low, high = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
+    likely_low, likely_high = likely_intervals(center, error, freedom, skew, (low, high), alpha=alpha)
     retired = totals.retired_mask[arms]
     has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
@@ -138,8 +138,8 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "std_error": np.sqrt(error),
         "ci_low": low,
         "ci_high": high,
-        "likely_low": np.fmax(center - below, np.where(np.isnan(center), np.nan, low)),
-        "likely_high": np.fmin(center + above, np.where(np.isnan(center), np.nan, high)),
+        "likely_low": likely_low,
+        "likely_high": likely_high,
         "n_unparsed": totals.unparsed[arms].sum(axis=1),
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),

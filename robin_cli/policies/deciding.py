@@ -65,8 +65,8 @@ class Deciding(Policy):
     near the end, if the budget suffices. Let ℓ be ln of a decision's evidence and r its growth per call. It is settled after
     max(L − ℓ, .05) / r more calls, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
     can settle, the nearest first: from f = 1, three times, f = max(.2, settled and affordable / all). If the share is less than
-    .2, no call goes there. Their share of the calls left is s = min(3/8 + f/2, 43/32 − f): less if each certain decision takes
-    many, or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
+    .2, no call goes there. They get s = min(13/32 + f/2, 45/32 − f) of the calls left: less if each decision takes many,
+    or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
     Where the last judge settles, the first is asked about everything once, and this one about a random sample; all further
     calls are of this one. What competes then is not its mean but the posterior of it, by the line through that sample (see
@@ -368,7 +368,7 @@ def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: Flo
 
 def _part(share: FloatArray) -> FloatArray:
     """Return s, see :class:`Deciding`."""
-    return np.minimum(0.375 + share / 2.0, 1.34375 - share)
+    return np.minimum(0.40625 + share / 2.0, 1.40625 - share)
 
 
 def _before(task: Task, warm_up: int) -> FloatArray:

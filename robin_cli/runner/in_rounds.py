@@ -11,7 +11,7 @@ from pathlib import Path
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.model.errors import RunError, option, typed
+from robin_cli.model.errors import RunError
 from robin_cli.runner.at_service import AtService
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.checking import check_rounds
@@ -21,13 +21,11 @@ from robin_cli.runner.money import prices_at, with_prices_of
 from robin_cli.runner.rounds import Courier, Rounds
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
-from robin_cli.storage.batches import Ledger, Submission
+from robin_cli.storage.batches import Ledger, Submission, engine_command
 from robin_cli.storage.store import RunStore
 
 MOST_REQUESTS = 10_000
 """The most requests of a file: vllm run-batch keeps all of it in memory."""
-
-_ANSWERS = ".out.jsonl"
 
 
 def rounds_of(
@@ -114,13 +112,7 @@ class InFiles(Courier):
 
     def to_run(self, ledger: Ledger) -> Sequence[str]:
         """Return vLLM's command for each file without answers."""
-        return [command(ledger.requests(each), each.judge) for each in ledger.open]
-
-
-def command(requests: Path, model: str) -> str:
-    """Return vLLM's command that answers the requests in a file."""
-    answers = requests.with_suffix(_ANSWERS)
-    return f"vllm run-batch -i {typed(requests)} -o {typed(answers)} {option('--model', model)}"
+        return [engine_command(ledger.requests(each), each.judge) for each in ledger.open]
 
 
 def _others(folder: Path, ledger: Ledger) -> list[Path]:

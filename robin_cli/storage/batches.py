@@ -20,7 +20,7 @@ import pyarrow as pa
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import StorageError, writing
+from robin_cli.model.errors import StorageError, option, typed, writing
 from robin_cli.model.records import SERVICE_ID
 from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.layout import BATCHES
@@ -195,6 +195,12 @@ def requests_file(run: Path, run_id: str, batch: Submission) -> Path:
     if batch.folder:
         return Path(batch.folder) / f"robin-{run_id[:8]}-{batch.number:05}.jsonl"
     return run / BATCHES / f"{batch.number:05}.jsonl"
+
+
+def engine_command(requests: Path, model: str) -> str:
+    """Return vLLM's command that answers the requests in a file."""
+    answers = requests.with_suffix(".out.jsonl")
+    return f"vllm run-batch -i {typed(requests)} -o {typed(answers)} {option('--model', model)}"
 
 
 def read_batches(run: Path) -> dict[int, Submission]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from robin_cli.model.records import number_of
-from robin_cli.runner.in_rounds import command
 from robin_cli.settings.trust import NO_KEY, Source, doubts, place_of_folder
-from robin_cli.storage.batches import read_batches, requests_file
+from robin_cli.storage.batches import engine_command, read_batches, requests_file
 from robin_cli.storage.reader import RunData
 
 
@@ -36,7 +35,7 @@ def under_way(run: RunData) -> list[UnderWay]:
         if each.is_open:
             is_named = each.folder and not doubts(Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)])
             file = requests_file(run.path, run.manifest.run_id, each)
-            at, to_run = each.folder or each.url, command(file, each.judge) if is_named else None
+            at, to_run = each.folder or each.url, engine_command(file, each.judge) if is_named else None
             since = each.submitted_at or None
             found.append(UnderWay(each.batch_id, each.judge, each.round, each.requests, each.state, at, since, to_run))
     return found
