@@ -102,12 +102,23 @@ def shared(
         made: requests made before.
         part: as for :func:`by_turns`, shape (rows, 1).
     """
+    if count == 1:
+        return _one_each(np.stack([urgency, nearness], axis=1), made, part)
     chosen = []
     for row, (urgent, near) in enumerate(fronts):
         there = by_turns(urgent.of(urgency[row], count), near.of(nearness[row], count), made, part.item(row), count)
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)
+
+
+def _one_each(of_both: FloatArray, made: int, part: FloatArray) -> IntArray:
+    """Return :func:`shared` for one arm of each row, all rows at once; ``of_both``: shape (rows, 2, arms)."""
+    turn = (np.floor((made + 1) * part) > np.floor(made * part)).astype(np.int64)
+    may_be_asked = of_both.max(axis=2) > NEVER
+    turn = np.where(np.take_along_axis(may_be_asked, turn, axis=1), turn, 1 - turn)
+    found = np.take_along_axis(of_both.argmax(axis=2), turn, axis=1)
+    return np.where(may_be_asked.any(axis=1, keepdims=True), found, 0)
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:
