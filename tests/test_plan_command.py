@@ -283,7 +283,7 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
     assert decide["calls_to_end_low"] < decide["calls_to_end"] < decide["calls_to_end_high"]
     assert decide["calls_to_end"] < decide["even_calls_to_end"]
     assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
-    assert all(later["wrong"] < row["wrong"] + 0.002 for row, later in pairwise(rows))
+    assert all(later["wrong"] < row["wrong"] + 0.003 for row, later in pairwise(rows))  # one of 480 decisions
     assert rows[0]["wrong"] < rows[0]["even_wrong"]
     assert rows[0]["calls"] == 300
     assert rows[0]["certified"] < rows[1]["certified"] < 1

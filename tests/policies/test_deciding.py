@@ -277,7 +277,7 @@ def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_sett
         spread = np.array([variance(each, 2.0) for each in arms])
         pace = (np.maximum(log, 0) + 1.2 + 4 * square / (spread + square)) / (n + 4)
         for _ in range(3):
-            left, part = sorted((level - math.log(share) - log) / pace), min(3 / 8 + share / 2, 43 / 32 - share)
+            left, part = sorted((level - math.log(share) - log) / pace), min(13 / 32 + share / 2, 45 / 32 - share)
             affordable = part * (calls * len(arms) - spent)
             reached = sum(sum(left[: count + 1]) <= affordable for count in range(len(left)))
             share = max(0.2, round(64 * reached / len(arms)) / 64)
@@ -285,7 +285,7 @@ def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_sett
             assert found.level.item() == -math.inf, "so few are not worth half of the calls"
         else:
             assert found.level.item() == pytest.approx(level - math.log(share))
-            assert found.part.item() == min(3 / 8 + share / 2, 43 / 32 - share)
+            assert found.part.item() == min(13 / 32 + share / 2, 45 / 32 - share)
 
 
 def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under_way() -> None:
