@@ -15,16 +15,10 @@ from tests.golden.scenes import OUTPUTS, SCENES, judges, play
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?")
 
 
-@pytest.fixture
-def urls() -> Iterator[tuple[str, str]]:
-    """The addresses of the judge that rates and of the one that compares."""
-    with judges() as found:
-        yield found
-
-
 @pytest.mark.parametrize("scene", SCENES)
-def test_prints_what_it_printed_before(scene: str, tmp_path: Path, urls: tuple[str, str]) -> None:
-    found = dict(play(scene, tmp_path, urls))
+def test_prints_what_it_printed_before(scene: str, tmp_path: Path) -> None:
+    with judges(scene) as urls:
+        found = dict(play(scene, tmp_path, urls))
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (OUTPUTS / scene).iterdir()}
     assert sorted(found) == sorted(kept)
     differences = [f"{name}: {line}" for name in found for line in _differing(kept[name], found[name])]

@@ -11,7 +11,7 @@ from tests.golden.scenes import OUTPUTS, SCENES, judges, play
 
 for scene in sys.argv[1:] or SCENES:
     kept = {}
-    with judges() as urls, tempfile.TemporaryDirectory() as folder:
+    with judges(scene) as urls, tempfile.TemporaryDirectory() as folder:
         kept = {f"{name}.txt": text for name, text in play(scene, Path(folder), urls)}
     (OUTPUTS / scene).mkdir(parents=True, exist_ok=True)
     for file in (OUTPUTS / scene).iterdir():

@@ -141,9 +141,9 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         "plan": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4",
         "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
         "plan-thresholds": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 240 --decide 'score>=2' --margin 0.5",
-        "plan-best": f"plan pairs.jsonl -a helpfulness {_ONE} --limit 6 --budget 36 --decide best",
+        "plan-best": f"plan pairs.jsonl -a helpfulness {_ONE} --limit 6 --budget 36 --decide best --margin 1",
         "plan-comparison": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 400 --compare 0.3",
-        "plan-pairwise": "plan responses.jsonl --pairwise --model m --budget 400",
+        "plan-pairwise": "plan responses.jsonl --pairwise --model m --limit 10 --budget 100",
         "render": "render pairs.jsonl --pair q0/alder -a helpfulness",
         "render-pairwise": "render responses.jsonl --pairwise --pair 2b66",
         "parse": "parse answers.jsonl",
@@ -158,11 +158,11 @@ SCENES: Mapping[str, Mapping[str, str]] = {
 
 
 @contextmanager
-def judges() -> Iterator[tuple[str, str]]:
-    """A judge that rates and one that compares, both by recorded answers; their addresses."""
-    seed = ("--seed", "1")
-    with replaying(DATA / "ratings.csv", *seed) as rates, replaying(DEMO / "votes.parquet", *seed) as compares:
-        yield rates, compares
+def judges(scene: str) -> Iterator[tuple[str, str]]:
+    """Addresses of a judge that rates and of one that compares; the one that the scene asks replays recorded answers."""
+    compares = any("{votes_url}" in command for command in SCENES[scene].values())
+    with replaying(DEMO / "votes.parquet" if compares else DATA / "ratings.csv", "--seed", "1") as url:
+        yield (URL, url) if compares else (url, VOTES_URL)
 
 
 def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -201,17 +201,18 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
 
 def _answer(batches: Path, url: str) -> None:
     """Do what ``vllm run-batch`` does with the files of a round: each request to the judge, its answer into a file."""
-    for file in sorted(batches.rglob("*.jsonl")):
-        output = file.with_suffix(".out.jsonl")
-        if file.name.endswith(".out.jsonl") or output.exists():
-            continue
-        lines = []
-        for line in file.read_text(encoding="utf-8").splitlines():
-            asked = json.loads(line)
-            reply = httpx2.post(url.removesuffix("/v1") + asked["url"], json=asked["body"])
-            answer = {"status_code": reply.status_code, "request_id": "r", "body": reply.json()}
-            lines.append({"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None})
-        output.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    with httpx2.Client(base_url=url.removesuffix("/v1"), verify=False) as judge:
+        for file in sorted(batches.rglob("*.jsonl")):
+            output = file.with_suffix(".out.jsonl")
+            if file.name.endswith(".out.jsonl") or output.exists():
+                continue
+            lines = []
+            for line in file.read_text(encoding="utf-8").splitlines():
+                asked = json.loads(line)
+                reply = judge.post(asked["url"], json=asked["body"])
+                answer = {"status_code": reply.status_code, "request_id": "r", "body": reply.json()}
+                lines.append({"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None})
+            output.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
 
 
 def _without_times(judgments: str) -> str:
