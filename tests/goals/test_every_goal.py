@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from robin_cli.simulation import forecast
 from tests.conftest import environment, robin
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
@@ -138,10 +139,12 @@ def test_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path: Path, goal: st
         pd.testing.assert_frame_equal(rows(tmp_path, "r"), rows(tmp_path, "whole"))
 
 
-@pytest.mark.usefixtures("rough_forecasts")
 @each_goal_and_judges
-def test_is_planned_simulated_and_shown_in_every_form(tmp_path: Path, goal: str, judges: str) -> None:
+def test_is_planned_simulated_and_shown_in_every_form(
+    tmp_path: Path, goal: str, judges: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, names = GOALS[goal], JUDGES[judges]
+    monkeypatch.setattr(forecast, "RUNS", 2)  # none of this is about the numbers
     with judging() as wire:
         plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
         assert 3 <= len(plan.splitlines()) <= 15
