@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ VOTE_COLUMNS = (
 PICTURES_TOO = [
     pytest.param(*each, marks=pytest.mark.whole) for each in (("svg", b"<?xml"), ("html", b"<!doctype html>"))
 ]
-SMALL = ("--limit", "60", "--runs", "6", "--budget", "1500,3000", "--attribute", "gpt-4.1-nano/helpfulness")
+SMALL = ("--limit", "20", "--runs", "6", "--budget", "500,1000", "--attribute", "gpt-4.1-nano/helpfulness")
 
 
 def small_run(
@@ -62,7 +63,7 @@ def test_prints_the_columns_of_the_contract_for_the_budgets_asked(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == COLUMNS
     table = pd.read_csv(io.StringIO(done.stdout))
-    assert list(table["budget"]) == [1500, 3000] * 4
+    assert list(table["budget"]) == [500, 1000] * 4
     assert (table["runs"] == 6).all()
     assert np.allclose(table["wce_sem"], table["wce_std"] / np.sqrt(6), rtol=1e-4)
     again = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood,robin,two-priors", cwd=tmp_path)
@@ -75,7 +76,7 @@ def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, sta
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"p.{suffix}").read_bytes().startswith(start)
     assert "calls saved at equal worst-case error" in done.stderr
-    assert "robin-hood at 3,000: – (6 runs cannot tell it from 0)" in done.stderr
+    assert "robin-hood at 1,000: – (6 runs cannot tell it from 0)" in done.stderr
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 4
 
 
@@ -217,6 +218,7 @@ def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> Non
     with process:
         while len(workers_of(process.pid)) < 2:
             assert process.poll() is None
+            time.sleep(0.1)  # to look takes work of its own
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
 
@@ -266,7 +268,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
     ("flags", "said"),
     [
         ((RATINGS, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
-        ((RATINGS, *SMALL, "--budget", "20"), "reaches 20 of 60 pairs once"),
+        ((RATINGS, *SMALL, "--budget", "10"), "reaches 10 of 20 pairs once"),
         ((POOL, *SMALL, "--budget", "x"), "must be a whole number"),
         ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
         ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
