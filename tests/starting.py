@@ -46,7 +46,7 @@ READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF"
 LATE = (
     *(
         *("genai_prices.data", "pyarrow.dataset", "xlsxwriter", "typer.rich_utils"),
-        *("openai._vendor.httpx_aiohttp", "truststore"),
+        *("openai._vendor.httpx_aiohttp", "truststore", "scipy.optimize"),
     ),
     *("httpcore2", "anyio.streams.tls", "matplotlib.figure", "matplotlib.patches", "matplotlib.backends.backend_svg"),
 )
