@@ -18,9 +18,8 @@ PROGRAM = """
 import importlib, json, os, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
-from tests.starting import load_robin
+from tests.starting import load_robin, run_to_its_end
 load_robin()
-from robin_cli.cli.app import main
 for line in sys.stdin:
     args, folder, env, said = json.loads(line)
     robin = os.fork()
@@ -30,8 +29,7 @@ for line in sys.stdin:
         sys.argv = ["robin", *args]
         for number, path in enumerate(said, 1):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        main()
-        sys.exit()
+        run_to_its_end()
     print(os.waitstatus_to_exitcode(os.waitpid(robin, 0)[1]), flush=True)
 """
 

@@ -288,7 +288,7 @@ def _become(args: list[str], cwd: str, env: dict[str, str], files: list[int]) ->
     multiprocessing.process.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]
 
 
-def _run() -> NoReturn:
+def run_to_its_end() -> NoReturn:
     """Run the program and end as an interpreter does, but for taking its modules apart.
 
     That touches, and so copies, all that the helper has loaded: a tenth of a second, most of what a start costs.
@@ -317,4 +317,4 @@ if __name__ == "__main__":
         _serve(socket.socket(fileno=int(sys.argv.pop())))
     except KeyboardInterrupt:  # Ctrl-C reaches the tests and all that they started
         sys.exit()
-    _run()
+    run_to_its_end()
