@@ -16,6 +16,8 @@ import pytest
 import robin_cli as robin
 from robin_cli.model.errors import InputError
 from robin_cli.storage.labels import add_labels, merge_labels
+from robin_cli.storage.reader import read_run
+from robin_cli.views.label.work import Labelling
 from robin_cli.views.run_list import runs_in
 
 QUALITY = {f"answer {k}": random.Random(k).gauss(2, 1.2) for k in range(240)}
@@ -88,6 +90,7 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
     run = made(tmp_path, decide="best")
     wanted = run.labels_wanted(8)
     assert len({PAIRS[int(name.split()[1])].prompt for name in wanted["pair_id"]}) == 2, "whole groups, for these count"
+    assert len(Labelling(read_run(tmp_path / "run"), 6).items) == 8, "nobody stops within a group"
     names = list(QUALITY)
     groups = run.scores()["group"].to_list()
     every = labels(tmp_path / "every.csv", names)
@@ -95,6 +98,8 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
     with best.open("w", newline="") as file:
         rows = ([groups[k], max(names[k : k + 4], key=lambda name: on_scale(QUALITY[name]))] for k in range(0, 240, 4))
         csv.writer(file).writerows([["group", "best"], *rows])
+    with pytest.raises(InputError, match=r"--labels: changes no score; --agree SHARE beside it"):
+        run.scores(labels=str(every))
     by_rating, by_name = (run.scores(agree=0.6, labels=str(each)) for each in (every, best))
     assert by_rating["agreed"].sum() >= by_name["agreed"].sum() > 0, "a tie for the best agrees with either"
     assert set(by_rating.groupby("group")["agreed"].nunique()) == {1}

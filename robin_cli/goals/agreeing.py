@@ -31,20 +31,23 @@ _WINNER = Criterion("preference", ">=", 0.5)
 
 def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     """Return the number of a run's decisions with all the labels they need, or a named best; ``given``: else the data's own."""
-    space, task = run.space, run.inquiry.task
+    space, of = run.space, decided_together(run)
     named = {each.pair_id for each in given.best} if given is not None else set()
     known = np.stack([each.known for each in labels_of(run, given).values()], axis=1)
-    if task is None:  # of a pairwise run: the comparisons of each prompt
-        of = np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
-    elif task.group is None:
+    if of is None:
         return int(known.all(axis=1).sum())
-    else:
-        of = task.group
     whole = np.bincount(of, ~known.all(axis=1)) == 0
-    if task is not None:
+    if run.inquiry.task is not None:
         whole &= np.bincount(of) >= 2
     is_named = np.bincount(of, [pair_id in named for pair_id in space.pair_ids]) > 0
     return int((whole | is_named).sum())
+
+
+def decided_together(run: StoredRun) -> IntArray | None:
+    """Return the number of each pair's decision, shape (pairs,), if it takes several: a group, or a prompt's."""
+    if run.manifest.is_pairwise:
+        return np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
+    return None if run.inquiry.task is None else run.inquiry.task.group
 
 
 def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels | None) -> str:
@@ -105,6 +108,11 @@ def agreed_in(found: Found, view: View) -> NDArray[np.bool_] | None:
         view.notify(str(error))  # the run asked for it once, and its scores are still there
         return None
     if told is None:
+        if view.labels is not None:
+            raise InputError(
+                "--labels: changes no score; --agree SHARE beside it says which decisions people agree with, and --what "
+                "summary corrects the mean by it. Add one, or leave it out"
+            )
         return None
     if view.agree is not None:
         view.notify(agreed_text(told))

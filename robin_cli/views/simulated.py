@@ -183,7 +183,7 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
             panels[name] = _right(mine, subject)
             continue
         if decides:
-            panels[name] = _curves(mine, "wrong", f"wrong by the mean ratings, %, {runs} runs", (0.0, None))
+            panels[name] = _curves(mine, "wrong", f"wrong leanings, %, {runs} runs", (0.0, None))
             panels[f"{name}: certified"] = _curves(mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0))
         else:
             panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")

@@ -13,6 +13,7 @@ import numpy as np
 from robin_cli.analysis.agreement import krippendorff
 from robin_cli.analysis.run_labels import labelling_order
 from robin_cli.datasets.chats import readable_turns
+from robin_cli.goals.agreeing import decided_together
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.errors import InputError
@@ -38,7 +39,7 @@ class Labelling:
 
     Args:
         run: the run, whose scored pairs are labelled, whole prompts in the random order of ``labels-wanted``.
-        n: how many pairs each person is to label, those labelled before included.
+        n: how many pairs each person is to label, those labelled before included; more if they would end within a group.
 
     Raises:
         InputError: no pair has a score, or the labels that the run keeps cannot be read.
@@ -52,7 +53,11 @@ class Labelling:
         given = given_labels(None, run)
         scores = goal_of_run(run).found(run).scores.numbers("score")
         rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
-        order = [pair for pair in labelling_order(run).tolist() if rated[pair]][:n]
+        order = [pair for pair in labelling_order(run).tolist() if rated[pair]]
+        together = decided_together(run)
+        while together is not None and n < len(order) and together[order[n]] == together[order[n - 1]]:
+            n += 1  # a part of a group decides nothing
+        order = order[:n]
         if not order:
             raise InputError(f"{run.name}: no pair has a score, so there is nothing to label; judge first")
         self.items = [Item(pair, each) for pair in order for each in range(len(run.manifest.attributes))]
