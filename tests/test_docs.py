@@ -46,10 +46,12 @@ while args:
         args.pop(0)
         kept += [arg, {models!r}[1]]
     elif args and arg == "--budget" and kept[0] == "simulate":
-        kept += [arg, ",".join(str(max(200, int(each) // 20)) for each in args.pop(0).split(","))]
+        kept += [arg, ",".join(str(max(200, int(each) // 100)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":
         least = 190 if "--pilot" in args or kept[0] == "resume" else 130
         kept += [arg, str(min(int(args[0]), least + int(args.pop(0)) // 200))]
+    elif asks and arg == "--for-error":
+        kept += [arg, str(2 * float(args.pop(0)))]
     elif asks and arg == "--budget-usd":
         kept += [arg, str(0.02 + float(args.pop(0)) / 1000)]
     else:
@@ -65,7 +67,9 @@ if asks:
         at = kept.index("--ray")
         del kept[at : at + 2]
     if kept[0] == "plan" and "--decide" in kept:
-        kept += ["--margin", "0.9"]  # what is clear ends soon, and so does its simulation
+        kept += ["--margin", "0.9", "--limit", "20"]  # what is clear ends soon, and so does its simulation
+    if kept[0] == "plan" and pairwise:
+        kept += ["--limit", "12"]
     if {{"--max-cost", "--budget-usd"}} & set(kept):
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["label"]:  # a person's work, recorded
@@ -77,6 +81,8 @@ if kept[:1] == ["simulate"]:
     kept += ["--runs", "2"]
     if "rewardbench2" in kept:
         kept += ["--limit", "80", "--budget", "80,120"]
+    elif "configs/pools/paper_digitised.parquet" in kept:
+        kept += ["--limit", "30"]
 """
 STARTED = """
 from robin_cli.cli.app import main

@@ -57,8 +57,8 @@ def looks(until: int) -> list[int]:
     return found
 
 
-def errors_at_looks(run: Path, *, guaranteed: bool) -> dict[int, float | None]:
-    """The error that the run's status would have told when the run looked, by the calls it had made by then."""
+def errors_at_looks(run: Path, *, guaranteed: bool, until: float) -> dict[int, float | None]:
+    """The error that the run's status would have told when the run looked, by the calls it had made by then; until it is that."""
     from robin_cli.analysis.worst_error import error_bound, estimated_error
     from robin_cli.storage.fold import counts_by_scale
 
@@ -73,6 +73,9 @@ def errors_at_looks(run: Path, *, guaranteed: bool) -> dict[int, float | None]:
             found[calls] = error_bound(data.space, fold.arms, counts)
         else:
             found[calls] = estimated_error(data.space, fold.arms)
+        now = found[calls]
+        if now is not None and now <= until:
+            break
     return found
 
 
@@ -81,7 +84,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     tmp_path: Path, guaranteed: bool, first: float, then: float
 ) -> None:
     judge, whole = Judge(), judged(tmp_path / "whole", budget=800, scheduler="two-priors")
-    errors = errors_at_looks(whole.path, guaranteed=guaranteed)
+    errors = errors_at_looks(whole.path, guaranteed=guaranteed, until=then)
     expected = {
         error: next(calls for calls, now in errors.items() if now is not None and now <= error)
         for error in (first, then)
