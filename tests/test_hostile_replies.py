@@ -60,7 +60,15 @@ def test_bounds_what_any_reply_costs(tmp_path: Path, address: str) -> None:
 def test_hears_that_it_is_to_end_while_long_errors_come(tmp_path: Path, address: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 64)
     log = tmp_path / "http.jsonl"
-    args = [*command(f"{address}/50-mb-error/v1", 500), "--max-retries", "50", "--debug-http", str(log)]
+    args = [
+        *command(f"{address}/50-mb-error/v1", 500),
+        "--max-retries",
+        "50",
+        "--concurrency",
+        "8",
+        "--debug-http",
+        str(log),
+    ]
     with Robin(args, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: lines_of(log) > 4, process)
         process.send_signal(signal.SIGTERM)

@@ -213,17 +213,19 @@ def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_
     # pyarrow would import pandas at its first array: a third of a second, and some 40 MB; openai takes half a second
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
     robin(*judging(replay_url, data, 9, "--run", "r"), cwd=tmp_path, exits=0)
-    for command in ("status r", "report r -o r.html", "export r -o s.xlsx"):
-        code = (
-            f"import sys; sys.argv = {['robin', *command.split()]}; from robin_cli.cli.app import main\ntry: main()\n"
-        )
-        code += (
-            "except SystemExit: pass\nprint([name for name in ('pandas', 'openai', 'aiohttp') if name in sys.modules])"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
-        )
-        assert done.stdout.endswith("[]\n"), command
+    code = """import sys
+from robin_cli.cli.app import main
+for command in ("status r", "report r -o r.html", "export r -o s.xlsx"):
+    sys.argv = ["robin", *command.split()]
+    try:
+        main()
+    except SystemExit:
+        pass
+    print(command, [name for name in ("pandas", "openai", "aiohttp") if name in sys.modules])
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    has(done.stdout, "status r []\n", "report r -o r.html []\n", "export r -o s.xlsx []\n")
 
     assert (tmp_path / "r.html").exists()
     assert pd.read_excel(tmp_path / "s.xlsx", engine="openpyxl")["n"].sum() == 9

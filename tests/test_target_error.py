@@ -58,7 +58,7 @@ def looks(until: int) -> list[int]:
 
 
 def errors_at_looks(run: Path, *, guaranteed: bool, until: float) -> dict[int, float | None]:
-    """The error that the run's status would have told when the run looked, by the calls it had made by then; until it is that."""
+    """The error that the run's status would have told at each look, by the calls made by then, until it is ``until``."""
     from robin_cli.analysis.worst_error import error_bound, estimated_error
     from robin_cli.storage.fold import counts_by_scale
 
