@@ -294,7 +294,7 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     scheduler: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Pilots of 3 calls over pools of the paper: 0.7 to 2.5 times the wrong ones, see docs/evidence/budget.md.
-    pairs, margin, runs = (100, 0.4, 20) if text == "a>=3" else (24, 0.6, 12)  # the best of groups takes longer
+    pairs, margin, runs = (60, 0.4, 16) if text == "a>=3" else (24, 0.6, 12)  # the best of groups takes longer
     monkeypatch.setattr(module, "RUNS", runs)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[::5][:pairs])
     task = to_decide(text, pairs, group=np.arange(pairs) // 4 if text == "best" else None, margin=margin)
