@@ -61,7 +61,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
         run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}){ROBIN}", *commands]
         return subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8")
 
-    shown = installed("render p.jsonl --pair x --attribute helpfulness", "init --like vllm")
+    shown = installed("render p.jsonl --pair x --attribute helpfulness", "init --like vllm", "demo --run d/first")
     assert shown.returncode == 0, shown.stderr
     assert "Score 4: The response is extremely helpful" in shown.stdout
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
@@ -83,8 +83,6 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     } <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
-    shown = installed("demo --run d/first")
-    assert shown.returncode == 0, shown.stderr
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
     assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
