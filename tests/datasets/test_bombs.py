@@ -70,9 +70,9 @@ def test_refuses_a_parquet_bomb_before_it_takes_a_gigabyte(tmp_path: Path) -> No
 
 def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
-    count, offsets, ones = 2**23, pa.array([0, 2**23], pa.int32()), np.ones(2**23, np.int64)
+    count, offsets, ones = 2**24, pa.array([0, 2**24], pa.int32()), np.ones(2**24, np.int64)
     tables = {
-        "page": pa.table({"prompt": ["a" * 2**26], "response": ["r"]}),
+        "page": pa.table({"prompt": ["a" * 2**27], "response": ["r"]}),
         "entry": pa.table({"prompt": ["a" * 2**20 + str(n) for n in range(99)], "response": IDS[:99]}),
         "list": pa.table({"prompt": ["p"], "response": ["r"], "verbosity": pa.ListArray.from_arrays(offsets, ones)}),
         "texts": pa.table({"prompt": pa.ListArray.from_arrays(offsets, repeated("long" * 999, count)), "response": ["r"]}),
