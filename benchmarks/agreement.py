@@ -66,23 +66,36 @@ def of_agreement(simulations: int) -> None:
         for over in ("prompts", "pairs"):
             held: dict[str, list[bool]] = defaultdict(list)
             for number in range(simulations):
-                scores, n, variances, human, prompt = drawn(prompts, np.random.default_rng([1, prompts, number]))
+                scores, n, variances, human, prompt = drawn(
+                    prompts, np.random.default_rng([1, prompts, number])
+                )
                 units = prompt if over == "prompts" else np.arange(len(prompt))
                 for each in (
                     *agreement(scores, human, units, SCALE, resamples=RESAMPLES),
                     *reliability(scores, n, variances, units, resamples=RESAMPLES),
                 ):
-                    held[each.coefficient].append(each.ci_low <= true[each.coefficient] <= each.ci_high)
+                    held[each.coefficient].append(
+                        each.ci_low <= true[each.coefficient] <= each.ci_high
+                    )
                 for told in calibration(scores, human, units, SCALE):
                     if not np.isnan(told.ci_low):
                         held["calibration"].append(told.ci_low <= level[told.level] <= told.ci_high)
-            print(f"{prompts:>8} {over:>8} " + " ".join(f"{np.mean(held[name]):>11.3f}" for name in names), flush=True)
+            print(
+                f"{prompts:>8} {over:>8} "
+                + " ".join(f"{np.mean(held[name]):>11.3f}" for name in names),
+                flush=True,
+            )
 
 
 def of_few_ratings(simulations: int) -> None:
     """The reliability where pairs have few ratings: told, true, covered, of those that were told."""
-    print("\nReliability by ratings a pair: truth; told, its width, covered, for each number of prompts (share told)")
-    for ratings, twice in (*((1, share) for share in SOME_TWICE), *((each, 0.0) for each in (2, 3, 5, 10))):
+    print(
+        "\nReliability by ratings a pair: truth; told, its width, covered, for each number of prompts (share told)"
+    )
+    for ratings, twice in (
+        *((1, share) for share in SOME_TWICE),
+        *((each, 0.0) for each in (2, 3, 5, 10)),
+    ):
         mean = np.random.default_rng(0)
         first, *_ = drawn(250_000, mean, 40)
         noise = drawn(250_000, mean, 40)[2].mean()
@@ -125,14 +138,20 @@ def of_pools_asked_twice(sets: Sequence[Rated], simulations: int, rng: np.random
                 total, squares = counts @ rated.levels, counts @ rated.levels**2
                 variances = sample_variance(n, total, squares)[:, None]
                 (each, *_) = reliability(
-                    total / n, n[:, None], variances, np.arange(400), seed=number, resamples=RESAMPLES
+                    total / n,
+                    n[:, None],
+                    variances,
+                    np.arange(400),
+                    seed=number,
+                    resamples=RESAMPLES,
                 )
                 told.append((each.value, each.ci_low <= truth <= each.ci_high))
             value, held = np.array(told).mean(axis=0)
             rows.append((truth, value - truth, held))
         truths, off, covered = np.array(rows).T
         print(
-            f"{twice:4}  {truths.mean():.3f}; {off.mean():+.3f}; {covered.mean():.1%}, {covered.min():.1%}", flush=True
+            f"{twice:4}  {truths.mean():.3f}; {off.mean():+.3f}; {covered.mean():.1%}, {covered.min():.1%}",
+            flush=True,
         )
 
 
@@ -155,11 +174,17 @@ def while_adapting(sets: Sequence[Rated], simulations: int, rng: np.random.Gener
             for rated in sets:
                 moments, told = np.zeros(2), []
                 for number in range(simulations):
-                    mine = replace(rated, shares=rated.shares[rng.integers(len(rated.shares), size=PAIRS)])
+                    mine = replace(
+                        rated, shares=rated.shares[rng.integers(len(rated.shares), size=PAIRS)]
+                    )
                     runs = []
                     for _ in range(2):
                         counts = next(played(name, mine, (calls,), rng))
-                        n, total, squares = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
+                        n, total, squares = (
+                            counts.sum(axis=1),
+                            counts @ rated.levels,
+                            counts @ rated.levels**2,
+                        )
                         runs.append((total / n, n, sample_variance(n, total, squares)))
                     (scores, n, variances), (again, *_) = runs
                     together = np.cov(scores, again)
@@ -172,7 +197,14 @@ def while_adapting(sets: Sequence[Rated], simulations: int, rng: np.random.Gener
                         seed=number,
                         resamples=RESAMPLES,
                     )[0]
-                    told.append((each.value, *pooled_and_own(scores, n, variances), each.ci_low, each.ci_high))
+                    told.append(
+                        (
+                            each.value,
+                            *pooled_and_own(scores, n, variances),
+                            each.ci_low,
+                            each.ci_high,
+                        )
+                    )
                 truth, values = moments[0] / moments[1], np.array(told)
                 held = (values[:, 3] <= truth) & (truth <= values[:, 4])
                 rows.append((truth, *(values[:, :3].mean(axis=0) - truth), held.mean()))

@@ -27,4 +27,6 @@ async def main(url: str, calls: int, at_a_time: int, prompts: list[Any]) -> None
     await asyncio.gather(*(work() for _ in range(at_a_time)))
 
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(Path(sys.argv[4]).read_text())))
+asyncio.run(
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(Path(sys.argv[4]).read_text()))
+)

@@ -36,9 +36,15 @@ def policy_for(pool: Pool, name: str, pairs: int, a_pair: int) -> Policy:
 def print_ratios(what: str, pools: Sequence[Pool], errors: FloatArray, others: FloatArray) -> None:
     """Print how the means of ``errors`` compare with those of ``others``, shape (pools, runs) each."""
     ratio = errors.mean(axis=1) / others.mean(axis=1)
-    noise = [each.std(axis=1, ddof=1) / each.shape[1] ** 0.5 / each.mean(axis=1) for each in (errors, others)]
+    noise = [
+        each.std(axis=1, ddof=1) / each.shape[1] ** 0.5 / each.mean(axis=1)
+        for each in (errors, others)
+    ]
     sem = np.sqrt((ratio**2 * (noise[0] ** 2 + noise[1] ** 2)).sum()) / len(pools)
-    print(f"{what}: {ratio.mean():.3f} ± {sem:.3f} (worst {ratio.max():.3f} {pools[ratio.argmax()].name})", flush=True)
+    print(
+        f"{what}: {ratio.mean():.3f} ± {sem:.3f} (worst {ratio.max():.3f} {pools[ratio.argmax()].name})",
+        flush=True,
+    )
 
 
 def in_blocks(pools: Sequence[Pool], name: str, a_pair: int) -> None:
@@ -49,14 +55,19 @@ def in_blocks(pools: Sequence[Pool], name: str, a_pair: int) -> None:
         pairs = len(ratings.sizes)
         policy, budgets = policy_for(pool, name, pairs, a_pair), [a_pair * pairs]
         made = [
-            simulate(ratings, policy, budgets, RUNS, np.random.default_rng(a_pair), block=each) for each in (1, None)
+            simulate(ratings, policy, budgets, RUNS, np.random.default_rng(a_pair), block=each)
+            for each in (1, None)
         ]
         found.append([each[0].wce for each in made])
     one, blocks = np.array(found).swapaxes(0, 1)
-    print_ratios(f"{name}, {a_pair} calls a pair, worst error in blocks over one by one", pools, blocks, one)
+    print_ratios(
+        f"{name}, {a_pair} calls a pair, worst error in blocks over one by one", pools, blocks, one
+    )
 
 
-def sampled(pool: Pool, name: str, a_pair: int, samples: int, seed: int) -> tuple[float, float, int]:
+def sampled(
+    pool: Pool, name: str, a_pair: int, samples: int, seed: int
+) -> tuple[float, float, int]:
     """The worst and the mean error of a run with so many ratings a request, and how many requests it makes."""
     ratings, rng = Ratings.of(pool.ratings[:PAIRS]), np.random.default_rng(seed)
     pairs = len(ratings.sizes)
@@ -76,7 +87,12 @@ def sampled(pool: Pool, name: str, a_pair: int, samples: int, seed: int) -> tupl
 def by_samples(pools: Sequence[Pool], name: str, a_pair: int) -> None:
     """Compare several ratings a request with one."""
     found = {
-        each: np.array([[sampled(pool, name, a_pair, each, seed) for seed in range(SAMPLED_RUNS)] for pool in pools])
+        each: np.array(
+            [
+                [sampled(pool, name, a_pair, each, seed) for seed in range(SAMPLED_RUNS)]
+                for pool in pools
+            ]
+        )
         for each in (1, *SAMPLES)
     }
     for each in SAMPLES:

@@ -66,7 +66,9 @@ def systems_for(count: int) -> Systems:
     """Four systems that answered the same prompts."""
     space = ArmSpace([str(number) for number in range(count)], ["a"], ["j"], [SCALE])
     prompt, system = np.divmod(np.arange(count), 4)
-    return systems_of(space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None)
+    return systems_of(
+        space, system, list("abcd"), prompt, [str(number) for number in range(count // 4)], None
+    )
 
 
 def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
@@ -97,7 +99,9 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     for rating in ratings:
         (ticket,) = planner.plan()
         planner.tell(ticket, (rating,))
-        now = time.perf_counter()  # to read the CPU's takes as long as a fifth of a choice on some machines
+        now = (
+            time.perf_counter()
+        )  # to read the CPU's takes as long as a fifth of a choice on some machines
         longest, before = max(longest, now - before), now
     return (time.process_time() - started) / CHOICES, longest, looked
 
@@ -135,16 +139,26 @@ async def pauses(planner: Planner | None) -> tuple[float, float, int]:
 
 def main() -> None:
     """Print the tables."""
-    columns = f"{'choices/s':>12} {'µs each':>8} {'× 1,000':>8} {'slowest ms':>10} {'first look ms':>13}"
+    columns = (
+        f"{'choices/s':>12} {'µs each':>8} {'× 1,000':>8} {'slowest ms':>10} {'first look ms':>13}"
+    )
     print(f"{'scheduler':12} {'arms':>10} {columns}")
     for name in ("uniform", "robin-hood", "dirichlet", "two-priors", COMPARING, *TO_DECIDE):
         first = 0.0
         for count in SIZES:
             cost, longest, looked = seconds_a_choice(name, count)
             first = first or cost
-            times = f"{1e6 * cost:8.2f} {cost / first:8.2f} {1e3 * longest:10.1f} {1e3 * looked:13.1f}"
+            times = (
+                f"{1e6 * cost:8.2f} {cost / first:8.2f} {1e3 * longest:10.1f} {1e3 * looked:13.1f}"
+            )
             print(f"{name:12} {count:10,} {1 / cost:12,.0f} {times}", flush=True)
-    for name, count in (("", 1), ("two-priors", MANY), ("uniform", MANY), ("apt", SIZES[-1]), ("lucb", SIZES[-1])):
+    for name, count in (
+        ("", 1),
+        ("two-priors", MANY),
+        ("uniform", MANY),
+        ("apt", SIZES[-1]),
+        ("lucb", SIZES[-1]),
+    ):
         planner = None
         if name:
             arms, task = warmed_up(count, np.random.default_rng(1)), task_of(name, count)

@@ -39,12 +39,31 @@ def measured(way: Way, calls: int, url: str, folder: Path, concurrency: int) -> 
     """CPU seconds of robin's own process, and wall seconds, for so many calls."""
     run = Path(tempfile.mkdtemp(dir=folder))
     command = [
-        *(sys.executable, str(HERE / "own_cpu.py"), str(run / "cpu"), "judge", "pairs.jsonl", "-a", "helpfulness"),
-        *("--budget", str(calls), "--concurrency", str(concurrency), "--base-url", url, "--model", "stub"),
+        *(
+            sys.executable,
+            str(HERE / "own_cpu.py"),
+            str(run / "cpu"),
+            "judge",
+            "pairs.jsonl",
+            "-a",
+            "helpfulness",
+        ),
+        *(
+            "--budget",
+            str(calls),
+            "--concurrency",
+            str(concurrency),
+            "--base-url",
+            url,
+            "--model",
+            "stub",
+        ),
         *("--run", str(run / "run"), "--output", str(run / "scores.csv"), "--quiet", *way.flags),
     ]
     started = time.perf_counter()
-    said = subprocess.run(command, check=False, cwd=folder, env=_environment(), capture_output=True, text=True)
+    said = subprocess.run(
+        command, check=False, cwd=folder, env=_environment(), capture_output=True, text=True
+    )
     if said.returncode:
         raise RuntimeError(f"{way.name}: exit {said.returncode}: {said.stderr[-600:]}")
     return float((run / "cpu").read_text()), time.perf_counter() - started
@@ -52,7 +71,9 @@ def measured(way: Way, calls: int, url: str, folder: Path, concurrency: int) -> 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--concurrency", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--latency", type=float, default=0.0, help="of the stub server, ms")

@@ -16,7 +16,13 @@ import numpy as np
 from scipy import stats
 
 from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import PairedSpread, Responses, difference_shown, paired_spreads, prompts_for
+from robin_cli.analysis.paired import (
+    PairedSpread,
+    Responses,
+    difference_shown,
+    paired_spreads,
+    prompts_for,
+)
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import COMPARE, Scale
@@ -66,7 +72,9 @@ class World:
 def rounded(means: FloatArray, spread: FloatArray | float) -> FloatArray:
     """Shares of normal variables rounded to SCALE."""
     ends = np.arange(SCALE.low, SCALE.high) + 0.5
-    below = stats.norm.cdf((ends - means[..., None]) / np.broadcast_to(spread, means.shape)[..., None])
+    below = stats.norm.cdf(
+        (ends - means[..., None]) / np.broadcast_to(spread, means.shape)[..., None]
+    )
     zeros, ones = np.zeros((*means.shape, 1)), np.ones((*means.shape, 1))
     return np.asarray(np.diff(np.concatenate([zeros, below, ones], axis=-1), axis=-1))
 
@@ -80,7 +88,12 @@ def flipping(shares: FloatArray, chance: FloatArray | float) -> FloatArray:
 def made_up(rng: np.random.Generator) -> list[World]:
     """Worlds of rounded normal variables, even and uneven noise, at the top of the scale, and with flips to its end."""
     prompts = (POPULATION, 2)
-    means = 2.6 + rng.normal(0, 0.8, (POPULATION, 1)) + rng.normal(0, 0.5, prompts) + np.array([0.1, -0.1])
+    means = (
+        2.6
+        + rng.normal(0, 0.8, (POPULATION, 1))
+        + rng.normal(0, 0.5, prompts)
+        + np.array([0.1, -0.1])
+    )
     steady = rounded(np.round(means + 0.6), 0.01)
     wide = np.exp(rng.normal(-0.7, 0.8, prompts))
     odd = np.where(rng.random(prompts) < np.array([0.25, 0.02]), 0.3, 0.0)
@@ -107,7 +120,9 @@ def of_pool(pool: Pool) -> World | None:
         first.setdefault(group, []).append(pair)
     pairs = np.array([each[:2] for each in first.values() if len(each) > 1])
     scale = Scale(*(int(end(end(each) for each in pool.ratings)) for end in (min, max)))
-    counts = np.array([np.bincount(each - scale.low, minlength=scale.levels) for each in pool.ratings])
+    counts = np.array(
+        [np.bincount(each - scale.low, minlength=scale.levels) for each in pool.ratings]
+    )
     return World(pool.name, scale, (counts / counts.sum(axis=1, keepdims=True))[pairs])
 
 
@@ -133,7 +148,9 @@ class Own(Policy):
         arm: IntArray,  # noqa: ARG002
     ) -> FloatArray:
         moderated = (total_sq - total * total / n + 4.0 * per_arm(self.pooled, n)) / (n + 3.0)
-        variance = root(flat_variance(n, total, total_sq, self.scale.low, self.scale.high) * moderated)
+        variance = root(
+            flat_variance(n, total, total_sq, self.scale.low, self.scale.high) * moderated
+        )
         return variance / ((n + pending) * (n + pending + 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Own:
@@ -146,7 +163,9 @@ class Own(Policy):
 def policies(systems: Systems, scale: Scale, budget: int) -> dict[str, Policy]:
     """Those compared, by name."""
     setup = Setup(len(systems.space), budget, scale)
-    paired = make_policy("paired", Setup(len(systems.space), budget, scale, objective=COMPARE, systems=systems))
+    paired = make_policy(
+        "paired", Setup(len(systems.space), budget, scale, objective=COMPARE, systems=systems)
+    )
     return {
         "paired": paired,
         "uniform": make_policy("uniform", setup),
@@ -183,7 +202,10 @@ def allocated(world: World, prompts: int, runs: int) -> None:
         reached = simulate(ratings, policy, budgets, runs, np.random.default_rng(2), worlds=runs)
         rows[name] = {each.budget: each.estimates.reshape(runs, prompts, 2) for each in reached}
     names = list(rows)
-    print(f"{'calls a response':>16}  " + "  ".join(f"{name + ': error, bias, covers':>32}" for name in names))
+    print(
+        f"{'calls a response':>16}  "
+        + "  ".join(f"{name + ': error, bias, covers':>32}" for name in names)
+    )
     for calls, budget in zip(CALLS, budgets, strict=True):
         cells = []
         for name in names:
@@ -217,7 +239,9 @@ def _told(off: FloatArray, covered: float) -> str:
     return f"{np.sqrt((off**2).mean()):.4f}, {off.mean() / spread:+.2f} ± {1 / np.sqrt(len(off)):.2f}, {100 * covered:.1f} %"
 
 
-def spread_by_pilot(world: World, prompts: int, calls: int, rng: np.random.Generator) -> PairedSpread:
+def spread_by_pilot(
+    world: World, prompts: int, calls: int, rng: np.random.Generator
+) -> PairedSpread:
     """What robin plan --compare would go by after so many calls of each response to some prompts."""
     space = ArmSpace([str(each) for each in range(2 * prompts)], ["a"], ["j"], [world.scale])
     counts = rng.multinomial(calls, _sampled(world, prompts, rng).reshape(len(space), -1))
@@ -251,7 +275,9 @@ def planned(world: World, runs: int) -> None:
                 limit = stats.t.ppf(0.975, count - 1) * one.std(ddof=1) / np.sqrt(count)
                 shown.append(abs(one.mean()) > limit)
                 needed.append(count)
-            cells.append(f"{prompts} × {pilot_calls} → {np.median(needed):.0f} × {calls}: {100 * np.mean(shown):.0f} %")
+            cells.append(
+                f"{prompts} × {pilot_calls} → {np.median(needed):.0f} × {calls}: {100 * np.mean(shown):.0f} %"
+            )
     print(f"{world.name:>26}, {wanted:.2f} points: {'; '.join(cells)}", flush=True)
 
 
@@ -266,7 +292,12 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=50)
     parser.add_argument("--runs", type=int, default=400)
     asked = parser.parse_args()
-    pools = [world for path in asked.pools for pool in load_pools(path).values() if (world := of_pool(pool))]
+    pools = [
+        world
+        for path in asked.pools
+        for pool in load_pools(path).values()
+        if (world := of_pool(pool))
+    ]
     print(
         f"simulated: {asked.prompts} prompts, {asked.runs} runs; error: root of the mean squared one; bias in standard errors"
     )

@@ -69,7 +69,10 @@ def sets_of(paths: Sequence[Path], pairs: int) -> list[Rated]:
             every = np.concatenate(pool.ratings)
             scale = Scale(min(int(every.min()), 1), max(int(every.max()), 4))
             ratings = pool.ratings[:pairs]
-            counts = [np.bincount(each - scale.low, minlength=scale.levels) / len(each) for each in ratings]
+            counts = [
+                np.bincount(each - scale.low, minlength=scale.levels) / len(each)
+                for each in ratings
+            ]
             found.append(Rated(f"{path.stem}:{pool.name}", scale, np.array(counts)))
     return found
 
@@ -104,7 +107,9 @@ def told(values: Sequence[float], digits: int = 2) -> str:
 
 def at_fixed_sizes(sets: Sequence[Rated], rng: np.random.Generator) -> None:
     """Each pair rated equally often, and each interval by itself."""
-    print("\nEach pair rated n times: width, coverage (mean, smallest set), microseconds an interval")
+    print(
+        "\nEach pair rated n times: width, coverage (mean, smallest set), microseconds an interval"
+    )
     for size in SIZES:
         rows: dict[str, list[tuple[float, float, float]]] = {"guaranteed": [], "likely": []}
         for rated in sets:
@@ -131,17 +136,24 @@ def at_rare_flips(pairs: int, rng: np.random.Generator) -> None:
         f"\nMade-up worlds: every pair is rated 4, and 0 with probability p; {WORLDS} worlds: coverage of the likely intervals"
     )
     for rate in RARE:
-        rated = Rated("rare flips", Scale(0, 4), np.tile([rate, 0.0, 0.0, 0.0, 1.0 - rate], (pairs, 1)))
+        rated = Rated(
+            "rare flips", Scale(0, 4), np.tile([rate, 0.0, 0.0, 0.0, 1.0 - rate], (pairs, 1))
+        )
         for size in RARELY_SIZED:
             covered = [
-                covers(*likely(rated, rng.multinomial(size, rated.shares)), rated.means).mean() for _ in range(WORLDS)
+                covers(*likely(rated, rng.multinomial(size, rated.shares)), rated.means).mean()
+                for _ in range(WORLDS)
             ]
             print(f"p {rate:g}  n {size:4}  {told(100 * np.array(covered), 1)} %", flush=True)
 
 
 def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
     """Two judges of the same pairs: their mean, and their difference."""
-    alike = [(a, b) for a, b in combinations(sets, 2) if a.scale == b.scale and len(a.shares) == len(b.shares)]
+    alike = [
+        (a, b)
+        for a, b in combinations(sets, 2)
+        if a.scale == b.scale and len(a.shares) == len(b.shares)
+    ]
     chosen = [alike[k] for k in rng.permutation(len(alike))[:8]]
     if not chosen:
         return
@@ -156,18 +168,27 @@ def of_two(sets: Sequence[Rated], rng: np.random.Generator) -> None:
                 low, high = pair[0].scale.low, pair[0].scale.high
                 began = time.perf_counter()
                 below, above = sum_intervals(
-                    [Part(each, low, high, weight) for each, weight in zip(counts, weights, strict=True)]
+                    [
+                        Part(each, low, high, weight)
+                        for each, weight in zip(counts, weights, strict=True)
+                    ]
                 )
                 took.append((time.perf_counter() - began) / len(below) * 1e6)
                 apart = [mean_intervals(each, low, high, alpha=0.025) for each in counts]
-                summed = sum(abs(w) * (b - a).mean() for w, (a, b) in zip(weights, apart, strict=True))
+                summed = sum(
+                    abs(w) * (b - a).mean() for w, (a, b) in zip(weights, apart, strict=True)
+                )
                 truth = weights[0] * pair[0].means + weights[1] * pair[1].means
                 ratios.append((above - below).mean() / summed)
                 covered.append(covers(below, above, truth).mean())
-            print(f"n {size:4}  {kind:10}  {told(ratios)}  {100 * min(covered):.1f} %  {np.mean(took):.0f}")
+            print(
+                f"n {size:4}  {kind:10}  {told(ratios)}  {100 * min(covered):.1f} %  {np.mean(took):.0f}"
+            )
 
 
-def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generator) -> Iterator[IntArray]:
+def played(
+    name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generator
+) -> Iterator[IntArray]:
     """How often each pair got each rating, after so many calls."""
     pairs = len(rated.shares)
     arms, counts = WritableArms(pairs), np.zeros(rated.shares.shape, dtype=np.int64)
@@ -177,7 +198,10 @@ def played(name: str, rated: Rated, looks: Sequence[int], rng: np.random.Generat
     for look in looks:
         for uniform in rng.random(look - call):
             (ticket,) = planner.plan()
-            place = min(int(np.searchsorted(ends[ticket.arm], uniform, side="right")), rated.scale.levels - 1)
+            place = min(
+                int(np.searchsorted(ends[ticket.arm], uniform, side="right")),
+                rated.scale.levels - 1,
+            )
             counts[ticket.arm, place] += 1
             planner.tell(ticket, (rated.scale.low + place,))
         call = look
@@ -247,8 +271,12 @@ def at_targets(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> No
                 ratios.append(np.abs(counts @ rated.levels / n - rated.means).max() / target)
                 calls.append(n.mean())
         low, high = np.quantile(ratios, [0.05, 0.95])
-        drawn = np.quantile(rng.choice(ratios, (1_000, len(ratios))), [0.05, 0.95], axis=1).std(axis=1)
-        ends = " to ".join(f"{end:.2f} ± {error:.2f}" for end, error in zip((low, high), drawn, strict=True))
+        drawn = np.quantile(rng.choice(ratios, (1_000, len(ratios))), [0.05, 0.95], axis=1).std(
+            axis=1
+        )
+        ends = " to ".join(
+            f"{end:.2f} ± {error:.2f}" for end, error in zip((low, high), drawn, strict=True)
+        )
         above = np.mean(np.array(ratios) > 1)
         print(
             f"{share:g} of the scale, {len(ratios)} runs  {told(ratios)}, {ends}  {told(calls, 1)}  {100 * above:.0f} %",

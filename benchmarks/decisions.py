@@ -26,7 +26,14 @@ from robin_cli.policies.base import Policy
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, World, conduct
-from robin_cli.simulation.forecast import SHARE_WITHIN, Known, Needed, RatingsBelief, calls_to_the_end, foresee
+from robin_cli.simulation.forecast import (
+    SHARE_WITHIN,
+    Known,
+    Needed,
+    RatingsBelief,
+    calls_to_the_end,
+    foresee,
+)
 from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings, simulate
 
@@ -34,7 +41,13 @@ PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
 ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
 PILOTS, ENDS = 3, 8
-ENDED = (("threshold", 200, 0), ("threshold", 200, 3), ("threshold", 200, 10), ("threshold", 1_000, 3), ("best", 80, 3))
+ENDED = (
+    ("threshold", 200, 0),
+    ("threshold", 200, 3),
+    ("threshold", 200, 10),
+    ("threshold", 1_000, 3),
+    ("best", 80, 3),
+)
 """What is decided, of how many pairs, with pilots of how many calls a pair."""
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"
@@ -44,7 +57,9 @@ OWN = [
 
 def grouped(pool: Pool) -> Pool:
     """A pool in groups of four pairs where it has none."""
-    return pool if pool.groups is not None else replace(pool, groups=np.arange(len(pool.ratings)) // 4)
+    return (
+        pool if pool.groups is not None else replace(pool, groups=np.arange(len(pool.ratings)) // 4)
+    )
 
 
 def scale_of(pool: Pool) -> Scale:
@@ -65,22 +80,42 @@ def decided(pool: Pool, decide: str, policy: str, prefer: str) -> list[Row]:
 def first_calls(pools: list[Pool]) -> None:
     """Print what is right among the bests, and wrong among the sides of a threshold, of pools that say what is right."""
     for decide, policy, measure in (("best", "lucb", "right"), (THRESHOLD, "apt", "wrong")):
-        print(f"\nThe first call, {decide}: {measure} %, {SEEDS} runs, ± one standard error of the draws, simulated")
-        print(f"judge  calls a response  even  {policy}  {'less all recorded' if measure == 'right' else 'ratio'}")
+        print(
+            f"\nThe first call, {decide}: {measure} %, {SEEDS} runs, ± one standard error of the draws, simulated"
+        )
+        print(
+            f"judge  calls a response  even  {policy}  {'less all recorded' if measure == 'right' else 'ratio'}"
+        )
         for pool in pools:
             budgets = tuple(round(calls * len(pool.ratings)) for calls in FIRST)
-            settings = SimulationSettings(schedulers=("uniform", policy), budget=budgets, runs=SEEDS, decide=decide)
+            settings = SimulationSettings(
+                schedulers=("uniform", policy), budget=budgets, runs=SEEDS, decide=decide
+            )
             subject = subject_of(pool, settings, scale_of(pool))
             rows = conduct([subject], settings, lambda *_: None)
-            known = [each.item() for each in subject.found_right(Ratings.of(pool.ratings).means[None]).values()]
+            known = [
+                each.item()
+                for each in subject.found_right(Ratings.of(pool.ratings).means[None]).values()
+            ]
             for calls, *both in zip(FIRST, rows, rows[len(FIRST) :], strict=False):
                 (even, its), (own, sem) = (
-                    [100 * each.figure(f"{measure}_{part}") for part in ("mean", "sem")] for each in both
+                    [100 * each.figure(f"{measure}_{part}") for part in ("mean", "sem")]
+                    for each in both
                 )
-                ratio = f"{own / even:.2f} ± {own / even * np.hypot(its / even, sem / own):.2f}" if own else "0"
+                ratio = (
+                    f"{own / even:.2f} ± {own / even * np.hypot(its / even, sem / own):.2f}"
+                    if own
+                    else "0"
+                )
                 beside = f"{own - 100 * known[0]:+.1f} ± {sem:.1f}" if known else ratio
                 print(
-                    pool.name, calls, f"{even:.2f} ± {its:.2f}", f"{own:.2f} ± {sem:.2f}", beside, sep="  ", flush=True
+                    pool.name,
+                    calls,
+                    f"{even:.2f} ± {its:.2f}",
+                    f"{own:.2f} ± {sem:.2f}",
+                    beside,
+                    sep="  ",
+                    flush=True,
                 )
 
 
@@ -92,15 +127,25 @@ def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
     means = 100 * figures[..., 0, :].mean(axis=0)
     errors = 100 * np.sqrt((figures[..., 1, :] ** 2).sum(axis=0)) / len(pools)
     worst = 100 * figures[:, :, :, 0, 2].max(axis=(0, 1))
-    print(f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated")
+    print(
+        f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated"
+    )
     print(
         f"calls  wrong even  {policy}  --prefer right  certified even  {policy}  --prefer right  wrong of these (worst set)"
     )
     for place, calls in enumerate(CALLS):
         cells = [
-            f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}" for each in (0, 1) for way in range(3)
+            f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}"
+            for each in (0, 1)
+            for way in range(3)
         ]
-        print(calls, *cells, f"{means[:, place, 2].max():.3f} ({worst[place]:.3f})", sep="  ", flush=True)
+        print(
+            calls,
+            *cells,
+            f"{means[:, place, 2].max():.3f} ({worst[place]:.3f})",
+            sep="  ",
+            flush=True,
+        )
 
 
 def _figures_of(pool: Pool, what: str, policy: str) -> list[list[list[list[float]]]]:
@@ -132,7 +177,10 @@ def worst_errors(pools: list[Pool]) -> None:
     for pool in pools:
         pairs = min(ESTIMATED, len(pool.ratings))
         settings = SimulationSettings(
-            schedulers=names, budget=tuple(calls * pairs for calls in ESTIMATES), runs=RUNS, limit=pairs
+            schedulers=names,
+            budget=tuple(calls * pairs for calls in ESTIMATES),
+            runs=RUNS,
+            limit=pairs,
         )
         rows = conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
         found.append(np.log([each.figure("wce_mean") for each in rows]).reshape(len(names), -1))
@@ -140,7 +188,9 @@ def worst_errors(pools: list[Pool]) -> None:
     logs = logs[:, :-1] - logs[:, -1:]
     means, errors = np.exp(logs.mean(axis=0)), logs.std(axis=0, ddof=1) / len(pools) ** 0.5
     for place, calls in enumerate(ESTIMATES):
-        cells = [f"{m:.2f} ± {m * e:.2f}" for m, e in zip(means[:, place], errors[:, place], strict=True)]
+        cells = [
+            f"{m:.2f} ± {m * e:.2f}" for m, e in zip(means[:, place], errors[:, place], strict=True)
+        ]
         print(calls, *cells, sep="  ", flush=True)
 
 
@@ -159,7 +209,9 @@ def ends(pools: list[Pool]) -> None:
                     continue
                 held.append(float((true <= forecast.calls).mean()))
                 ratio.append(forecast.calls / float(true.mean()))
-        (within, error), (over, its) = ((np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio))
+        (within, error), (over, its) = (
+            (np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio)
+        )
         print(
             f"{what}, pilot of {pilot}: {within:.3f} ± {error:.3f}, {over:.2f} ± {its:.2f}; {len(held)} pilots of "
             f"{pairs} pairs, and {beyond} with no end in sight",
@@ -176,22 +228,34 @@ def _to_the_end(
         group = pool.groups
     sizes = np.bincount(group)
     order = rng.permutation(len(sizes))
-    kept = np.flatnonzero(np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), pairs) + 1]))
+    kept = np.flatnonzero(
+        np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), pairs) + 1])
+    )
     part = replace(
-        pool, ratings=tuple(pool.ratings[each] for each in kept), groups=np.unique(group[kept], return_inverse=True)[1]
+        pool,
+        ratings=tuple(pool.ratings[each] for each in kept),
+        groups=np.unique(group[kept], return_inverse=True)[1],
     )
     settings = SimulationSettings(decide=_decide(pool, what))
     goal, truth, arms = subject_of(part, settings, scale).goal, Ratings.of(part.ratings), len(kept)
-    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")}
+    own = {
+        each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")
+    }
     drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
-    counts = np.stack([(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1)
+    counts = np.stack(
+        [(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1
+    )
     attribute = pool.name.rpartition("/")[2]
-    belief = RatingsBelief([Known.of(counts, rng) if pilot else Known.nothing(arms, scale, attribute)], goal)
+    belief = RatingsBelief(
+        [Known.of(counts, rng) if pilot else Known.nothing(arms, scale, attribute)], goal
+    )
 
     def policy_at(budget: int, _: object, goal: Goal) -> Policy:
         return make_policy("lucb" if what == "best" else "apt", goal.setup(own, budget))
 
-    forecast = foresee(belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread).end
+    forecast = foresee(
+        belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread
+    ).end
     most = calls_to_the_end(arms)
     (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
     return forecast, World(truth, goal).measured(whole)["calls"]

@@ -27,7 +27,14 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 
 PROMPTS = (10, 25, 50, 100, 400)
-CALLS = (("uniform", 1), ("uniform", 5), ("two-priors", 2), ("two-priors", 5), ("two-priors", 20), ("robin-hood", 30))
+CALLS = (
+    ("uniform", 1),
+    ("uniform", 5),
+    ("two-priors", 2),
+    ("two-priors", 5),
+    ("two-priors", 20),
+    ("robin-hood", 30),
+)
 SYSTEM = np.array([0, 0, 1, 1])
 SKEWED = ((0.05, -4.0), (0.05, 4.0), (0.02, -4.0), (0.1, -4.0))
 """Shares of prompts that differ by so much; the others differ a little the other way, so that the mean is 0."""
@@ -58,30 +65,49 @@ def worlds(path: Path, rng: np.random.Generator) -> Iterator[World]:
         scale = Scale(1, 10)
         low, high = scale.low, scale.high
         whole = [each[:4] for each in prompt.values() if len(each) >= 4]
-        shares = [[np.bincount(some - low, minlength=high - low + 1) / len(some) for some in each] for each in whole]
+        shares = [
+            [np.bincount(some - low, minlength=high - low + 1) / len(some) for some in each]
+            for each in whole
+        ]
         yield World(name, scale, np.array(shares))
     for name, noise in (("quiet", 0.3), ("noisy", 1.2)):
-        latent = rng.normal(2.4, 0.8, (3000, 1)) + rng.normal(0, 0.5, (3000, 4)) + 0.3 * (1 - SYSTEM)
+        latent = (
+            rng.normal(2.4, 0.8, (3000, 1)) + rng.normal(0, 0.5, (3000, 4)) + 0.3 * (1 - SYSTEM)
+        )
         ends = np.clip(np.arange(5) + 0.5, None, 99.0)[None, None]
         below = 1 / (1 + np.exp(-1.7 * (ends - latent[..., None]) / noise))
         below[..., -1] = 1.0
         yield World(name, Scale(0, 4), np.diff(below, prepend=0.0, axis=-1))
     for name, likely in (("rare flips", 0.15), ("many flips", 0.4)):
         down = np.clip(rng.beta(0.5, 0.5 / likely, (3000, 4)) * (0.6 + 0.4 * SYSTEM), 0, 1)
-        yield World(name, Scale(0, 4), np.stack([down, 0 * down, 0 * down, 0 * down, 1 - down], axis=-1))
+        yield World(
+            name, Scale(0, 4), np.stack([down, 0 * down, 0 * down, 0 * down, 1 - down], axis=-1)
+        )
 
 
-def judged(world: World, prompts: int, scheduler: str, calls: int, rng: np.random.Generator) -> Responses:
+def judged(
+    world: World, prompts: int, scheduler: str, calls: int, rng: np.random.Generator
+) -> Responses:
     """So many prompts of the world, each response rated ``calls`` times on average."""
     chosen = rng.integers(0, len(world.shares), prompts)
     shares = world.shares[chosen].reshape(4 * prompts, -1)
     rated = Rated("", world.scale, shares)
-    counts = rng.multinomial(calls, shares) if scheduler == "uniform" else next(played(scheduler, rated, (calls,), rng))
+    counts = (
+        rng.multinomial(calls, shares)
+        if scheduler == "uniform"
+        else next(played(scheduler, rated, (calls,), rng))
+    )
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
     noise = moderated(rated.space, n, total, total_sq).error_variance
     number = np.repeat(np.arange(prompts), 4)
     return Responses(
-        total / n, noise, n.astype(np.float64), number, np.tile(SYSTEM, prompts), world.scale.low, world.scale.high
+        total / n,
+        noise,
+        n.astype(np.float64),
+        number,
+        np.tile(SYSTEM, prompts),
+        world.scale.low,
+        world.scale.high,
     )
 
 
@@ -132,7 +158,9 @@ def of_coverage(all_worlds: list[World], runs: int) -> None:
                 bias.append(float((each.mean() - world.truth) / each.std(ddof=1)))
                 noise.append(float(np.mean([one.noise_share for one in found])))
                 wide.append(float(np.median(wider)))
-            told = "  ".join(f"{name} {np.mean(each):.3f} ({min(each):.3f})" for name, each in held.items())
+            told = "  ".join(
+                f"{name} {np.mean(each):.3f} ({min(each):.3f})" for name, each in held.items()
+            )
             spread = 1 / np.sqrt(runs if scheduler == "uniform" else max(60, runs // 4))
             print(
                 f"{scheduler:10} {calls:2} {prompts:4}: {told}  bias {min(bias):+.2f} to {max(bias):+.2f} (± {spread:.2f})  "
@@ -148,7 +176,10 @@ def skewed(share: float, far: float, prompts: int, rng: np.random.Generator) -> 
 
 def of_skew(runs: int) -> None:
     """Coverage of t and of the wider interval where few prompts differ much, and its width over that of t (median)."""
-    print("\nFew prompts that differ much: coverage of t, of the wider interval; width over t's, median (± ", end="")
+    print(
+        "\nFew prompts that differ much: coverage of t, of the wider interval; width over t's, median (± ",
+        end="",
+    )
     print(f"{np.sqrt(0.05 * 0.95 / runs):.3f} at .95)")
     for share, far in SKEWED:
         cells = []
@@ -158,7 +189,13 @@ def of_skew(runs: int) -> None:
             for _ in range(runs):
                 each = skewed(share, far, prompts, rng)
                 half = student_factor(prompts, 0.05) * each.std(ddof=1) / np.sqrt(prompts)
-                ends.append((each.mean() - half, each.mean() + half, *wider_bounds(each, -4.0, 4.0, alpha=0.05)))
+                ends.append(
+                    (
+                        each.mean() - half,
+                        each.mean() + half,
+                        *wider_bounds(each, -4.0, 4.0, alpha=0.05),
+                    )
+                )
             t_low, t_high, low, high = np.array(ends).T
             with np.errstate(divide="ignore"):
                 wide = np.median((high - low) / (t_high - t_low))
@@ -169,11 +206,16 @@ def of_skew(runs: int) -> None:
 
 def of_looks(all_worlds: list[World], runs: int) -> None:
     """Who looks after 20 to 400 prompts: how often the truth is ever left out, and how wide the bets' intervals are."""
-    print(f"\nEver missed in % at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts (± ", end="")
+    print(
+        f"\nEver missed in % at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts (± ",
+        end="",
+    )
     print(
         f"{100 * np.sqrt(0.05 * 0.95 / runs):.1f} at 5), and the bets' interval over that for one look at 20, 50, 100, 400:"
     )
-    draws = {world.name: (world, world.truth, world.scale.high - world.scale.low) for world in all_worlds}
+    draws = {
+        world.name: (world, world.truth, world.scale.high - world.scale.low) for world in all_worlds
+    }
     draws |= {f"{share:.0%} by {far:+g}": ((share, far), 0.0, 4) for share, far in SKEWED}
     for number, (name, (source, truth, reach)) in enumerate(draws.items()):
         rng = np.random.default_rng([number, 7])
@@ -181,14 +223,23 @@ def of_looks(all_worlds: list[World], runs: int) -> None:
         for run in range(runs):
             each = drawn(source, rng)
             t = [abs(each[:g].mean() - truth) > half_by_t(each[:g]) for g in LOOKS]
-            bets = [max(money(side, reach, at) for side, at in ((each[:g], truth), (-each[:g], -truth))) for g in LOOKS]
+            bets = [
+                max(money(side, reach, at) for side, at in ((each[:g], truth), (-each[:g], -truth)))
+                for g in LOOKS
+            ]
             ever += any(t), max(bets) >= np.log(2 / 0.05)
             if run < 20:
                 wide.append(
-                    [widths(mean_interval(each[:g], -reach, reach), each[:g], reach) for g in (20, 50, 100, 400)]
+                    [
+                        widths(mean_interval(each[:g], -reach, reach), each[:g], reach)
+                        for g in (20, 50, 100, 400)
+                    ]
                 )
         told = " ".join(f"{width:.2f}" for width in np.median(wide, axis=0))
-        print(f"{name:24} t {100 * ever[0] / runs:5.1f}   bets {100 * ever[1] / runs:4.1f}   {told}", flush=True)
+        print(
+            f"{name:24} t {100 * ever[0] / runs:5.1f}   bets {100 * ever[1] / runs:4.1f}   {told}",
+            flush=True,
+        )
 
 
 def drawn(source: World | tuple[float, float], rng: np.random.Generator) -> FloatArray:
@@ -196,7 +247,11 @@ def drawn(source: World | tuple[float, float], rng: np.random.Generator) -> Floa
     count = int(LOOKS[-1])
     if not isinstance(source, World):
         return skewed(*source, count, rng)
-    return np.where(SYSTEM == 0, 1, -1) @ judged(source, count, "uniform", 1, rng).score.reshape(-1, 4).T / 2
+    return (
+        np.where(SYSTEM == 0, 1, -1)
+        @ judged(source, count, "uniform", 1, rng).score.reshape(-1, 4).T
+        / 2
+    )
 
 
 def widths(bets: tuple[float, float], each: FloatArray, reach: float) -> float:
@@ -217,7 +272,9 @@ def money(each: FloatArray, reach: float, at: float) -> float:
 
 def of_speed(runs: int) -> None:
     """Prompts until the bets settle a difference, and the asymptotic confidence sequence, which they took the place of."""
-    print("\nMean prompts until a normal difference is settled, by the bets and by an asymptotic confidence sequence")
+    print(
+        "\nMean prompts until a normal difference is settled, by the bets and by an asymptotic confidence sequence"
+    )
     most = 3000
     count = np.arange(1, most + 1)
     twice = -2 * np.log(0.05)
@@ -232,7 +289,10 @@ def of_speed(runs: int) -> None:
                 each = np.clip(rng.normal(difference, spread, most), -4, 4)
                 above = np.logaddexp.reduce(running_money(each))
                 mean = np.cumsum(each) / count
-                error = np.sqrt(np.maximum(np.cumsum(each**2) / count - mean**2, 1e-12) / np.maximum(count - 1, 1))
+                error = np.sqrt(
+                    np.maximum(np.cumsum(each**2) / count - mean**2, 1e-12)
+                    / np.maximum(count - 1, 1)
+                )
                 shown = (above >= np.log(40), (np.abs(mean) > factor * error) & (count >= 10))
                 stops.append([int(each.argmax()) + 1 if each.any() else most for each in shown])
             mean_stop, error_of = np.mean(stops, axis=0), np.std(stops, axis=0) / np.sqrt(runs)
@@ -244,7 +304,10 @@ def of_speed(runs: int) -> None:
 
 def running_money(each: FloatArray) -> FloatArray:
     """ln of each bet's money that the mean is above 0, after every prompt; shape (stakes, prompts)."""
-    return np.cumsum([log_money(np.array([x]), -4.0, 4.0, 0.0) - _START for x in each], axis=0).T + _START[:, None]
+    return (
+        np.cumsum([log_money(np.array([x]), -4.0, 4.0, 0.0) - _START for x in each], axis=0).T
+        + _START[:, None]
+    )
 
 
 _START = log_money(np.array([0.0]), -4.0, 4.0, 0.0)
@@ -252,7 +315,9 @@ _START = log_money(np.array([0.0]), -4.0, 4.0, 0.0)
 
 def of_power(all_worlds: list[World], runs: int) -> None:
     """Were prompts_needed judged, how often would it be settled? Truth in place of the difference found."""
-    print("\nOf differences not settled at 50 prompts: settled after as many prompts as were said to be needed")
+    print(
+        "\nOf differences not settled at 50 prompts: settled after as many prompts as were said to be needed"
+    )
     for number, world in enumerate(all_worlds):
         rng = np.random.default_rng([number, 11])
         settled, needed = [], []
@@ -263,7 +328,11 @@ def of_power(all_worlds: list[World], runs: int) -> None:
                 settled.append(more.is_settled)
                 needed.append(one.prompts_needed)
         if settled:
-            low, high = binom.interval(0.95, len(settled), np.mean(settled)) if 0 < np.mean(settled) < 1 else (0, 0)
+            low, high = (
+                binom.interval(0.95, len(settled), np.mean(settled))
+                if 0 < np.mean(settled) < 1
+                else (0, 0)
+            )
             print(
                 f"{world.name:24} {np.mean(settled):.2f} ({low / len(settled):.2f}-{high / len(settled):.2f}) of "
                 f"{len(settled)}, median needed {np.median(needed):.0f}",
@@ -273,7 +342,9 @@ def of_power(all_worlds: list[World], runs: int) -> None:
 
 def main() -> None:
     """Print all tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pool", type=Path)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--only", choices=["coverage", "skew", "looks", "speed", "power"])

@@ -24,7 +24,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PAIRS = 200
 REPEATS = 3
-PEERS = {"lm-evaluation-harness": "lm_eval[api]==0.4.13", "inspect_ai": "inspect_ai==0.3.285 openai"}
+PEERS = {
+    "lm-evaluation-harness": "lm_eval[api]==0.4.13",
+    "inspect_ai": "inspect_ai==0.3.285 openai",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,14 @@ def stub(folder: Path, latency_ms: float, faults: int = 0) -> Iterator[str]:
     program = folder / "stub_server"
     if not program.exists():
         try:
-            subprocess.run(["cc", "-O2", "-o", str(program), str(HERE / "stub_server.c")], check=True)
+            subprocess.run(
+                ["cc", "-O2", "-o", str(program), str(HERE / "stub_server.c")], check=True
+            )
         except FileNotFoundError:
             sys.exit("benchmarks/engine.py needs a C compiler (cc) for its stub server")
-    with subprocess.Popen([str(program), str(latency_ms), str(faults)], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [str(program), str(latency_ms), str(faults)], stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None  # noqa: S101  # it was asked for
             yield f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
@@ -65,15 +72,24 @@ def measured(command: list[str], folder: Path) -> tuple[float, float, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.perf_counter() - started
     if process.returncode:
-        raise RuntimeError(f"{command[:3]}: exit {process.returncode}: {log.read_text(errors='replace')[-600:]}")
+        raise RuntimeError(
+            f"{command[:3]}: exit {process.returncode}: {log.read_text(errors='replace')[-600:]}"
+        )
     return usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024
 
 
-def cost(command: Callable[[int], list[str]], sizes: tuple[int, int], folder: Path, repeats: int = REPEATS) -> Cost:
+def cost(
+    command: Callable[[int], list[str]],
+    sizes: tuple[int, int],
+    folder: Path,
+    repeats: int = REPEATS,
+) -> Cost:
     """What one more call costs, from runs of both sizes in turn."""
     cpu, rate, rss = [], [], 0.0
     for _ in range(repeats):
-        (cpu_small, wall_small, _), (cpu_large, wall_large, rss) = (measured(command(n), folder) for n in sizes)
+        (cpu_small, wall_small, _), (cpu_large, wall_large, rss) = (
+            measured(command(n), folder) for n in sizes
+        )
         calls = sizes[1] - sizes[0]
         cpu.append(1000 * (cpu_large - cpu_small) / calls)
         rate.append(calls / (wall_large - wall_small))
@@ -86,9 +102,32 @@ def robin(url: str, folder: Path, concurrency: int) -> Callable[[int], list[str]
     def command(calls: int) -> list[str]:
         run = tempfile.mkdtemp(dir=folder)
         return [
-            *(sys.executable, "-m", "robin_cli", "judge", "pairs.jsonl", "--attribute", "helpfulness"),
-            *("--budget", str(calls), "--concurrency", str(concurrency), "--base-url", url, "--model", "stub"),
-            *("--run", str(Path(run) / "run"), "--output", str(Path(run) / "scores.csv"), "--quiet"),
+            *(
+                sys.executable,
+                "-m",
+                "robin_cli",
+                "judge",
+                "pairs.jsonl",
+                "--attribute",
+                "helpfulness",
+            ),
+            *(
+                "--budget",
+                str(calls),
+                "--concurrency",
+                str(concurrency),
+                "--base-url",
+                url,
+                "--model",
+                "stub",
+            ),
+            *(
+                "--run",
+                str(Path(run) / "run"),
+                "--output",
+                str(Path(run) / "scores.csv"),
+                "--quiet",
+            ),
         ]
 
     return command
@@ -96,19 +135,38 @@ def robin(url: str, folder: Path, concurrency: int) -> Callable[[int], list[str]
 
 def bare(url: str, concurrency: int) -> Callable[[int], list[str]]:
     """The SDK in a loop of its own, doing nothing else."""
-    return lambda calls: [sys.executable, str(HERE / "bare_loop.py"), url, str(calls), str(concurrency), "prompts.json"]
+    return lambda calls: [
+        sys.executable,
+        str(HERE / "bare_loop.py"),
+        url,
+        str(calls),
+        str(concurrency),
+        "prompts.json",
+    ]
 
 
 def lm_eval(url: str, python: Path) -> Callable[[int], list[str]]:
     """lm-evaluation-harness on a task of its own, 64 at a time."""
 
     def command(calls: int) -> list[str]:
-        arguments = (
-            f"model=stub,base_url={url}/chat/completions,num_concurrent=64,tokenized_requests=False,max_retries=3"
-        )
+        arguments = f"model=stub,base_url={url}/chat/completions,num_concurrent=64,tokenized_requests=False,max_retries=3"
         return [
-            *(str(python.with_name("lm_eval")), "--model", "local-chat-completions", "--model_args", arguments),
-            *("--tasks", "stub_task", "--include_path", "lm_eval_task", "--apply_chat_template", "--limit", str(calls)),
+            *(
+                str(python.with_name("lm_eval")),
+                "--model",
+                "local-chat-completions",
+                "--model_args",
+                arguments,
+            ),
+            *(
+                "--tasks",
+                "stub_task",
+                "--include_path",
+                "lm_eval_task",
+                "--apply_chat_template",
+                "--limit",
+                str(calls),
+            ),
         ]
 
     return command
@@ -125,12 +183,18 @@ def write_inputs(folder: Path, pairs: int = PAIRS) -> None:
     from robin_cli.questions.rubrics import load_prompts
 
     made = [
-        Pair(f"p{k}", f"Question {k}: " + "why is this so? " * 45, f"Answer {k}: " + "because of that. " * 44)
+        Pair(
+            f"p{k}",
+            f"Question {k}: " + "why is this so? " * 45,
+            f"Answer {k}: " + "because of that. " * 44,
+        )
         for k in range(pairs)
     ]
     with (folder / "pairs.jsonl").open("w") as file:
         file.writelines(
-            json.dumps({"id": each.pair_id, "prompt": each.prompt, "response": each.response}) + "\n" for each in made
+            json.dumps({"id": each.pair_id, "prompt": each.prompt, "response": each.response})
+            + "\n"
+            for each in made
         )
     prompts = load_prompts(["helpfulness"])
     messages = [prompts.messages(pair, "helpfulness") for pair in made]
@@ -165,7 +229,9 @@ def peer_python(name: str, cache: Path) -> Path:
     if not (folder / "ready").exists():
         print(f"installing {name} into {folder}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PEERS[name].split()], check=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", *PEERS[name].split()], check=True
+        )
         (folder / "ready").touch()
     return python
 
@@ -181,18 +247,31 @@ def start_up() -> list[tuple[str, float, float, set[str]]]:
             subprocess.run(command, check=True, capture_output=True)
             walls.append(time.perf_counter() - started)
         times = subprocess.run(
-            [sys.executable, "-X", "importtime", *command[1:]], capture_output=True, text=True, check=True
+            [sys.executable, "-X", "importtime", *command[1:]],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stderr
-        imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in times.splitlines()}
-        rows.append((flag, min(walls), sorted(walls)[5], imported & {"openai", "pandas", "pyarrow"}))
+        imported = {
+            line.rpartition("|")[2].strip().partition(".")[0] for line in times.splitlines()
+        }
+        rows.append(
+            (flag, min(walls), sorted(walls)[5], imported & {"openai", "pandas", "pyarrow"})
+        )
     return rows
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="store_true", help="measure lm-evaluation-harness and inspect_ai too")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "robin-benchmark-peers")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="measure lm-evaluation-harness and inspect_ai too"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "robin-benchmark-peers"
+    )
     options = parser.parse_args()
     found: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -207,11 +286,16 @@ def main() -> None:
                     bare(url, concurrency), (1_000, 5_000), folder
                 )
             if options.peers:
-                peers = (("lm-evaluation-harness", lm_eval, (1_000, 9_000)), ("inspect_ai", inspect, (200, 1_000)))
+                peers = (
+                    ("lm-evaluation-harness", lm_eval, (1_000, 9_000)),
+                    ("inspect_ai", inspect, (200, 1_000)),
+                )
                 for peer, command, sizes in peers:
                     try:
                         python = peer_python(peer, options.cache)
-                        found[f"{peer}, 64 at a time"] = cost(command(url, python), sizes, folder, repeats=2)
+                        found[f"{peer}, 64 at a time"] = cost(
+                            command(url, python), sizes, folder, repeats=2
+                        )
                     except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
                         print(f"{peer}: could not be measured: {error}")
         with stub(folder, 200) as url:
@@ -222,7 +306,9 @@ def main() -> None:
 def report(found: dict[str, Cost], latency: dict[int, Cost]) -> None:
     """The table, and each bar with its figure."""
     ours = found["robin judge, 64 at a time"]
-    print(f"\n{'at 0 ms':36} {'CPU ms a call':>16} {'calls/s':>14} {'memory MB':>10} {'over robin':>11}")
+    print(
+        f"\n{'at 0 ms':36} {'CPU ms a call':>16} {'calls/s':>14} {'memory MB':>10} {'over robin':>11}"
+    )
     for name, each in found.items():
         print(
             f"{name:36} {each.cpu_ms:9.2f} ± {each.cpu_spread:4.2f} {each.rate:8,.0f} ± {each.rate_spread:3,.0f}"
@@ -236,7 +322,11 @@ def report(found: dict[str, Cost], latency: dict[int, Cost]) -> None:
         share = latency[concurrency].rate / (concurrency / 0.2)
         bar(f"of the ideal rate at 200 ms, {concurrency} at a time", share, least, at_least=True)
     for (flag, best, median, heavy), most in zip(start_up(), (0.35, 0.2), strict=True):
-        bar(f"robin {flag}, s (median {median:.2f}; heavy imports: {', '.join(heavy) or 'none'})", best, most)
+        bar(
+            f"robin {flag}, s (median {median:.2f}; heavy imports: {', '.join(heavy) or 'none'})",
+            best,
+            most,
+        )
 
 
 def bar(what: str, figure: float, limit: float, *, at_least: bool = False) -> None:

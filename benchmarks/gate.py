@@ -43,7 +43,9 @@ def of_a_pool(ratings: FloatArray, responses: int, calls: int) -> tuple[Draw, fl
         which = np.argsort(rng.random((prompts, ratings.shape[1])), axis=1)[:, :responses]
         pairs = ratings[chosen[:, None], which].reshape(prompts * responses, -1)
         given = rng.integers(0, pairs.shape[1], (len(pairs), calls))
-        return np.take_along_axis(pairs, given, axis=1).mean(axis=1), np.repeat(np.arange(prompts), responses)
+        return np.take_along_axis(pairs, given, axis=1).mean(axis=1), np.repeat(
+            np.arange(prompts), responses
+        )
 
     return draw, float(ratings.mean())
 
@@ -54,7 +56,9 @@ def two_kinds(share: float, good: tuple[int, int], bad: tuple[int, int]) -> tupl
     def draw(prompts: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         is_bad = rng.random(prompts) < share
         which = rng.integers(0, 2, prompts)
-        prompt = np.repeat(np.arange(prompts), np.where(is_bad, np.array(bad)[which], np.array(good)[which]))
+        prompt = np.repeat(
+            np.arange(prompts), np.where(is_bad, np.array(bad)[which], np.array(good)[which])
+        )
         return np.where(is_bad[prompt], 0.0, 4.0), prompt
 
     return draw, 4 * (1 - share) * sum(good) / ((1 - share) * sum(good) + share * sum(bad))
@@ -74,12 +78,23 @@ def populations(path: Path) -> Iterator[tuple[str, Draw, float, float, float]]:
     for name, pool in load_pools(path).items():
         prompt: dict[str, list[FloatArray]] = {}
         for pair, given in zip(pool.pair_ids, pool.ratings, strict=True):
-            prompt.setdefault(pair.rpartition("/")[0], []).append(np.asarray(given, dtype=np.float64))
-        whole = [each[:4] for each in prompt.values() if len(each) >= 4 and all(len(some) == 8 for some in each[:4])]
+            prompt.setdefault(pair.rpartition("/")[0], []).append(
+                np.asarray(given, dtype=np.float64)
+            )
+        whole = [
+            each[:4]
+            for each in prompt.values()
+            if len(each) >= 4 and all(len(some) == 8 for some in each[:4])
+        ]
         ratings = np.array(whole)
         for responses in RESPONSES:
             for calls in (1, 5):
-                yield f"{name} {responses} × {calls}", *of_a_pool(ratings, responses, calls), 1.0, 10.0
+                yield (
+                    f"{name} {responses} × {calls}",
+                    *of_a_pool(ratings, responses, calls),
+                    1.0,
+                    10.0,
+                )
     for share in (0.3, 0.1, 0.03, 0.01):
         yield f"bad prompts {share:g}", *two_kinds(share, (1, 1), (1, 1)), 0.0, 4.0
         yield f"bad prompts {share:g}, larger", *two_kinds(share, (1, 8), (8, 8)), 0.0, 4.0
@@ -96,7 +111,9 @@ def by_t(scores: FloatArray, prompt: IntArray) -> tuple[float, float]:
 
 
 def of_means(path: Path, runs: int, kinds: Sequence[str]) -> None:
-    print("Wrong decisive verdicts on the mean in %, at its exact value: by t, by gate; width over that of t (median)")
+    print(
+        "Wrong decisive verdicts on the mean in %, at its exact value: by t, by gate; width over that of t (median)"
+    )
     worst: dict[tuple[str, int], list[tuple[float, float, float, str]]] = {}
     for number, (name, draw, truth, low, high) in enumerate(populations(path)):
         kind = "pool" if high == 10 else "made-up"
@@ -108,7 +125,12 @@ def of_means(path: Path, runs: int, kinds: Sequence[str]) -> None:
             ends = []
             for _ in range(runs):
                 scores, prompt = draw(prompts, rng)
-                ends.append((*by_t(scores, prompt), *mean_bounds(clusters_of(scores, prompt), low, high, alpha=DELTA)))
+                ends.append(
+                    (
+                        *by_t(scores, prompt),
+                        *mean_bounds(clusters_of(scores, prompt), low, high, alpha=DELTA),
+                    )
+                )
             t_low, t_high, ours_low, ours_high = np.array(ends).T
             slack = 1e-9 * (high - low)
             wrong_t, wrong = (
@@ -129,14 +151,26 @@ def of_means(path: Path, runs: int, kinds: Sequence[str]) -> None:
 
 
 def pairs_of(
-    shares: FloatArray, prompt: IntArray, calls: int, scheduler: str, rng: np.random.Generator, scale: Scale
+    shares: FloatArray,
+    prompt: IntArray,
+    calls: int,
+    scheduler: str,
+    rng: np.random.Generator,
+    scale: Scale,
 ) -> Measured:
     """Pairs with these true shares of each level, rated ``calls`` times each on average."""
     rated = Rated("", scale, shares)
-    counts = rng.multinomial(calls, shares) if scheduler == "uniform" else next(played(scheduler, rated, (calls,), rng))
+    counts = (
+        rng.multinomial(calls, shares)
+        if scheduler == "uniform"
+        else next(played(scheduler, rated, (calls,), rng))
+    )
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
     error = moderated(rated.space, n, total, total_sq).error_variance
-    is_asked, parts = np.ones(len(shares), dtype=np.bool_), [Part(counts, scale.low, scale.high, 1.0)]
+    is_asked, parts = (
+        np.ones(len(shares), dtype=np.bool_),
+        [Part(counts, scale.low, scale.high, 1.0)],
+    )
     return Measured(total / n, error, prompt, parts, is_asked, scale.low, scale.high, int(n.sum()))
 
 
@@ -169,15 +203,21 @@ def of_shares(runs: int) -> None:
                 cells = []
                 for prompts, calls, scheduler in SIZES:
                     rng = np.random.default_rng([prompts, calls, int(10 * share), side == "fails"])
-                    requirement = Requirement("share", Criterion("a", ">=", AT), MARGIN, ">=", share)
+                    requirement = Requirement(
+                        "share", Criterion("a", ">=", AT), MARGIN, ">=", share
+                    )
                     states = []
                     for _ in range(runs):
                         prompt = np.repeat(np.arange(prompts), 2)
                         meets = (rng.random(prompts) < share)[prompt]
-                        levels = np.where((meets == (side == "fails"))[:, None], ratings(mean), sure)
+                        levels = np.where(
+                            (meets == (side == "fails"))[:, None], ratings(mean), sure
+                        )
                         told = pairs_of(levels, prompt, calls, scheduler, rng, Scale(0, 4))
                         states.append(judged(requirement, told, error_rate=DELTA).state)
-                    wrong = np.mean([state == {"fails": "fail", "passes": "pass"}[side] for state in states])
+                    wrong = np.mean(
+                        [state == {"fails": "fail", "passes": "pass"}[side] for state in states]
+                    )
                     cells.append(f"{prompts} × {calls} {scheduler}: {100 * wrong:.1f}")
                 print(f"{share:g} {name:6} {side:6} " + "   ".join(cells), flush=True)
 
@@ -189,26 +229,42 @@ def of_all(runs: int) -> None:
     for name, ratings in NASTY.items():
         for side in ("passes", "fails"):
             cells = []
-            for calls, scheduler in ((5, "uniform"), (20, "uniform"), (100, "uniform"), (20, "two-priors")):
+            for calls, scheduler in (
+                (5, "uniform"),
+                (20, "uniform"),
+                (100, "uniform"),
+                (20, "two-priors"),
+            ):
                 rng = np.random.default_rng([calls, side == "fails"])
                 levels = np.tile(TOP, (20, 1))
                 if side == "passes":
                     levels[0] = ratings(AT - MARGIN)
                 else:
                     levels[:] = ratings(AT + MARGIN)
-                told = [pairs_of(levels, np.arange(20), calls, scheduler, rng, Scale(0, 4)) for _ in range(runs)]
+                told = [
+                    pairs_of(levels, np.arange(20), calls, scheduler, rng, Scale(0, 4))
+                    for _ in range(runs)
+                ]
                 states = [judged(requirement, each, error_rate=DELTA).state for each in told]
-                wrong = np.mean([state == {"fails": "fail", "passes": "pass"}[side] for state in states])
+                wrong = np.mean(
+                    [state == {"fails": "fail", "passes": "pass"}[side] for state in states]
+                )
                 cells.append(f"{calls} {scheduler}: {100 * wrong:.1f}")
             print(f"{name:6} {side:6} " + "   ".join(cells), flush=True)
 
 
 def of_real_shares(path: Path, runs: int) -> None:
     """How often share(score>=T) is decided, true 0.1 above and below X, on the pool's pairs; none should be decided wrongly."""
-    print("\nVerdicts on share(score>=T)>=X of a pool, T so that 0.7 of pairs meet it: X, then right / wrong in %")
+    print(
+        "\nVerdicts on share(score>=T)>=X of a pool, T so that 0.7 of pairs meet it: X, then right / wrong in %"
+    )
     for name, pool in load_pools(path).items():
-        levels = np.array([np.bincount(each - 1, minlength=10)[:10] / len(each) for each in pool.ratings])
-        _, prompt = np.unique([each.rpartition("/")[0] for each in pool.pair_ids], return_inverse=True)
+        levels = np.array(
+            [np.bincount(each - 1, minlength=10)[:10] / len(each) for each in pool.ratings]
+        )
+        _, prompt = np.unique(
+            [each.rpartition("/")[0] for each in pool.pair_ids], return_inverse=True
+        )
         means = levels @ np.arange(1, 11)
         threshold = float(np.quantile(means, 0.3))
         for share in (0.6, 0.7, 0.8):
@@ -235,7 +291,9 @@ DROPS = (0.2, 0.1, 0.05)
 OF_A_BUILD = 100
 
 
-def rounded_to_quarters(spread: float, mean: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+def rounded_to_quarters(
+    spread: float, mean: float, shape: tuple[int, ...], rng: np.random.Generator
+) -> FloatArray:
     """Differences of two systems, as the means of some ratings are."""
     return np.clip(np.round(4 * rng.normal(mean, spread, shape)) / 4, -4, 4)
 
@@ -290,18 +348,28 @@ def of_builds(runs: int) -> None:
             until: list[int] = []
             while len(until) < runs:
                 until += alarms(draw(-drop, (1000, OF_A_BUILD), rng))
-            cells.append(f"{drop:g}: {np.mean(until):.1f} ± {np.std(until) / np.sqrt(len(until)):.1f}")
+            cells.append(
+                f"{drop:g}: {np.mean(until):.1f} ± {np.std(until) / np.sqrt(len(until)):.1f}"
+            )
         print(f"{name:24} {len(alarms(still))} ({by_t})   " + "   ".join(cells), flush=True)
 
 
-SIZES = ((20, 5, "uniform"), (200, 5, "uniform"), (200, 30, "uniform"), (1000, 5, "uniform"), (50, 5, "two-priors"))
+SIZES = (
+    (20, 5, "uniform"),
+    (200, 5, "uniform"),
+    (200, 30, "uniform"),
+    (1000, 5, "uniform"),
+    (50, 5, "two-priors"),
+)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pool", type=Path, nargs="?")
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--only", choices=["pool", "made-up", "shares", "all", "pool-shares", "builds"])
+    parser.add_argument(
+        "--only", choices=["pool", "made-up", "shares", "all", "pool-shares", "builds"]
+    )
     given = parser.parse_args()
     if given.only in {None, "pool", "made-up"}:
         of_means(given.pool, given.runs, [given.only] if given.only else ["pool", "made-up"])

@@ -65,14 +65,19 @@ def choices(pairs: list[int], count: int) -> None:
         for arms in pairs:
             first, last = _choices(name, arms, count)
             gb = memory_gb(os.getpid())
-            print(f"{name:12} {arms:>10,} {first:18.2f} {last:17.2f} {count:>12,} {gb:6.2f}", flush=True)
+            print(
+                f"{name:12} {arms:>10,} {first:18.2f} {last:17.2f} {count:>12,} {gb:6.2f}",
+                flush=True,
+            )
 
 
 def _choices(name: str, count: int, choices: int) -> tuple[float, float]:
     """µs of CPU a choice of the first million and of the last, of so many that a scheduler makes over new arms."""
     rng = np.random.default_rng(1)
     arms, likely = WritableArms(count), rng.random(count) ** 3
-    planner = Planner(arms, make_policy(name, Setup(count, BUDGET, _SCALE)), budget=BUDGET, closely=True)
+    planner = Planner(
+        arms, make_policy(name, Setup(count, BUDGET, _SCALE)), budget=BUDGET, closely=True
+    )
     costs = []
     for _ in range(max(1, choices // _MILLION)):
         drawn = rng.random(_MILLION).tolist()
@@ -88,7 +93,15 @@ def make_run(folder: Path, pairs: int, judgments: int) -> Path:
     """A run of so many pairs and judgments, with a budget for more, without a snapshot."""
     few = [Pair(f"p{number}", f"prompt {number}", "response") for number in range(2)]
     run = folder / "run"
-    robin_cli.judge(few, judge=_rating, attribute="helpfulness", run=run, budget=2, scheduler="uniform", quiet=True)
+    robin_cli.judge(
+        few,
+        judge=_rating,
+        attribute="helpfulness",
+        run=run,
+        budget=2,
+        scheduler="uniform",
+        quiet=True,
+    )
     manifest = read_manifest(run)
     settings = {**manifest.settings, "judge": "openai", "model": "stub", "scheduler": "robin-hood"}
     session = {**manifest.sessions[0], "model": "stub"}
@@ -107,9 +120,14 @@ def _rating(_messages: object) -> str:
 
 
 def _write_pairs(run: Path, pairs: int, rng: np.random.Generator) -> pa.ChunkedArray:
-    schema = pa.schema([pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")])
+    schema = pa.schema(
+        [pa.field(name, pa.large_string()) for name in ("pair_id", "prompt", "response")]
+    )
     ids = []
-    with whole_file(run / PAIRS) as file, pq.ParquetWriter(file, schema, write_batch_size=64) as writer:
+    with (
+        whole_file(run / PAIRS) as file,
+        pq.ParquetWriter(file, schema, write_batch_size=64) as writer,
+    ):
         for start in range(0, pairs, PAIRS_AT_A_TIME):
             count = min(PAIRS_AT_A_TIME, pairs - start)
             names = [f"p{number:08}" for number in range(start, start + count)]
@@ -119,7 +137,9 @@ def _write_pairs(run: Path, pairs: int, rng: np.random.Generator) -> pa.ChunkedA
     return pa.chunked_array(ids)
 
 
-def _write_judgments(run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.random.Generator) -> None:
+def _write_judgments(
+    run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.random.Generator
+) -> None:
     """Segments that go round the pairs; when they come to the same pairs again all but the number of the call is the same."""
     quality = rng.random(len(ids), np.float32)
     own = max(1, len(ids) // SEGMENT_ROWS)  # segments that differ
@@ -128,12 +148,16 @@ def _write_judgments(run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.ra
             table = pq.ParquetFile(segment_path(run, number % own + 1)).read()
             draws = pa.array([number // own] * SEGMENT_ROWS, pa.int64())
             write_table(
-                table.set_column(table.schema.names.index("draw"), table.schema.field("draw"), draws),
+                table.set_column(
+                    table.schema.names.index("draw"), table.schema.field("draw"), draws
+                ),
                 segment_path(run, number + 1),
             )
             continue
         pair = (number * SEGMENT_ROWS + np.arange(SEGMENT_ROWS)) % len(ids)
-        rating = np.clip(np.round(4 * quality[pair] + rng.normal(0, 0.7, SEGMENT_ROWS)), 0, 4).astype(np.int32)
+        rating = np.clip(
+            np.round(4 * quality[pair] + rng.normal(0, 0.7, SEGMENT_ROWS)), 0, 4
+        ).astype(np.int32)
         values = {
             "pair_id": ids.take(pa.array(pair)).combine_chunks(),
             "rating": rating,
@@ -142,11 +166,21 @@ def _write_judgments(run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.ra
             "prompt_tokens": rng.integers(50, 400, SEGMENT_ROWS),
             "completion_tokens": rng.integers(5, 40, SEGMENT_ROWS),
             "latency_s": rng.random(SEGMENT_ROWS),
-            "received_at": pa.array(int(1.7e15) + np.arange(SEGMENT_ROWS), pa.timestamp("us", tz="UTC")),
+            "received_at": pa.array(
+                int(1.7e15) + np.arange(SEGMENT_ROWS), pa.timestamp("us", tz="UTC")
+            ),
         }
-        same = {"attribute": "helpfulness", "status": "ok", "model": "stub", "judge": "stub", "finish_reason": "stop"}
+        same = {
+            "attribute": "helpfulness",
+            "status": "ok",
+            "model": "stub",
+            "judge": "stub",
+            "finish_reason": "stop",
+        }
         same |= {"draw": number // own, "usage_estimated": False}
-        columns = [_column(field, values.get(field.name), same.get(field.name)) for field in JUDGMENTS]
+        columns = [
+            _column(field, values.get(field.name), same.get(field.name)) for field in JUDGMENTS
+        ]
         write_table(pa.table(columns, schema=JUDGMENTS), segment_path(run, number + 1))
 
 
@@ -159,18 +193,26 @@ def _column(field: pa.Field[Any], values: Any, same: Any) -> pa.Array:
 def calls(sizes: list[tuple[int, int]], at_a_time: int, latency_ms: float) -> None:
     """Print what it takes to go on with runs of so many pairs and judgments."""
     columns = ("fold s", "snapshot s", "its GB", "to go on s", "GB", "CPU ms a call", "GB later")
-    print(f"{'pairs':>10} {'judgments':>12} " + " ".join(f"{name:>13}" for name in columns), flush=True)
+    print(
+        f"{'pairs':>10} {'judgments':>12} " + " ".join(f"{name:>13}" for name in columns),
+        flush=True,
+    )
     for pairs, judgments in sizes:
         with tempfile.TemporaryDirectory() as name, stub(Path(name), latency_ms) as url:
             run = make_run(Path(name), pairs, judgments)
             figures = [*_in_a_process(run), *_gone_on(run, url, at_a_time)]
-            print(f"{pairs:>10,} {judgments:>12,} " + " ".join(f"{each:13.3f}" for each in figures), flush=True)
+            print(
+                f"{pairs:>10,} {judgments:>12,} " + " ".join(f"{each:13.3f}" for each in figures),
+                flush=True,
+            )
 
 
 def _in_a_process(run: Path) -> tuple[float, float, float]:
     """CPU of a fold of all judgments, and of a snapshot, with its memory, by the part ``store`` of this script."""
     command = [sys.executable, "-m", "benchmarks.growth", "store", "--run", str(run)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, env=_environment()).stdout.split()
+    said = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=_environment()
+    ).stdout.split()
     fold_s, snapshot_s, snapshot_gb = map(float, said)
     return fold_s, snapshot_s, snapshot_gb
 
@@ -223,14 +265,20 @@ def _gone_on(run: Path, url: str, at_a_time: int) -> tuple[float, float, float, 
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            [*command, "--concurrency", str(at_a_time)], cwd=run.parent, stdout=out, stderr=out, env=_environment()
+            [*command, "--concurrency", str(at_a_time)],
+            cwd=run.parent,
+            stdout=out,
+            stderr=out,
+            env=_environment(),
         ) as robin,
     ):
 
         def wait(until: Any) -> tuple[float, float]:
             while not until():
                 if robin.poll() is not None:
-                    sys.exit(f"benchmarks/growth.py: {' '.join(command)}: {log.read_text(errors='replace')[-600:]}")
+                    sys.exit(
+                        f"benchmarks/growth.py: {' '.join(command)}: {log.read_text(errors='replace')[-600:]}"
+                    )
                 time.sleep(0.01)
             return cpu_s(robin.pid), memory_gb(robin.pid)
 
@@ -244,13 +292,24 @@ def _gone_on(run: Path, url: str, at_a_time: int) -> tuple[float, float, float, 
 def disk() -> None:
     """Print the bytes a call takes on disk."""
     rng = np.random.default_rng(1)
-    words = [word for page in sorted((HERE.parent / "docs").glob("*.md")) for word in page.read_text().split()]
-    few = [Pair(f"{number:016x}", "prompt", "response") for number in rng.integers(0, 2**62, 10_000).tolist()]
+    words = [
+        word
+        for page in sorted((HERE.parent / "docs").glob("*.md"))
+        for word in page.read_text().split()
+    ]
+    few = [
+        Pair(f"{number:016x}", "prompt", "response")
+        for number in rng.integers(0, 2**62, 10_000).tolist()
+    ]
     print(f"{'characters':>10} {'segment, bytes a call':>22} {'journal, bytes a call':>22}")
     for length in LENGTHS:
         with tempfile.TemporaryDirectory() as name:
             run = Path(name) / "run"
-            options: dict[str, Any] = {"attribute": "helpfulness", "budget": len(few), "quiet": True}
+            options: dict[str, Any] = {
+                "attribute": "helpfulness",
+                "budget": len(few),
+                "quiet": True,
+            }
             robin_cli.judge(few, judge=_rating, run=run, scheduler="uniform", **options)
             with RunStore.open(run) as opened:
                 header = (run / JOURNAL).stat().st_size
@@ -258,10 +317,14 @@ def disk() -> None:
                 journal = (run / JOURNAL).stat().st_size - header
                 with suppress(StopIteration):
                     opened.sync()
-            print(f"{length:>10,} {segment_path(run, 2).stat().st_size / len(few):22.0f} {journal / len(few):22.0f}")
+            print(
+                f"{length:>10,} {segment_path(run, 2).stat().st_size / len(few):22.0f} {journal / len(few):22.0f}"
+            )
 
 
-def _answers(ids: list[str], length: int, words: list[str], rng: np.random.Generator) -> Iterator[Judgment]:
+def _answers(
+    ids: list[str], length: int, words: list[str], rng: np.random.Generator
+) -> Iterator[Judgment]:
     at = 1.8e9
     for number, pair_id in enumerate(ids):
         chosen = rng.integers(0, len(words), length // 4)
@@ -284,8 +347,12 @@ def _answers(ids: list[str], length: int, words: list[str], rng: np.random.Gener
 
 def main() -> None:
     """Measure what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", choices=("choices", "calls", "disk", "store"), help="all for none")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "part", nargs="?", choices=("choices", "calls", "disk", "store"), help="all for none"
+    )
     parser.add_argument("--pairs", help="numbers of pairs, by commas")
     parser.add_argument("--judgments", help="numbers of judgments that runs have, by commas")
     parser.add_argument("--choices", type=int, default=10 * _MILLION)
@@ -302,7 +369,9 @@ def main() -> None:
     if given.part in {None, "disk"}:
         disk()
     if given.part in {None, "calls"}:
-        judgments = [int(each) for each in (given.judgments or "100000,1000000,10000000").split(",")]
+        judgments = [
+            int(each) for each in (given.judgments or "100000,1000000,10000000").split(",")
+        ]
         sizes = [(each, done) for each in pairs for done in judgments if done >= each]
         calls(sizes, given.concurrency, given.latency)
 

@@ -30,16 +30,25 @@ COLOURS = {"likely": "#2f5d8a", "guaranteed": "#9db4c8"}
 
 def main() -> None:
     """Draw it into the file that is named."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=[1.25, 1], layout="constrained")
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 3.6), width_ratios=[1.25, 1], layout="constrained"
+    )
     sets, rng = sets_of(POOLS, 300), np.random.default_rng(1)
     shown = len(SHOWN)
-    counts = np.concatenate([list(SHOWN.values()), rng.multinomial(20, sets[0].shares)])  # among other pairs of the run
+    counts = np.concatenate(
+        [list(SHOWN.values()), rng.multinomial(20, sets[0].shares)]
+    )  # among other pairs of the run
     run = Rated("", SCALE, counts / counts.sum(axis=1, keepdims=True))
     ends = {"guaranteed": mean_intervals(counts, 0, 4), "likely": likely(run, counts)}
     places = np.arange(shown)[::-1]
     for kind, (low, high) in ends.items():
         left.hlines(
-            places, low[:shown], high[:shown], color=COLOURS[kind], linewidth=7 if kind == "likely" else 3, label=kind
+            places,
+            low[:shown],
+            high[:shown],
+            color=COLOURS[kind],
+            linewidth=7 if kind == "likely" else 3,
+            label=kind,
         )
     left.plot(run.means[:shown], places, "|", color="black", markersize=13)
     left.set(yticks=places, yticklabels=SHOWN, xlim=(-0.1, 4.1), ylim=(-0.5, shown - 0.5))
@@ -51,13 +60,20 @@ def main() -> None:
             each = []
             for rated in sets:
                 drawn = rng.multinomial(size, rated.shares)
-                low, high = likely(rated, drawn) if kind == "likely" else mean_intervals(drawn, 0, 4)
+                low, high = (
+                    likely(rated, drawn) if kind == "likely" else mean_intervals(drawn, 0, 4)
+                )
                 each.append((high - low).mean() / normal_widths(rated, size).mean())
             widths.append(np.mean(each))
         right.plot(SIZES, widths, "o-", color=COLOURS[kind], label=kind)
     right.axhline(1.0, color="grey", linestyle=":", label="normal, σ known")
     right.set(
-        xscale="log", xticks=SIZES, xticklabels=SIZES, ylim=(0, None), xlabel="ratings a pair", title="Mean width"
+        xscale="log",
+        xticks=SIZES,
+        xticklabels=SIZES,
+        ylim=(0, None),
+        xlabel="ratings a pair",
+        title="Mean width",
     )
     right.set_ylabel("over 2 · 1.96 σ/√n")
     right.minorticks_off()

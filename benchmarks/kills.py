@@ -54,7 +54,11 @@ def reply(number: int, request: dict[str, object]) -> bytes:
     choice = {"message": {"content": TEXT + rating}, "finish_reason": "stop"}
     if request.get("logprobs"):
         choice["logprobs"] = {"content": tokens}
-    body = {"id": f"r{number}", "model": "m", "choices": [choice | {"index": at} for at in range(count)]}
+    body = {
+        "id": f"r{number}",
+        "model": "m",
+        "choices": [choice | {"index": at} for at in range(count)],
+    }
     body["usage"] = {"prompt_tokens": 9, "completion_tokens": 9 * count}
     return json.dumps(body, separators=(",", ":")).encode()
 
@@ -70,7 +74,10 @@ async def serve(ready: threading.Event, urls: list[str]) -> None:
                 body = await reader.readexactly(int(found[1]) if found else 0)
                 await asyncio.sleep(random.uniform(0, 0.02))
                 data = reply(next(numbers), json.loads(body))
-                lines = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data)
+                lines = (
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                    % len(data)
+                )
                 writer.write(lines + data)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -108,10 +115,27 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     pairs = [{"id": f"p{k}", "prompt": f"Say {k}.", "response": str(k)} for k in range(PAIRS)]
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8")
+    (folder / "pairs.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8"
+    )
     panel = ["--model", f"other@{url}"]
-    more = {"a panel": panel, "all of these": [*panel, *SAMPLES, *LOGPROBS]}.get(shape) or SHAPES[shape] or []
-    words = ["judge", "pairs.jsonl", "-b", str(BUDGET), "-a", "helpfulness", "--base-url", url, "--model", "m"]
+    more = (
+        {"a panel": panel, "all of these": [*panel, *SAMPLES, *LOGPROBS]}.get(shape)
+        or SHAPES[shape]
+        or []
+    )
+    words = [
+        "judge",
+        "pairs.jsonl",
+        "-b",
+        str(BUDGET),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        "m",
+    ]
     words += ["--concurrency", str(calls), "--run", "run", "--quiet", "-o", "s.csv", *more]
     returned = folder / "returned"
     until = random.randint(1, 10 + 8 * calls)
@@ -147,7 +171,9 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
 
 def main() -> None:
     """Kill, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kills", type=int, nargs="?", default=1000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -160,7 +186,9 @@ def main() -> None:
     read, write = os.pipe()
     server = os.fork()
     if not server:
-        threading.Thread(target=lambda: (ready.wait(), os.write(write, urls[0].encode())), daemon=True).start()
+        threading.Thread(
+            target=lambda: (ready.wait(), os.write(write, urls[0].encode())), daemon=True
+        ).start()
         asyncio.run(serve(ready, urls))
     url = os.read(read, 200).decode()
     totals: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0] * 4)

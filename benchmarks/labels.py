@@ -70,7 +70,11 @@ def world(
     prompt = np.repeat(np.arange(prompts), each)
     pairs = len(prompt)
     system = (np.arange(pairs) - np.repeat(np.cumsum(each) - each, each)) % systems
-    quality = center + 0.7 * (rng.normal(size=prompts)[prompt] + rng.normal(size=pairs)) + better * (system == 0)
+    quality = (
+        center
+        + 0.7 * (rng.normal(size=prompts)[prompt] + rng.normal(size=pairs))
+        + better * (system == 0)
+    )
     step = 4 / (levels - 1)
     human = np.clip(np.round((quality + 0.5 * rng.normal(size=pairs)) / step) * step, 0, 4)
     noise = 0.3 + 0.9 * rng.random(pairs) ** 2
@@ -87,7 +91,13 @@ def unseen(prompts: int, rng: np.random.Generator, *, share: float) -> World:
     human, seen = (np.clip(np.round(rng.normal(3.4, 0.6, prompts)), 0, 4) for _ in range(2))
     is_bad, noise = rng.random(prompts) < share, 0.3 + 0.4 * rng.random(prompts)
     scores = np.clip(np.where(is_bad, seen, human) + noise * rng.normal(size=prompts), 0, 4)
-    return World(scores, np.where(is_bad, 0.0, human), np.arange(prompts), np.zeros(prompts, dtype=np.int64), noise)
+    return World(
+        scores,
+        np.where(is_bad, 0.0, human),
+        np.arange(prompts),
+        np.zeros(prompts, dtype=np.int64),
+        noise,
+    )
 
 
 RARE = (0.02, 0.05, 0.08)
@@ -103,13 +113,17 @@ KINDS: dict[str, Kind] = {
 
 def spread(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Which pairs robin draws for a mean, and with what probabilities."""
-    order = drawing_order(each.prompt, rng.random(each.prompt[-1] + 1), rng.random(len(each.prompt)), whole=False)
+    order = drawing_order(
+        each.prompt, rng.random(each.prompt[-1] + 1), rng.random(len(each.prompt)), whole=False
+    )
     return order[:labels], np.ones(len(each.prompt))
 
 
 def whole(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Which pairs robin draws for a difference: all of as many prompts as have about so many pairs."""
-    order = drawing_order(each.prompt, rng.random(each.prompt[-1] + 1), rng.random(len(each.prompt)), whole=True)
+    order = drawing_order(
+        each.prompt, rng.random(each.prompt[-1] + 1), rng.random(len(each.prompt)), whole=True
+    )
     return of_first_prompts(order, each.prompt, labels), np.ones(len(each.prompt))
 
 
@@ -123,7 +137,9 @@ def plain(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray,
     return rng.permutation(len(each.prompt))[:labels], np.ones(len(each.prompt))
 
 
-def sized(each: World, labels: int, rng: np.random.Generator, sizes: FloatArray) -> tuple[IntArray, FloatArray]:
+def sized(
+    each: World, labels: int, rng: np.random.Generator, sizes: FloatArray
+) -> tuple[IntArray, FloatArray]:
     """Pairs with probabilities proportional to ``sizes``: the least u/size, the next one's as the bound (priority sampling)."""
     rank = rng.random(len(each.prompt)) / sizes
     order = np.argsort(rank)
@@ -141,13 +157,21 @@ def anyhow(each: World, labels: int, rng: np.random.Generator) -> tuple[IntArray
     return sized(each, labels, rng, 10 ** rng.random(len(each.prompt)))
 
 
-DRAWS = {"spread": spread, "whole prompts": whole, "plain": plain, "by noise": by_noise, "anyhow": anyhow}
+DRAWS = {
+    "spread": spread,
+    "whole prompts": whole,
+    "plain": plain,
+    "by noise": by_noise,
+    "anyhow": anyhow,
+}
 
 
 def weights_of(each: World) -> FloatArray:
     """Those of the mean, or of the difference of two systems."""
     systems = [each.system == system for system in np.unique(each.system)]
-    return np.stack([mine / mine.sum() * sign for mine, sign in zip(systems, (1.0, -1.0), strict=False)])
+    return np.stack(
+        [mine / mine.sum() * sign for mine, sign in zip(systems, (1.0, -1.0), strict=False)]
+    )
 
 
 def naive(each: World) -> tuple[float, float]:
@@ -165,7 +189,10 @@ def naive(each: World) -> tuple[float, float]:
 
 def truth_of(kind: Kind) -> float:
     rng = np.random.default_rng(99)
-    found = [world.human @ weights_of(world).sum(axis=0) for world in (kind(20_000, rng) for _ in range(10))]
+    found = [
+        world.human @ weights_of(world).sum(axis=0)
+        for world in (kind(20_000, rng) for _ in range(10))
+    ]
     return float(np.mean(found))
 
 
@@ -184,15 +211,24 @@ def simulated(
             yield each, found, corrected(np.zeros(len(each.scores)), *args)
 
 
-def row(name: str, kind: Kind, truth: float, draw: str, labels: int, prompts: int, runs: int) -> None:
+def row(
+    name: str, kind: Kind, truth: float, draw: str, labels: int, prompts: int, runs: int
+) -> None:
     found = list(simulated(kind, draw, labels, prompts, runs))
     if len(found) < runs / 10:
-        print(f"{name:20} {draw:14} {labels:5} {prompts:6}  refused in {1 - len(found) / runs:.0%}", flush=True)
+        print(
+            f"{name:20} {draw:14} {labels:5} {prompts:6}  refused in {1 - len(found) / runs:.0%}",
+            flush=True,
+        )
         return
     covered = np.mean([each.low <= truth <= each.high for _, each, _ in found])
     alone = np.mean([each.low <= truth <= each.high for *_, each in found])
-    by_judge = np.mean([abs(naive(world)[0] - truth) <= naive(world)[1] for world, *_ in found[:300]])
-    widths = np.mean([[each.high - each.low, other.high - other.low] for _, each, other in found], axis=0)
+    by_judge = np.mean(
+        [abs(naive(world)[0] - truth) <= naive(world)[1] for world, *_ in found[:300]]
+    )
+    widths = np.mean(
+        [[each.high - each.low, other.high - other.low] for _, each, other in found], axis=0
+    )
     lam, n = np.mean([[each.lam, each.n_labels] for _, each, _ in found], axis=0)
     print(
         f"{name:20} {draw:14} {n:5.0f} {prompts:6} {covered:8.3f} {by_judge:8.3f} {alone:8.3f} {widths[0]:7.3f} "
@@ -211,14 +247,18 @@ def of_means(runs: int) -> None:
         truth = truth_of(kind)
         for draw in DRAWS:
             for labels in LABELS:
-                for prompts in PROMPTS if draw in {"spread", "by noise"} or name == "middling" else PROMPTS[:1]:
+                for prompts in (
+                    PROMPTS if draw in {"spread", "by noise"} or name == "middling" else PROMPTS[:1]
+                ):
                     row(name, kind, truth, draw, labels, prompts, runs)
 
 
 def of_unseen(runs: int) -> None:
     """Where errors are rare and unseen, and where they are not: coverage and width, without and with what may be unseen."""
     print("\nCoverage by t alone, as shipped; width over t's")
-    worlds: dict[str, Kind] = {f"{share:.0%} unseen zeros": partial(unseen, share=share) for share in RARE}
+    worlds: dict[str, Kind] = {
+        f"{share:.0%} unseen zeros": partial(unseen, share=share) for share in RARE
+    }
     for name, kind in {**worlds, **KINDS}.items():
         truth, cells = truth_of(kind), []
         for labels in (25, 50, 100):
@@ -260,7 +300,9 @@ def of_data(runs: int) -> None:
     truth = truth_of(world)
     for name, which in {
         "all pairs": lambda each, _rng: np.arange(len(each.prompt)),
-        "all of 50 prompts": lambda each, rng: np.flatnonzero(np.isin(each.prompt, rng.permutation(200)[:50])),
+        "all of 50 prompts": lambda each, rng: np.flatnonzero(
+            np.isin(each.prompt, rng.permutation(200)[:50])
+        ),
         "a response a prompt": lambda each, _rng: np.arange(0, len(each.prompt), RESPONSES),
         "all but a pair": lambda each, _rng: np.arange(1, len(each.prompt)),
     }.items():
@@ -287,15 +329,22 @@ def of_draws(runs: int) -> None:
             times, distinct, rng = np.zeros(len(prompt)), 0, np.random.default_rng(1)
             drawn = 0
             for _ in range(10 * runs):
-                order = drawing_order(prompt, rng.random(prompts), rng.random(len(prompt)), whole=name)
+                order = drawing_order(
+                    prompt, rng.random(prompts), rng.random(len(prompt)), whole=name
+                )
                 pairs = of_first_prompts(order, prompt, labels) if name else order[:labels]
                 times[pairs] += 1
                 drawn += len(pairs)
                 distinct += len(np.unique(prompt[pairs]))
             share = times / (drawn / len(prompt))
-            by_size = " ".join(f"{share[sizes[prompt] == size].mean():.3f}" for size in (1, 2, 4, 8))
+            by_size = " ".join(
+                f"{share[sizes[prompt] == size].mean():.3f}" for size in (1, 2, 4, 8)
+            )
             kind = "whole" if name else "spread"
-            print(f"{prompts:5} prompts {labels:4} labels {kind:7} {by_size}   {distinct / drawn:.2f}", flush=True)
+            print(
+                f"{prompts:5} prompts {labels:4} labels {kind:7} {by_size}   {distinct / drawn:.2f}",
+                flush=True,
+            )
 
 
 def of_sizes(pools: list[Path]) -> None:
@@ -326,7 +375,9 @@ def of_sizes(pools: list[Path]) -> None:
                 for r in (2, 3, 5, 8):
                     f = ratings[:, :r].mean(axis=1)
                     squares = ratings[:, :r].var(axis=1) * r
-                    spread_of = np.sqrt((squares + 4 * squares.sum() / ((r - 1) * len(f))) / (r + 3))
+                    spread_of = np.sqrt(
+                        (squares + 4 * squares.sum() / ((r - 1) * len(f))) / (r + 3)
+                    )
                     lam = np.cov(grade, f)[0, 1] / f.var(ddof=1)
                     rest = (grade - grade.mean() - lam * (f - f.mean())) ** 2
                     size = 0.5 + 0.5 * spread_of / spread_of.mean()

@@ -42,19 +42,55 @@ def write_inputs(folder: Path, pairs: int) -> None:
     rng = np.random.default_rng(1)
     words = " ".join(WORDS).split()
     rows = [
-        {"id": f"p{k}", "prompt": "q", "response": f"the answer is {' '.join(rng.choice(words, 4))}"}
+        {
+            "id": f"p{k}",
+            "prompt": "q",
+            "response": f"the answer is {' '.join(rng.choice(words, 4))}",
+        }
         for k in range(pairs)
     ]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "tiny.jinja").write_text(TEMPLATE)
 
 
-def judgments_of(folder: Path, url: str, name: str, budget: int, extra: dict[str, object]) -> pd.DataFrame:
+def judgments_of(
+    folder: Path, url: str, name: str, budget: int, extra: dict[str, object]
+) -> pd.DataFrame:
     """The judgments of one run that were rated by log probabilities."""
-    command = ["judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--scheduler", "uniform", "--run", name]
-    command += ["--template", "tiny.jinja", "--base-url", url, "--model", "tiny-judge", "--scoring", "logprobs", "-q"]
-    command += ["--extra-body", json.dumps(UNCUT | extra), "--concurrency", "8", "-o", f"{name}.csv"]
-    subprocess.run([sys.executable, "-m", "robin_cli", *command], cwd=folder, env=environment(), check=True)
+    command = [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "-b",
+        str(budget),
+        "--scheduler",
+        "uniform",
+        "--run",
+        name,
+    ]
+    command += [
+        "--template",
+        "tiny.jinja",
+        "--base-url",
+        url,
+        "--model",
+        "tiny-judge",
+        "--scoring",
+        "logprobs",
+        "-q",
+    ]
+    command += [
+        "--extra-body",
+        json.dumps(UNCUT | extra),
+        "--concurrency",
+        "8",
+        "-o",
+        f"{name}.csv",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "robin_cli", *command], cwd=folder, env=environment(), check=True
+    )
     return pd.read_parquet(folder / name / "judgments")
 
 
@@ -72,12 +108,16 @@ def compare(judgments: pd.DataFrame) -> None:
     drawn = [variances[:, rng.integers(0, pairs, pairs)].mean(axis=1) for _ in range(2000)]
     low, high = np.quantile([expected / text for text, expected in drawn], [0.025, 0.975])
     text, expected = variances.mean(axis=1)
-    print(f"  mean variance of a call's rating, over {pairs} pairs: text {text:.4f}, logprobs {expected:.4f}")
+    print(
+        f"  mean variance of a call's rating, over {pairs} pairs: text {text:.4f}, logprobs {expected:.4f}"
+    )
     print(
         f"  variance of a score at equal calls, logprobs over text: {expected / text:.3f} [{low:.3f}, {high:.3f}] (95 %)"
     )
     difference = both["expected_rating"] - both["rating"]
-    print(f"  difference of the means {difference.mean():+.4f} ± {difference.sem():.4f} (standard error)")
+    print(
+        f"  difference of the means {difference.mean():+.4f} ± {difference.sem():.4f} (standard error)"
+    )
 
 
 def main() -> None:
@@ -87,7 +127,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, llama_server(Path(name) / "server.log") as url:
         folder = Path(name)
         write_inputs(folder, pairs)
-        for run, extra in (("feedback", {}), ("rating-alone", {"grammar": 'root ::= "Rating: " [0-4]'})):
+        for run, extra in (
+            ("feedback", {}),
+            ("rating-alone", {"grammar": 'root ::= "Rating: " [0-4]'}),
+        ):
             print(run)
             compare(judgments_of(folder, url, run, pairs * calls, dict(extra)))
 

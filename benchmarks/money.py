@@ -75,12 +75,16 @@ def spent(
     return float((off.reshape(-1, judges).mean(axis=1) ** 2).mean())
 
 
-def case(attribute: str, kind: str, pairs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, FloatArray]:
+def case(
+    attribute: str, kind: str, pairs: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, FloatArray]:
     """The ratings, judges and costs of the arms of some pairs."""
     pools = load_pools(POOL)
     names = [ONE] if kind == "lengths" else [ONE, OTHER]
     chosen = rng.permutation(len(pools[f"{ONE}/{attribute}"].ratings))[:pairs]
-    of_judges = [np.array([pools[f"{name}/{attribute}"].ratings[k] for k in chosen]) for name in names]
+    of_judges = [
+        np.array([pools[f"{name}/{attribute}"].ratings[k] for k in chosen]) for name in names
+    ]
     ratings = np.stack(of_judges, axis=1).reshape(pairs * len(names), -1)
     judge = np.tile(np.arange(len(names)), pairs)
     if kind == "lengths":
@@ -90,7 +94,9 @@ def case(attribute: str, kind: str, pairs: int, rng: np.random.Generator) -> tup
 
 def main(runs: int, pairs: int) -> None:
     """Print the ratios."""
-    print(f"{pairs} pairs, {runs} runs; mean squared error by the dollar over that by calls, ± one standard error")
+    print(
+        f"{pairs} pairs, {runs} runs; mean squared error by the dollar over that by calls, ± one standard error"
+    )
     for attribute in ATTRIBUTES:
         for kind in KINDS:
             for calls in CALLS:
@@ -101,8 +107,12 @@ def main(runs: int, pairs: int) -> None:
                     other, by_calls = found[:, 2 + 2 * place], found[:, 3 + 2 * place]
                     ratio = mine.mean() / other.mean()
                     sem = (mine - ratio * other).std(ddof=1) / np.sqrt(runs) / other.mean()
-                    told.append(f"{name} {ratio:.3f} ± {sem:.3f} (theory {best.mean() / by_calls.mean():.3f})")
-                print(f"{attribute:<12} {kind:<12} {calls:>3} a score: {'; '.join(told)}", flush=True)
+                    told.append(
+                        f"{name} {ratio:.3f} ± {sem:.3f} (theory {best.mean() / by_calls.mean():.3f})"
+                    )
+                print(
+                    f"{attribute:<12} {kind:<12} {calls:>3} a score: {'; '.join(told)}", flush=True
+                )
 
 
 def one(attribute: str, kind: str, pairs: int, calls: int, number: int) -> list[float]:
@@ -110,9 +120,15 @@ def one(attribute: str, kind: str, pairs: int, calls: int, number: int) -> list[
     rng = np.random.default_rng([number, calls])
     ratings, judge, each = case(attribute, kind, pairs, rng)
     dollars, sd = calls * float(each.sum()), ratings.std(axis=1)
-    found = [spent(ratings, judge, each, dollars, rng, by_money=True), float((sd * np.sqrt(each)).sum() ** 2)]
+    found = [
+        spent(ratings, judge, each, dollars, rng, by_money=True),
+        float((sd * np.sqrt(each)).sum() ** 2),
+    ]
     for name, objective, spread in OTHERWISE.values():
-        found += [spent(ratings, judge, each, dollars, rng, name=name, objective=objective), spread(sd, each)]
+        found += [
+            spent(ratings, judge, each, dollars, rng, name=name, objective=objective),
+            spread(sd, each),
+        ]
     return found
 
 

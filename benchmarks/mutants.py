@@ -46,13 +46,25 @@ PARTS = {
         "robin_cli/storage/fold.py",
         "tests/storage/test_fold.py tests/storage/test_store.py tests/storage/test_merge.py",
     ),
-    "journal": ("robin_cli/storage/journal.py", "tests/storage/test_store.py tests/storage/test_any_journal.py"),
+    "journal": (
+        "robin_cli/storage/journal.py",
+        "tests/storage/test_store.py tests/storage/test_any_journal.py",
+    ),
     "planner": ("robin_cli/planning/*.py", "tests/planning tests/policies"),
     "policies": ("robin_cli/policies/**/*.py", "tests/policies tests/planning"),
-    "intervals": ("robin_cli/analysis/intervals.py", "tests/analysis/test_intervals.py tests/analysis/test_scores.py"),
-    "evidence": ("robin_cli/analysis/evidence.py", "tests/analysis/test_evidence.py tests/analysis/test_decisions.py"),
+    "intervals": (
+        "robin_cli/analysis/intervals.py",
+        "tests/analysis/test_intervals.py tests/analysis/test_scores.py",
+    ),
+    "evidence": (
+        "robin_cli/analysis/evidence.py",
+        "tests/analysis/test_evidence.py tests/analysis/test_decisions.py",
+    ),
     "parsing": ("robin_cli/parsing/*.py", "tests/parsing"),
-    "budgets": ("robin_cli/planning/budget.py", "tests/planning tests/test_spending.py tests/test_money_budget.py"),
+    "budgets": (
+        "robin_cli/planning/budget.py",
+        "tests/planning tests/test_spending.py tests/test_money_budget.py",
+    ),
 }
 """What is changed, and the tests that are to notice."""
 WARNINGS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -101,7 +113,9 @@ def noticed(copy: Path, path: Path, changed: str, tests: str) -> bool:
     source = (copy / path).read_text(encoding="utf-8")
     (copy / path).write_text(changed, encoding="utf-8")
     try:
-        with Pool(1, initializer=_settle, initargs=(copy,)) as child:  # a fork: the libraries are imported once
+        with Pool(
+            1, initializer=_settle, initargs=(copy,)
+        ) as child:  # a fork: the libraries are imported once
             return bool(child.apply_async(_run, (tests.split(),)).get(timeout=300))
     except multiprocessing.TimeoutError:
         return True
@@ -112,7 +126,9 @@ def noticed(copy: Path, path: Path, changed: str, tests: str) -> bool:
 def _settle(copy: Path) -> None:
     os.setsid()
     os.chdir(copy)
-    os.environ["PYTHONPATH"] = f"{copy}{os.pathsep}{copy / 'plugins'}"  # for the processes that tests start
+    os.environ["PYTHONPATH"] = (
+        f"{copy}{os.pathsep}{copy / 'plugins'}"  # for the processes that tests start
+    )
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     sys.path[:0] = [str(copy), str(copy / "plugins")]
     sys.dont_write_bytecode = True
@@ -123,7 +139,19 @@ def _settle(copy: Path) -> None:
 
 def _run(tests: list[str]) -> int:
     return int(
-        pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *WARNINGS, *tests])
+        pytest.main(
+            [
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "no:xdist",
+                "--hypothesis-seed=0",
+                *WARNINGS,
+                *tests,
+            ]
+        )
     )
 
 
@@ -145,7 +173,10 @@ def main() -> None:
     for library in LIBRARIES:
         importlib.import_module(library)
     waiting, free = iter(changes(parts or list(PARTS))), threading.Lock()
-    with Path(out).open("a", encoding="utf-8", newline="") as file, tempfile.TemporaryDirectory() as folder:
+    with (
+        Path(out).open("a", encoding="utf-8", newline="") as file,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         rows = csv.writer(file)
 
         def work(copy: Path) -> None:
@@ -158,7 +189,9 @@ def main() -> None:
                 node = list(sites(tree))[number]
                 before = ast.unparse(node)
                 change(node)
-                found = noticed(copy, path, ast.unparse(ast.fix_missing_locations(tree)), PARTS[part][1])
+                found = noticed(
+                    copy, path, ast.unparse(ast.fix_missing_locations(tree)), PARTS[part][1]
+                )
                 with free:
                     rows.writerow([part, path, node.lineno, before, ast.unparse(node), found])
                     file.flush()
@@ -166,7 +199,9 @@ def main() -> None:
         with ThreadPoolExecutor(COPIES) as pool:
             copies = [Path(folder) / str(number) for number in range(COPIES)]
             for copy in copies:
-                shutil.copytree(".", copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "runs"))
+                shutil.copytree(
+                    ".", copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "runs")
+                )
             list(pool.map(work, copies))
 
 

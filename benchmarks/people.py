@@ -36,12 +36,18 @@ _EVEN = 0.3
 Bias = Callable[[FloatArray, np.random.Generator], FloatArray]
 BIASES: dict[str, Bias] = {
     "0.5 everywhere": lambda quality, rng: 0.5 + rng.normal(0, 0.5, len(quality)),
-    "kinder to bad responses": lambda quality, rng: (4 - quality) * 0.35 + rng.normal(0, 0.5, len(quality)),
-    "1 for one of two systems": lambda quality, rng: np.arange(len(quality)) % 2 + rng.normal(0, 0.5, len(quality)),
+    "kinder to bad responses": lambda quality, rng: (
+        (4 - quality) * 0.35 + rng.normal(0, 0.5, len(quality))
+    ),
+    "1 for one of two systems": lambda quality, rng: (
+        np.arange(len(quality)) % 2 + rng.normal(0, 0.5, len(quality))
+    ),
     "2 for a tenth of the pairs": lambda quality, rng: (
         2.0 * (rng.random(len(quality)) < 0.1) + rng.normal(0, 0.5, len(quality))
     ),
-    "noisy for bad responses": lambda quality, rng: 0.3 + rng.normal(0, np.where(quality < 1.5, 1.2, 0.15)),
+    "noisy for bad responses": lambda quality, rng: (
+        0.3 + rng.normal(0, np.where(quality < 1.5, 1.2, 0.15))
+    ),
 }
 
 
@@ -53,7 +59,9 @@ def even(scores: FloatArray, people: FloatArray, rng: np.random.Generator) -> tu
     return _mean(scores, labels, np.ones(PAIRS)), LABELS
 
 
-def by_error(scores: FloatArray, people: FloatArray, rng: np.random.Generator) -> tuple[Corrected, int]:
+def by_error(
+    scores: FloatArray, people: FloatArray, rng: np.random.Generator
+) -> tuple[Corrected, int]:
     """The same by labels that are drawn where the judge's error is large, as far as the first of them show it."""
     labels = np.full(PAIRS, np.nan)
     first = rng.choice(PAIRS, FIRST, replace=False)
@@ -70,17 +78,23 @@ def by_error(scores: FloatArray, people: FloatArray, rng: np.random.Generator) -
 
 
 def _mean(scores: FloatArray, labels: FloatArray, probability: FloatArray) -> Corrected:
-    return corrected(scores, labels, probability, np.arange(PAIRS), np.full(PAIRS, 1 / PAIRS), ends=(0.0, 4.0))
+    return corrected(
+        scores, labels, probability, np.arange(PAIRS), np.full(PAIRS, 1 / PAIRS), ends=(0.0, 4.0)
+    )
 
 
 def promises(pool: Pool, seeds: int = 5) -> None:
     """Print what is certified by so many labels, how much of it is wrong, and how often more than the promise is."""
     settings = SimulationSettings(decide="best")
-    subject = subject_of(pool, settings, Scale(*(int(end(map(end, pool.ratings))) for end in (min, max))))
+    subject = subject_of(
+        pool, settings, Scale(*(int(end(map(end, pool.ratings))) for end in (min, max)))
+    )
     goal, arms, rng = subject.goal, len(pool.ratings), np.random.default_rng(1)
     assert goal.task is not None  # noqa: S101  # for the types
     assert subject.right is not None  # noqa: S101
-    own = {name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin", "prefer")}
+    own = {
+        name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin", "prefer")
+    }
     truth = Ratings.of(pool.ratings)
     policy = make_policy("lucb", goal.setup(own, budget := round(CALLS * arms)))
     found = {labels: np.zeros((0, 3)) for labels in (100, 200)}
@@ -105,7 +119,10 @@ def promises(pool: Pool, seeds: int = 5) -> None:
             found[labels] = np.vstack(rows)
     for labels, each in found.items():
         certified, missed, broken = (f"{100 * value:.1f} %" for value in each.mean(axis=0))
-        print(f"{pool.name}, {labels} labels: certified {certified}, wrong {missed}, broken {broken}", flush=True)
+        print(
+            f"{pool.name}, {labels} labels: certified {certified}, wrong {missed}, broken {broken}",
+            flush=True,
+        )
 
 
 def main(pools: list[Path]) -> None:
@@ -113,7 +130,9 @@ def main(pools: list[Path]) -> None:
     for pool in (pool for path in pools for pool in load_pools(path).values()):
         promises(pool)
     rng = np.random.default_rng(0)
-    print("planted bias: labels needed for the same width, squared error, over those of an even draw; simulated")
+    print(
+        "planted bias: labels needed for the same width, squared error, over those of an even draw; simulated"
+    )
     for name, bias in BIASES.items():
         found: dict[str, list[tuple[float, float, int]]] = {"even": [], "by error": []}
         for _ in range(RUNS):
@@ -122,9 +141,14 @@ def main(pools: list[Path]) -> None:
             scores = np.clip(quality + bias(quality, rng), 0, 4)
             for how, draw in (("even", even), ("by error", by_error)):
                 mean, labels = draw(scores, people, rng)
-                found[how].append((mean.high - mean.low, (mean.estimate - people.mean()) ** 2, labels))
+                found[how].append(
+                    (mean.high - mean.low, (mean.estimate - people.mean()) ** 2, labels)
+                )
         (width, error, labels), (its, own, n) = (np.mean(each, axis=0) for each in found.values())
-        print(f"{name}: {(its / width) ** 2 * n / labels:.2f}, {own / error * n / labels:.2f}", flush=True)
+        print(
+            f"{name}: {(its / width) ** 2 * n / labels:.2f}, {own / error * n / labels:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ class World:
     def chances(self) -> FloatArray:
         """Mean preference of each system against each, shape (m, m); the order's effect is in none."""
         apart = self.strength[:, None] - self.strength
-        each = chance(apart[..., None] + np.sqrt(2.0) * self.differs * NODES) @ WEIGHTS / WEIGHTS.sum()
+        each = (
+            chance(apart[..., None] + np.sqrt(2.0) * self.differs * NODES) @ WEIGHTS / WEIGHTS.sum()
+        )
         return np.asarray(0.5 + (1.0 - 2.0 * abs(self.effect)) * (1.0 - self.ties) * (each - 0.5))
 
     def drawn(self, rng: np.random.Generator) -> tuple[FloatArray, IntArray, IntArray]:
@@ -54,8 +56,13 @@ class World:
         couples = np.array([(i, j) for i in range(m) for j in range(i)])
         each = self.per_prompt or len(couples)
         wanted = self.prompts * each
-        turns = np.concatenate([rng.permutation(len(couples)) for _ in range(wanted // len(couples) + 1)])[:wanted]
-        prompt, system = np.repeat(np.arange(self.prompts), each), rng.permuted(couples[turns], axis=1)
+        turns = np.concatenate(
+            [rng.permutation(len(couples)) for _ in range(wanted // len(couples) + 1)]
+        )[:wanted]
+        prompt, system = (
+            np.repeat(np.arange(self.prompts), each),
+            rng.permuted(couples[turns], axis=1),
+        )
         quality = self.strength + rng.normal(0.0, self.differs, (self.prompts, m))
         p = chance(quality[prompt, system[:, 0]] - quality[prompt, system[:, 1]])[:, None]
         points = (rng.random((wanted, 2)) < p).astype(np.float64)
@@ -78,7 +85,9 @@ WORLDS = (
     World("4 equal systems, a couple a prompt", np.zeros(4), 20, 1),
     World("4 systems", even(4, 0.6), 200),
     World("4 systems, order +0.3", even(4, 0.8), 50, effect=0.3),
-    World("8 systems, a close top", np.array([0.65, 0.6, 0.6, 0.0, -0.2, -0.4, -0.6, -0.65]), 50, 4),
+    World(
+        "8 systems, a close top", np.array([0.65, 0.6, 0.6, 0.0, -0.2, -0.4, -0.6, -0.65]), 50, 4
+    ),
     World("8 systems, few prompts", even(8, 1.0), 10, 6),
     World("8 systems, far apart", even(8, 2.0), 20, 8),
     World("20 equal systems, sparse", np.zeros(20), 50, 4),
@@ -90,7 +99,9 @@ WORLDS = (
 
 def of_rankings(runs: int) -> None:
     """Coverage of what a ranking says, means over systems and couples."""
-    print("Coverage of 95 %: strengths, their differences, win rates, rates of couples, ranks (all of a range); half a")
+    print(
+        "Coverage of 95 %: strengths, their differences, win rates, rates of couples, ranks (all of a range); half a"
+    )
     print(
         "difference's interval; width of ranges of ranks; error of a strength over its standard deviation; not bounded\n"
     )
@@ -110,7 +121,9 @@ def of_rankings(runs: int) -> None:
                 found = ranking(points.mean(axis=1), system, prompt, len(truth))
             except NotConnected:
                 continue
-            half = likely_half_widths(found.difference_error[upper] ** 2, found.freedom[upper], alpha=0.05)
+            half = likely_half_widths(
+                found.difference_error[upper] ** 2, found.freedom[upper], alpha=0.05
+            )
             error = (found.strength[:, None] - found.strength - truth[:, None] + truth)[upper]
             rates = found.rates(range(len(truth)))
             known = rates.n[upper] > 0
@@ -128,10 +141,14 @@ def of_rankings(runs: int) -> None:
             )
             strengths.append(found.strength)
             unbounded += not found.is_bounded
-        bias = np.abs((np.mean(strengths, axis=0) - truth) / np.std(strengths, axis=0, ddof=1)).max()
+        bias = np.abs(
+            (np.mean(strengths, axis=0) - truth) / np.std(strengths, axis=0, ddof=1)
+        ).max()
         told = "  ".join(
             f"{name} {each:.3f}"
-            for name, each in zip(("str", "diff", "win", "couple", "rank"), np.mean(held, 0), strict=False)
+            for name, each in zip(
+                ("str", "diff", "win", "couple", "rank"), np.mean(held, 0), strict=False
+            )
         )
         half, wide = np.mean(held, axis=0)[5:]
         print(
@@ -167,7 +184,9 @@ def of_order_effects(runs: int) -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=400)
     runs = parser.parse_args().runs
     of_rankings(runs)

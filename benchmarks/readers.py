@@ -51,18 +51,26 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
 
 def main() -> None:
     """Measure each command at each size, and print a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", default=",".join(map(str, PAIRS)), help="sizes, with commas between")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pairs", default=",".join(map(str, PAIRS)), help="sizes, with commas between"
+    )
     parser.add_argument("--only", default=",".join(COMMANDS), help=f"of {', '.join(COMMANDS)}")
     parser.add_argument("--each", type=int, default=1, help="judgments of each pair")
     given = parser.parse_args()
     before: dict[str, tuple[float, float]] = {}
-    print(f"{given.each:,} judgments of each pair\n{'pairs':>10}  {'command':<10} {'CPU s':>8} {'GB':>6}")
+    print(
+        f"{given.each:,} judgments of each pair\n{'pairs':>10}  {'command':<10} {'CPU s':>8} {'GB':>6}"
+    )
     for pairs in map(int, given.pairs.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             run = make_run(Path(folder), pairs, pairs * given.each)
             for name in given.only.split(","):
-                found = measured([word.format(run=run, out=Path(folder) / "out") for word in COMMANDS[name]])
+                found = measured(
+                    [word.format(run=run, out=Path(folder) / "out") for word in COMMANDS[name]]
+                )
                 grew = [now / then for now, then in zip(found, before.get(name, ()), strict=False)]
                 told = f"  × {grew[0]:.1f} and × {grew[1]:.1f}" if grew else ""
                 print(f"{pairs:>10,}  {name:<10} {found[0]:8.1f} {found[1]:6.2f}{told}", flush=True)

@@ -45,7 +45,9 @@ def task_of(policy: str, scale: Scale, pairs: int) -> Task:
     return Task(decision, space, np.arange(pairs) // 4 if policy == "lucb" else None)
 
 
-def errors_of(pool: Pool, policy: str, calls: Sequence[int], rounds: int | None) -> list[FloatArray]:
+def errors_of(
+    pool: Pool, policy: str, calls: Sequence[int], rounds: int | None
+) -> list[FloatArray]:
     """The worst error of each run by calls a pair, or the wrong decisions of each in percent; spent to the end."""
     ratings, scale = Ratings.of(pool.ratings[:PAIRS]), scale_of(pool)
     pairs = len(ratings.sizes)
@@ -78,11 +80,18 @@ def compare(pools: Sequence[Pool], policy: str, calls: Sequence[int]) -> None:
     for rounds in ROUNDS:
         error, sem = mean_of(pools, policy, calls, rounds)
         ratio = error / alone
-        sems = np.sqrt((ratio**2 * ((sem / error) ** 2 + (noise / alone) ** 2)).sum(axis=0)) / len(pools)
+        sems = np.sqrt((ratio**2 * ((sem / error) ** 2 + (noise / alone) ** 2)).sum(axis=0)) / len(
+            pools
+        )
         cells = (
             f"{a_pair}: {mean:.3f} ± {each:.3f} ({most:.2f} {pools[worst].name})"
             for a_pair, mean, each, most, worst in zip(
-                calls, ratio.mean(axis=0), sems, ratio.max(axis=0), ratio.argmax(axis=0), strict=True
+                calls,
+                ratio.mean(axis=0),
+                sems,
+                ratio.max(axis=0),
+                ratio.argmax(axis=0),
+                strict=True,
             )
         )
         print(f"{policy}, {rounds} rounds  ", "  ".join(cells), flush=True)
@@ -93,7 +102,10 @@ def decide(pools: Sequence[Pool], policy: str, calls: Sequence[int]) -> None:
     for rounds in (*ROUNDS, None):
         wrong, sem = mean_of(pools, policy, calls, rounds)
         noise = np.sqrt((sem**2).sum(axis=0)) / len(pools)
-        cells = (f"{each}: {at:.2f} ± {pm:.2f}" for each, at, pm in zip(calls, wrong.mean(axis=0), noise, strict=True))
+        cells = (
+            f"{each}: {at:.2f} ± {pm:.2f}"
+            for each, at, pm in zip(calls, wrong.mean(axis=0), noise, strict=True)
+        )
         print(f"{policy}, {rounds or 'no'} rounds, wrong in %  ", "  ".join(cells), flush=True)
 
 

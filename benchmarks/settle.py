@@ -38,12 +38,19 @@ def table(wording: str, decide: str, runs: int = RUNS) -> None:
             schedulers=("auto",),
         )
         for row in conduct(subjects_of(settings, None), settings, lambda *_: None):
-            shown = [f"{100 * row.figure('wrong_mean'):.2f} ± {100 * row.figure('wrong_sem'):.2f} % wrong"]
+            shown = [
+                f"{100 * row.figure('wrong_mean'):.2f} ± {100 * row.figure('wrong_sem'):.2f} % wrong"
+            ]
             if "right_mean" in row.columns:
-                shown.append(f"{100 * row.figure('right_mean'):.1f} ± {100 * row.figure('right_sem'):.1f} % right")
+                shown.append(
+                    f"{100 * row.figure('right_mean'):.1f} ± {100 * row.figure('right_sem'):.1f} % right"
+                )
             found[settle is not None, spent[row.budget]] = ", ".join(shown)
     for each in WORTH:
-        print(f"{wording} {decide}, {each:g}: {found.get((False, each), '–')}; both: {found[True, each]}", flush=True)
+        print(
+            f"{wording} {decide}, {each:g}: {found.get((False, each), '–')}; both: {found[True, each]}",
+            flush=True,
+        )
 
 
 def main() -> None:

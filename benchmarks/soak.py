@@ -58,8 +58,27 @@ def main() -> None:
         folder, run = Path(name), Path(name) / "run"
         write_inputs(folder, pairs=2_000)
         command = [
-            *(sys.executable, "-m", "robin_cli", "judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls)),
-            *("--concurrency", str(AT_A_TIME), "--max-retries", "20", "--base-url", url, "--model", "stub"),
+            *(
+                sys.executable,
+                "-m",
+                "robin_cli",
+                "judge",
+                "pairs.jsonl",
+                "-a",
+                "helpfulness",
+                "-b",
+                str(calls),
+            ),
+            *(
+                "--concurrency",
+                str(AT_A_TIME),
+                "--max-retries",
+                "20",
+                "--base-url",
+                url,
+                "--model",
+                "stub",
+            ),
             *("--run", str(run), "-o", "scores.csv", "--quiet"),
         ]
         started = time.monotonic()
@@ -78,13 +97,17 @@ def main() -> None:
     # without connections it is no longer asking: it makes the scores then, from all answers at once
     working = [each for each in samples if each.kept >= SEGMENT and each.sockets]
     first, most = working[0], max(each.rss_mb for each in working)
-    print(f"{calls:,} calls, {AT_A_TIME} at a time, {FAULTS} % faults: {took_s:.0f} s, exit {process.returncode}")
+    print(
+        f"{calls:,} calls, {AT_A_TIME} at a time, {FAULTS} % faults: {took_s:.0f} s, exit {process.returncode}"
+    )
     print(f"answers kept {len(answered):,}, of different requests {distinct:,}")
     print(
         f"memory after {first.kept:,} calls {first.rss_mb:.0f} MB, at most later {most:.0f} MB ({most / first.rss_mb - 1:+.1%})"
     )
     each_ten = {each.kept: f"{each.rss_mb:.0f}" for each in working}
-    print(f"memory (MB) by thousands of answers: {', '.join(f'{kept // 1000}: {mb}' for kept, mb in each_ten.items())}")
+    print(
+        f"memory (MB) by thousands of answers: {', '.join(f'{kept // 1000}: {mb}' for kept, mb in each_ten.items())}"
+    )
     print(
         f"files open after {first.kept:,} calls {first.files} and {first.sockets} sockets, at most later "
         f"{max(each.files for each in working)} and {max(each.sockets for each in working)}, at last "
@@ -94,7 +117,8 @@ def main() -> None:
         process.returncode == 0
         and len(answered) == distinct == calls
         and most <= 1.1 * first.rss_mb
-        and max(each.files for each in working) <= first.files + 2  # a segment and the journal, while they are written
+        and max(each.files for each in working)
+        <= first.files + 2  # a segment and the journal, while they are written
         and max(each.sockets for each in working) <= AT_A_TIME + 8
     )
     print("holds" if holds else "DOES NOT HOLD")

@@ -83,13 +83,25 @@ def measured(data: Path, pairs: int, folder: Path) -> tuple[float, float, float]
             "-a",
             "helpfulness",
         ]
-        run = ["--base-url", url, "--model", "m", "--concurrency", "1", "--run", str(Path(name) / "run"), "--quiet"]
+        run = [
+            "--base-url",
+            url,
+            "--model",
+            "m",
+            "--concurrency",
+            "1",
+            "--run",
+            str(Path(name) / "run"),
+            "--quiet",
+        ]
         begun = time.perf_counter()
         with subprocess.Popen([*command, *run], cwd=name, stdout=subprocess.DEVNULL) as judge:
             while not asked.wait(0.02) and judge.poll() is None:
                 pass
             seconds = time.perf_counter() - begun
-            cpu, memory = (0.0, 0.0) if judge.poll() is not None else (cpu_s(judge.pid), peak_gb(judge.pid))
+            cpu, memory = (
+                (0.0, 0.0) if judge.poll() is not None else (cpu_s(judge.pid), peak_gb(judge.pid))
+            )
             judge.kill()
         server.shutdown()
     if not asked.is_set():
@@ -99,7 +111,9 @@ def measured(data: Path, pairs: int, folder: Path) -> tuple[float, float, float]
 
 def cpu_s(process: int) -> float:
     """CPU that the process has used, in seconds."""
-    ticks = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    ticks = (
+        Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    )
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -116,14 +130,21 @@ def memory_gb(process: int, what: str = "VmRSS:") -> float:
 
 def main() -> None:
     """Measure each size, and print a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", default=",".join(map(str, PAIRS)), help="numbers of pairs, rising, by commas")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pairs", default=",".join(map(str, PAIRS)), help="numbers of pairs, rising, by commas"
+    )
     parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
     wanted = [(int(pairs), SHORT) for pairs in options.pairs.split(",")]
     if any(pairs >= LONG_PAIRS for pairs, _ in wanted):
         wanted.append((LONG_PAIRS, LONG))
-    print(f"{'pairs':>10} {'characters':>10} {'s':>13} {'CPU s':>13} {'GB':>12}  growth, bar", flush=True)
+    print(
+        f"{'pairs':>10} {'characters':>10} {'s':>13} {'CPU s':>13} {'GB':>12}  growth, bar",
+        flush=True,
+    )
     before: tuple[float, ...] | None = None
     for pairs, characters in wanted:
         with tempfile.TemporaryDirectory() as name:
@@ -134,15 +155,22 @@ def main() -> None:
         means = [_mean(column) for column in columns]
         said = []
         if before is not None and characters == SHORT:
-            more, cpu, memory = (now - then for now, then in zip((pairs, *means[1:]), before, strict=True))
+            more, cpu, memory = (
+                now - then for now, then in zip((pairs, *means[1:]), before, strict=True)
+            )
             each_s, each_b = 1e6 * cpu / more, 2**30 * memory / more
             times = [f"{now / then:.2f}" for now, then in zip(means[1:], before[1:], strict=True)]
-            said.append(f"CPU × {times[0]}, memory × {times[1]}; a pair more {each_s:.1f} µs, {each_b:,.0f} bytes")
+            said.append(
+                f"CPU × {times[0]}, memory × {times[1]}; a pair more {each_s:.1f} µs, {each_b:,.0f} bytes"
+            )
         if (bar := BARS.get((pairs, characters))) is not None:
-            holds = all(figure <= most for figure, most in zip((means[0], means[2]), bar, strict=True))
+            holds = all(
+                figure <= most for figure, most in zip((means[0], means[2]), bar, strict=True)
+            )
             said.append(f"bar {bar[0]} s, {bar[1]} GB: {'holds' if holds else 'DOES NOT HOLD'}")
         figures = "  ".join(
-            f"{mean:6.2f} ± {_spread(column):4.2f}" for mean, column in zip(means, columns, strict=True)
+            f"{mean:6.2f} ± {_spread(column):4.2f}"
+            for mean, column in zip(means, columns, strict=True)
         )
         print(f"{pairs:>10,} {characters:>10,} {figures}  {'; '.join(said)}", flush=True)
         before = pairs, *means[1:]

@@ -62,7 +62,11 @@ def write_rows(path: Path, systems: int, among: int, rng: np.random.Generator) -
     with path.open("w", encoding="utf-8") as file:
         for prompt in range(systems):
             for each in rng.permutation(systems)[:among].tolist():
-                row = {"prompt": f"Question {prompt}?", "response": f"Said by s{each}.", "system": f"s{each}"}
+                row = {
+                    "prompt": f"Question {prompt}?",
+                    "response": f"Said by s{each}.",
+                    "system": f"s{each}",
+                }
                 file.write(json.dumps(row) + "\n")
 
 
@@ -82,7 +86,9 @@ def measure(folder: Path, systems: int, calls: int, among: int) -> None:
     write_rows(Path(data), systems, min(among, systems), rng)
     judge = Judge(rng.normal(0.0, 1.0, systems).tolist())
     began = time.perf_counter()
-    robin_cli.judge(data, pairwise=True, judge=judge, budget=calls * systems, run=run, quiet=True, concurrency=8)
+    robin_cli.judge(
+        data, pairwise=True, judge=judge, budget=calls * systems, run=run, quiet=True, concurrency=8
+    )
     ended = time.perf_counter()
     pace = calls * systems / (judge.ended - judge.began)
     print(
@@ -101,7 +107,9 @@ def measure(folder: Path, systems: int, calls: int, among: int) -> None:
 
 def main() -> None:
     """Print two lines for each number of systems."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--systems", default="100,300,600,1000,2000")
     parser.add_argument("--calls", type=int, default=20, help="a system")
     parser.add_argument("--among", type=int, default=20, help="systems that answer a prompt")

@@ -63,19 +63,27 @@ class World:
 
     def effects(self, seed: int) -> FloatArray:
         """Of each couple of systems, weaker first, beside their strengths; shape (systems, systems)."""
-        drawn = np.random.default_rng([seed, 17]).normal(0.0, self.circles, (self.systems, self.systems))
+        drawn = np.random.default_rng([seed, 17]).normal(
+            0.0, self.circles, (self.systems, self.systems)
+        )
         return np.asarray(np.triu(drawn, 1) - np.triu(drawn, 1).T)
 
     def preferences(self, seed: int) -> FloatArray:
         """Of all prompts there may be, for each system against each, weaker first."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(40)
         apart = self.strength[:, None] - self.strength + self.effects(seed)
-        each = chance(apart[..., None] + math.sqrt(2.0) * self.differs * nodes) @ weights / weights.sum()
+        each = (
+            chance(apart[..., None] + math.sqrt(2.0) * self.differs * nodes)
+            @ weights
+            / weights.sum()
+        )
         return np.asarray(0.5 + (1.0 - 2.0 * abs(self.effect)) * (1.0 - self.ties) * (each - 0.5))
 
     def truth(self, seed: int) -> FloatArray:
         """The strengths of all these preferences: the order's effect and ties leave less of them."""
-        return fit(np.where(np.eye(self.systems, dtype=np.bool_), 0.0, self.preferences(seed))).values
+        return fit(
+            np.where(np.eye(self.systems, dtype=np.bool_), 0.0, self.preferences(seed))
+        ).values
 
     @property
     def strength(self) -> FloatArray:
@@ -86,7 +94,10 @@ class World:
             return np.asarray(quantiles / (quantiles[-1] - quantiles[0]) * self.spread)
         if self.shape == "close-top":
             top = max(2, m // 4)
-            return np.concatenate([np.linspace(0.0, 0.75, m - top), np.linspace(0.8, 1.0, top)]) * self.spread
+            return (
+                np.concatenate([np.linspace(0.0, 0.75, m - top), np.linspace(0.8, 1.0, top)])
+                * self.spread
+            )
         if self.shape == "outlier":
             return np.append(np.zeros(m - 1), self.spread)
         even = np.linspace(0.0, 1.0, m)
@@ -103,7 +114,9 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
     couples = np.tile(np.stack([a, b], axis=1), (prompts, 1))
     couples = rng.permuted(couples, axis=1)
     names = [f"s{each:02}" for each in range(systems)]
-    space = ArmSpace([str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS)
+    space = ArmSpace(
+        [str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS
+    )
     named = [(names[low], names[high]) for low, high in couples.tolist()]
     return matches_of(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
 
@@ -191,11 +204,17 @@ def _slope(world: World) -> float:
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     wide = math.sqrt(2.0) * world.differs
     each = chance(nodes * wide) * chance(-nodes * wide)
-    return float((1.0 - 2.0 * abs(world.effect)) * (1.0 - world.ties) * (each @ weights) / weights.sum())
+    return float(
+        (1.0 - 2.0 * abs(world.effect)) * (1.0 - world.ties) * (each @ weights) / weights.sum()
+    )
 
 
 def _expected(
-    strength: FloatArray, p: FloatArray, n: FloatArray, couple: tuple[IntArray, IntArray], dispersion: float
+    strength: FloatArray,
+    p: FloatArray,
+    n: FloatArray,
+    couple: tuple[IntArray, IntArray],
+    dispersion: float,
 ) -> tuple[float, FloatArray]:
     m = len(strength)
     votes = np.zeros((m, m))
@@ -216,14 +235,21 @@ def _expected(
 def compare(world: World, calls: list[float], runs: int) -> None:
     """Print the ratios at so many calls a system."""
     most = world.prompts * world.systems * (world.systems - 1)
-    budgets = sorted({2 * round(each * world.systems / 2) for each in calls if each * world.systems <= 4 * most})
+    budgets = sorted(
+        {2 * round(each * world.systems / 2) for each in calls if each * world.systems <= 4 * most}
+    )
     found: dict[str, list[list[float]]] = {}
     for name in (BASELINE, "tournament"):
         of_runs = []
         for seed in range(runs):
             every = played(world, name, budgets, seed + 1)
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
-            of_runs.append([wrong_couples(strengths(matches, each.preference), each.strength) for each in every])
+            of_runs.append(
+                [
+                    wrong_couples(strengths(matches, each.preference), each.strength)
+                    for each in every
+                ]
+            )
         found[name] = of_runs
     even, ours = (np.array(found[name]) for name in (BASELINE, "tournament"))
     for at, budget in enumerate(budgets):
@@ -253,7 +279,9 @@ def check_truth(world: World, calls: float, runs: int) -> None:
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
             (run,) = played(world, name, [budget], seed + 1)
             chosen = name != BASELINE
-            result = ranking(run.preference, matches.system, matches.prompt, world.systems, were_chosen=chosen)
+            result = ranking(
+                run.preference, matches.system, matches.prompt, world.systems, were_chosen=chosen
+            )
             truth = world.truth(seed + 1)[numbers(matches)]
             best = 1 + (truth > truth[:, None] + 1e-9).sum(axis=1)
             worst = len(truth) - (truth < truth[:, None] - 1e-9).sum(axis=1)
@@ -288,28 +316,42 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
         at = next_refit(int(at), matches_in(m, world.prompts, 0).space.first_fit)
     budgets = sorted({*looks, *marks})
     ways = (BASELINE, "tournament", "not looking")
-    wrong, told = np.empty((len(ways), runs, len(marks))), np.zeros((len(ways), runs, len(marks), 3))
+    wrong, told = (
+        np.empty((len(ways), runs, len(marks))),
+        np.zeros((len(ways), runs, len(marks), 3)),
+    )
     for way, name in enumerate(ways):
         for seed in range(1, runs + 1):
             matches, ever = matches_in(m, world.prompts, seed % 4), False
             number = numbers(matches)
-            rates, truth = world.preferences(seed)[np.ix_(number, number)], world.truth(seed)[number]
-            with patch.object(tournament, "circle", (lambda *_: None) if name == "not looking" else circle):
+            rates, truth = (
+                world.preferences(seed)[np.ix_(number, number)],
+                world.truth(seed)[number],
+            )
+            with patch.object(
+                tournament, "circle", (lambda *_: None) if name == "not looking" else circle
+            ):
                 every = list(played(world, name if way < 2 else "tournament", budgets, seed))
             for budget, run in zip(budgets, every, strict=True):
                 found = circle(run.preference, matches.system, m)
                 ever = ever or found is not None
                 if budget in marks:
-                    wrong[way, seed - 1, marks[budget]] = wrong_couples(strengths(matches, run.preference), truth)
+                    wrong[way, seed - 1, marks[budget]] = wrong_couples(
+                        strengths(matches, run.preference), truth
+                    )
                     named = () if found is None else found.systems
-                    is_one = bool(named) and all(rates[i, j] > 0.5 for i, j in pairwise((*named, *named[:1])))
+                    is_one = bool(named) and all(
+                        rates[i, j] > 0.5 for i, j in pairwise((*named, *named[:1]))
+                    )
                     told[way, seed - 1, marks[budget]] = ever, bool(named), is_one
     for mark, each in enumerate(calls):
         shares = told[1, :, mark].mean(axis=0)
         errors = np.sqrt(shares * (1.0 - shares) / runs)
         columns = "  ".join(
             f"{name} {a:.3f} ± {b:.3f}"
-            for name, a, b in zip(("found by then", "named", "in truth"), shares, errors, strict=True)
+            for name, a, b in zip(
+                ("found by then", "named", "in truth"), shares, errors, strict=True
+            )
         )
         wrongs = "  ".join(
             f"{name} {wrong[way, :, mark].mean():.3f} ± {wrong[way, :, mark].std(ddof=1) / math.sqrt(runs):.3f}"
@@ -337,7 +379,11 @@ def main() -> None:
     if told.circles:
         for effect, differs, ties in ((0.0, 0.0, 0.0), (told.effect, 0.5, 0.2)):
             for circles in (0.0, 0.7, 1.2):
-                check_circles(World("even", 8, 2.0, 100, effect, differs, ties, circles), [60, 150, 300], told.runs)
+                check_circles(
+                    World("even", 8, 2.0, 100, effect, differs, ties, circles),
+                    [60, 150, 300],
+                    told.runs,
+                )
         check_circles(World("even", 8, 6.0, 100, 0.3, 1.0, 0.2), [60, 150, 300], told.runs)
         return
     for systems in map(int, told.systems.split(",")):
@@ -349,7 +395,9 @@ def main() -> None:
                         world = World(shape, systems, spread, 100, effect, differs, ties)
                         check_truth(world, 60, told.runs)
                     continue
-                world = World(shape, systems, spread, {4: 200, 8: 100}.get(systems, 60), told.effect)
+                world = World(
+                    shape, systems, spread, {4: 200, 8: 100}.get(systems, 60), told.effect
+                )
                 compare(world, [float(each) for each in told.calls.split(",")], told.runs)
 
 

@@ -43,9 +43,13 @@ class Case:
 
 def earlier(ratings: Ratings, times: int, rng: np.random.Generator) -> FloatArray:
     """The prior that ``times`` ratings of each pair make, drawn anew for each run, shape (RUNS, pairs)."""
-    pairs = np.broadcast_to(np.arange(len(ratings.sizes))[:, None], (RUNS, len(ratings.sizes), times))
+    pairs = np.broadcast_to(
+        np.arange(len(ratings.sizes))[:, None], (RUNS, len(ratings.sizes), times)
+    )
     drawn = ratings.draw(pairs, rng)
-    return prior_variances(np.full(pairs.shape[:2], float(times)), drawn.sum(axis=2), (drawn**2).sum(axis=2))
+    return prior_variances(
+        np.full(pairs.shape[:2], float(times)), drawn.sum(axis=2), (drawn**2).sum(axis=2)
+    )
 
 
 def shuffled(prior: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -73,8 +77,13 @@ def other_judge(path: Path, scale: Scale, rng: np.random.Generator) -> Iterator[
     for place, pool in enumerate(pools):
         n = (there := laid[(place + 1) % len(laid)]).sizes.astype(np.float64)
         total = there.means * n
-        prior = np.tile(prior_variances(n, total, (there.variances + there.means**2) * n), (RUNS, 1))
-        priors = {"another judge, 8 ratings": prior, "another judge, shuffled": shuffled(prior, rng)}
+        prior = np.tile(
+            prior_variances(n, total, (there.variances + there.means**2) * n), (RUNS, 1)
+        )
+        priors = {
+            "another judge, 8 ratings": prior,
+            "another judge, shuffled": shuffled(prior, rng),
+        }
         yield Case(pool.name, laid[place], scale, priors)
 
 
@@ -104,20 +113,28 @@ def compare(cases: list[Case], scheduler: str) -> None:
             means = after.mean(axis=2), before.mean(axis=2)
             sems = after.std(axis=2, ddof=1) / RUNS**0.5, before.std(axis=2, ddof=1) / RUNS**0.5
             ratios.append(means[0] / means[1])
-            variances.append(ratios[-1] ** 2 * ((sems[0] / means[0]) ** 2 + (sems[1] / means[1]) ** 2))
+            variances.append(
+                ratios[-1] ** 2 * ((sems[0] / means[0]) ** 2 + (sems[1] / means[1]) ** 2)
+            )
         mean, sem = np.mean(ratios, axis=0), np.sqrt(np.sum(variances, axis=0)) / len(cases)
         for row, what in enumerate(("largest", "mean")):
-            cells = "  ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[row], sem[row], strict=True))
+            cells = "  ".join(
+                f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[row], sem[row], strict=True)
+            )
             print(f"{scheduler:11} {kind:26} {what:8} {cells}", flush=True)
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{PAIRS} pairs a pool, {RUNS} runs; error with the prior over error without, at {CALLS} calls a pair")
+    print(
+        f"{PAIRS} pairs a pool, {RUNS} runs; error with the prior over error without, at {CALLS} calls a pair"
+    )
     groups = [list(same_judge(np.random.default_rng(7)))]
     if len(sys.argv) > 2:
         low, high = map(int, sys.argv[2].split("-"))
-        groups.append(list(other_judge(Path(sys.argv[1]), Scale(low, high), np.random.default_rng(8))))
+        groups.append(
+            list(other_judge(Path(sys.argv[1]), Scale(low, high), np.random.default_rng(8)))
+        )
     for cases in groups:
         for scheduler in SCHEDULERS:
             compare(cases, scheduler)

@@ -5,7 +5,9 @@ error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` show
 """
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # nothing is imported here: with ``python -m`` the working folder is still before all else
+if (
+    TYPE_CHECKING
+):  # nothing is imported here: with ``python -m`` the working folder is still before all else
     from typing import Any
 
     from robin_cli.api import Run, compare, judge, load_pairs, merge, open_run
@@ -14,7 +16,17 @@ if TYPE_CHECKING:  # nothing is imported here: with ``python -m`` the working fo
 
 __version__ = "0.2.0"
 
-__all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "merge", "open_run"]
+__all__ = [
+    "Pair",
+    "RobinError",
+    "Run",
+    "__version__",
+    "compare",
+    "judge",
+    "load_pairs",
+    "merge",
+    "open_run",
+]
 
 
 def __getattr__(name: str) -> "Any":

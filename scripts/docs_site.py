@@ -31,10 +31,23 @@ PARTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs", "con
 """What the site has of the checkout, at the same places: links between pages hold."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PALETTE = [
-    {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "toggle": {"icon": f"lucide/{icon}", "name": other}}
-    for name, scheme, icon, other in (("light", "default", "sun", "Dark"), ("dark", "slate", "moon", "Light"))
+    {
+        "media": f"(prefers-color-scheme: {name})",
+        "scheme": scheme,
+        "toggle": {"icon": f"lucide/{icon}", "name": other},
+    }
+    for name, scheme, icon, other in (
+        ("light", "default", "sun", "Dark"),
+        ("dark", "slate", "moon", "Light"),
+    )
 ]
-FEATURES = ["content.code.copy", "navigation.footer", "navigation.instant", "navigation.sections", "search.highlight"]
+FEATURES = [
+    "content.code.copy",
+    "navigation.footer",
+    "navigation.instant",
+    "navigation.sections",
+    "search.highlight",
+]
 # Zensical's own choice of extensions makes formulas of dollars, and more; these read what GitHub reads.
 EXTENSIONS = ["tables", {"toc": {"permalink": True}}, "pymdownx.highlight", "pymdownx.superfences"]
 
@@ -64,9 +77,19 @@ def commands() -> Iterator[Command]:
             if param.param_type_name == "argument":
                 names = takes or param.name.upper()
                 usage += f" {names}" if param.required or names.startswith("[") else f" [{names}]"
-            default = param.default if param.show_default and isinstance(param.default, str | int | float) else False
-            said = f"{param.help or ''} (default: {default})" if default not in {False, ""} else param.help or ""
-            flags.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append((names, said))
+            default = (
+                param.default
+                if param.show_default and isinstance(param.default, str | int | float)
+                else False
+            )
+            said = (
+                f"{param.help or ''} (default: {default})"
+                if default not in {False, ""}
+                else param.help or ""
+            )
+            flags.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(
+                (names, said)
+            )
         paragraphs = [*(command.help or "").split("\n\n"), command.epilog or ""]
         yield Command(name, usage, [" ".join(each.split()) for each in paragraphs if each], flags)
 
@@ -78,7 +101,10 @@ def exit_codes() -> dict[int, str]:
         said.setdefault(int(code), []).append(what)
     for state, number in EXIT_CODES.items():
         said.setdefault(number, []).append(f"robin gate: {state}")
-    return {code: "; ".join(words) for code, words in sorted({**said, INTERRUPTED: ["interrupted"]}.items())}
+    return {
+        code: "; ".join(words)
+        for code, words in sorted({**said, INTERRUPTED: ["interrupted"]}.items())
+    }
 
 
 def _cell(text: str) -> str:
@@ -100,10 +126,19 @@ def reference() -> Iterator[tuple[Listed, str]]:
     says = "`robin init` writes it. Each setting is also a flag (`--max-cost`) and a variable (`ROBIN_MAX_COST`)."
     text = f"# robin.toml\n\n{says}\n\n{_table(('setting', 'default', 'what it is'), *rows)}"
     yield ("robin.toml", "reference/settings.md", "every setting, with its default"), text
-    codes = _table(("code", "means"), *((str(code), _cell(said)) for code, said in exit_codes().items()))
-    yield ("Exit codes", "reference/exit-codes.md", "what the status of a command says"), f"# Exit codes\n\n{codes}"
+    codes = _table(
+        ("code", "means"), *((str(code), _cell(said)) for code, said in exit_codes().items())
+    )
+    yield (
+        ("Exit codes", "reference/exit-codes.md", "what the status of a command says"),
+        f"# Exit codes\n\n{codes}",
+    )
     for each in commands():
-        parts = [f"# robin {each.name}\n", f"```text\n{each.usage}\n```\n", *(f"{_cell(said)}\n" for said in each.says)]
+        parts = [
+            f"# robin {each.name}\n",
+            f"```text\n{each.usage}\n```\n",
+            *(f"{_cell(said)}\n" for said in each.says),
+        ]
         for panel, flags in each.flags.items():
             rows = [(f"`{names}`", _cell(said)) for names, said in flags]
             parts += [f"## {panel}\n", _table(("flag", "what it is"), *rows)]
@@ -121,7 +156,8 @@ def contents() -> dict[str, list[Listed]]:
             sections.setdefault(title, []).append((row[1], f"docs/{row[2]}", about))
         elif title == "Start":  # the pages that its first lines name
             sections[title] += [
-                (name.capitalize(), f"docs/{file}", "") for name, file in re.findall(r"\[(.+?)\]\((.+?\.md)\)", line)
+                (name.capitalize(), f"docs/{file}", "")
+                for name, file in re.findall(r"\[(.+?)\]\((.+?\.md)\)", line)
             ]
     return sections
 
@@ -158,24 +194,40 @@ def stage(pages: Path) -> None:
         def kept(found: re.Match[str], page: Path = page) -> str:
             """A link, or its words alone where it leads to what the checkout has and the site has not."""
             target = page.parent / found[2]
-            elsewhere = (ROOT / page.parent.relative_to(pages) / found[2]).exists() and not target.is_file()
+            elsewhere = (
+                ROOT / page.parent.relative_to(pages) / found[2]
+            ).exists() and not target.is_file()
             return found[1] if elsewhere else found[0]
 
-        page.write_text(re.sub(r"\[([^]]+)\]\(([^)#:]+)\)", kept, page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(
+            re.sub(r"\[([^]]+)\]\(([^)#:]+)\)", kept, page.read_text(encoding="utf-8")),
+            encoding="utf-8",
+        )
     made = dict(reference())
     (pages / "reference").mkdir()
     for (_, file, _), text in made.items():
         (pages / file).write_text(text, encoding="utf-8")
     sections = contents() | {"Reference": [*made, ("Changes", "CHANGELOG.md", "what is new")]}
-    nav = [{title: [{name: file} for name, file, _ in listed]} for title, listed in sections.items()]
+    nav = [
+        {title: [{name: file} for name, file, _ in listed]} for title, listed in sections.items()
+    ]
     theme = {"font": False, "features": FEATURES, "palette": PALETTE}
-    project = {"site_name": "robin", "site_description": PROJECT["description"], "docs_dir": pages.name, "nav": nav}
+    project = {
+        "site_name": "robin",
+        "site_description": PROJECT["description"],
+        "docs_dir": pages.name,
+        "nav": nav,
+    }
     settings = {**project, "theme": theme, "markdown_extensions": EXTENSIONS}
-    (pages.parent / "mkdocs.yml").write_text(json.dumps(settings), encoding="utf-8")  # which Zensical reads, too
+    (pages.parent / "mkdocs.yml").write_text(
+        json.dumps(settings), encoding="utf-8"
+    )  # which Zensical reads, too
     told = f"# robin\n\n> {PROJECT['description']}.\n"
     for title, listed in sections.items():
         told += f"\n## {title}\n\n"
-        told += "".join(f"- [{name}]({file}){': ' * bool(about)}{about}\n" for name, file, about in listed)
+        told += "".join(
+            f"- [{name}]({file}){': ' * bool(about)}{about}\n" for name, file, about in listed
+        )
     (pages / "llms.txt").write_text(told, encoding="utf-8")
 
 
@@ -184,7 +236,9 @@ def build(folder: Path) -> int:
     pages = folder / "pages"
     pages.mkdir(parents=True)
     stage(pages)
-    done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, check=False
+    )
     for page in pages.rglob("*.md"):  # what llms.txt names
         shutil.copy(page, folder / "site" / page.relative_to(pages))
     return done.returncode

@@ -61,14 +61,24 @@ def journal(data: bytes) -> None:
 def batches(data: bytes) -> None:
     """A file that came of a batch, and one with a line of these bytes as its response."""
     path = FOLDER / "out.jsonl"
-    for head, tail in ((b"", b""), (b'{"custom_id":"a","response":', b"}"), (b'{"custom_id":"a","error":', b"}")):
+    for head, tail in (
+        (b"", b""),
+        (b'{"custom_id":"a","response":', b"}"),
+        (b'{"custom_id":"a","error":', b"}"),
+    ):
         path.write_bytes(head + data + tail)
         list(read_lines([path], 2**16))
 
 
 def make_run() -> None:
     """A run of two pairs in FOLDER."""
-    settings = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
+    settings = {
+        "scheduler": "uniform",
+        "delta": 0.007,
+        "mode": "practice",
+        "objective": "worst-case",
+        "model": "m",
+    }
     data = {"source": "x", "sha256": "", "pairs": 2, "human": []}
     manifest = Manifest(
         attributes=("helpfulness",),
@@ -99,7 +109,11 @@ def main() -> None:
     corpus = (ROOT / "tests" / "hostile" / "pairs.jsonl").read_bytes()
     for number, line in enumerate([corpus, *corpus.splitlines()]):
         (seeds / str(number)).write_bytes((b"\0" if name == "loaders" else b"") + line)
-    for log in sorted((ROOT / "tests" / "plugins" / "logs" / "written").glob("*/*.eval")) if name == "loaders" else ():
+    for log in (
+        sorted((ROOT / "tests" / "plugins" / "logs" / "written").glob("*/*.eval"))
+        if name == "loaders"
+        else ()
+    ):
         (seeds / log.name).write_bytes(bytes([SUFFIXES.index("eval")]) + log.read_bytes())
     atheris.Setup([*sys.argv, str(seeds)], targets[name])
     atheris.Fuzz()

@@ -14,7 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-JUDGES = ("gpt-5.4 base", "gpt-5.4 criteria", "gpt-5.4-mini base", "gpt-5.4-mini criteria", "gpt-5.4-nano base")
+JUDGES = (
+    "gpt-5.4 base",
+    "gpt-5.4 criteria",
+    "gpt-5.4-mini base",
+    "gpt-5.4-mini criteria",
+    "gpt-5.4-nano base",
+)
 PROMPTS, RESPONSES, RATINGS, SEED = 1000, 4, 8, 1
 TARGET = Path(__file__).parent.parent / "configs" / "pools" / "rewardbench2.parquet"
 
@@ -22,7 +28,9 @@ TARGET = Path(__file__).parent.parent / "configs" / "pools" / "rewardbench2.parq
 def main(source: str, prompts: int = PROMPTS, target: Path = TARGET) -> None:
     """Draw the part and write it."""
     names = ("attribute", "group", "response", "rating")
-    attribute, group, response, rating = (np.asarray(pq.read_table(source)[name].to_pylist()) for name in names)
+    attribute, group, response, rating = (
+        np.asarray(pq.read_table(source)[name].to_pylist()) for name in names
+    )
     order = np.lexsort((response, group))
     of_judges = []
     for judge in JUDGES:
@@ -30,7 +38,9 @@ def main(source: str, prompts: int = PROMPTS, target: Path = TARGET) -> None:
         ids, count = np.unique(group[rows], return_counts=True)
         whole = ids[count == RESPONSES * RATINGS]
         rows = rows[np.isin(group[rows], whole)]
-        of_judges.append(dict(zip(whole.tolist(), rating[rows].reshape(-1, RESPONSES, RATINGS), strict=True)))
+        of_judges.append(
+            dict(zip(whole.tolist(), rating[rows].reshape(-1, RESPONSES, RATINGS), strict=True))
+        )
     rng = np.random.default_rng(SEED)
     everyones = sorted(set.intersection(*map(set, of_judges)))
     chosen = rng.permutation(everyones)[:prompts].tolist()
@@ -39,9 +49,15 @@ def main(source: str, prompts: int = PROMPTS, target: Path = TARGET) -> None:
     columns = {
         "attribute": np.repeat(JUDGES, len(pair_ids) * RATINGS),
         "pair_id": np.tile(np.repeat(pair_ids, RATINGS), len(JUDGES)),
-        "right": np.tile(np.repeat(np.concatenate(orders) == 0, RATINGS), len(JUDGES)).astype(np.int8),
+        "right": np.tile(np.repeat(np.concatenate(orders) == 0, RATINGS), len(JUDGES)).astype(
+            np.int8
+        ),
         "rating": np.concatenate(
-            [np.sort(of[each][order]).ravel() for of in of_judges for each, order in zip(chosen, orders, strict=True)]
+            [
+                np.sort(of[each][order]).ravel()
+                for of in of_judges
+                for each, order in zip(chosen, orders, strict=True)
+            ]
         ).astype(np.int8),
     }
     pq.write_table(pa.table(columns), target, compression="zstd", compression_level=19)

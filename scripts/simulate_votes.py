@@ -23,7 +23,10 @@ def main() -> None:
     """Write both files."""
     rng = np.random.default_rng(19)
     folder = Path("configs/demo")
-    prompts = [f"Simulated prompt {number:02d}: say something about the number {number}." for number in range(PROMPTS)]
+    prompts = [
+        f"Simulated prompt {number:02d}: say something about the number {number}."
+        for number in range(PROMPTS)
+    ]
     responses = {
         (system, prompt): f"Simulated response of {system} to prompt {number:02d}"
         + ", and so on" * int(rng.integers(6))
@@ -34,9 +37,20 @@ def main() -> None:
     does = {key: STRENGTHS[key[0]] + OF_PROMPTS * rng.normal() for key in responses}
     with (folder / "responses.jsonl").open("w") as file:
         for (system, prompt), response in responses.items():
-            file.write(json.dumps({"prompt": prompt, "response": response, "system": system}) + "\n")
+            file.write(
+                json.dumps({"prompt": prompt, "response": response, "system": system}) + "\n"
+            )
     rows: dict[str, list[str]] = {
-        name: [] for name in ("prompt", "response_a", "response_b", "system_a", "system_b", "order", "verdict")
+        name: []
+        for name in (
+            "prompt",
+            "response_a",
+            "response_b",
+            "system_a",
+            "system_b",
+            "order",
+            "verdict",
+        )
     }
     for prompt in prompts:
         for a, b in combinations(STRENGTHS, 2):

@@ -25,16 +25,47 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-GOOD = ["clear", "precise", "correct", "useful", "careful", "complete", "honest", "helpful", "elegant", "sound"]
+GOOD = [
+    "clear",
+    "precise",
+    "correct",
+    "useful",
+    "careful",
+    "complete",
+    "honest",
+    "helpful",
+    "elegant",
+    "sound",
+]
 BAD = ["vague", "wrong", "messy", "useless", "hasty", "broken", "rude", "false", "empty", "sloppy"]
 FILLER = [
-    *("the", "answer", "says", "that", "water", "boils", "and", "one", "can", "then", "add", "salt", "while"),
+    *(
+        "the",
+        "answer",
+        "says",
+        "that",
+        "water",
+        "boils",
+        "and",
+        "one",
+        "can",
+        "then",
+        "add",
+        "salt",
+        "while",
+    ),
     *("a", "small", "cat", "looks", "at", "the", "red", "box", "on", "table"),
 ]
 CRITERIA = ["accuracy", "clarity", "helpfulness", "tone", "depth"]
 LENIENCE = {"accuracy": -0.3, "tone": 0.3}
 OPENINGS = ["the answer is", "this reply seems", "overall it is"]
-VERDICTS = [["poor", "bad"], ["weak", "lacking"], ["fair", "mixed"], ["good", "solid"], ["excellent", "superb"]]
+VERDICTS = [
+    ["poor", "bad"],
+    ["weak", "lacking"],
+    ["fair", "mixed"],
+    ["good", "solid"],
+    ["excellent", "superb"],
+]
 
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
@@ -117,11 +148,18 @@ def batch_tensors(batch: list[TokenPair]) -> tuple[torch.Tensor, torch.Tensor, t
     return ids, mask, labels
 
 
-def train(model: LlamaForCausalLM, tokenizer: Tokenizer, rng: random.Random, options: argparse.Namespace) -> None:
+def train(
+    model: LlamaForCausalLM, tokenizer: Tokenizer, rng: random.Random, options: argparse.Namespace
+) -> None:
     """Train for `options.minutes` on 12,000 examples: a short warm-up, then a cosine to a twentieth of the rate."""
     examples = [example(rng) for _ in range(12_000)]
-    pool = [(tokenizer.encode(render(user)).ids, [*tokenizer.encode(text).ids, END]) for user, text in examples]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01, betas=(0.9, 0.95))
+    pool = [
+        (tokenizer.encode(render(user)).ids, [*tokenizer.encode(text).ids, END])
+        for user, text in examples
+    ]
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=options.lr, weight_decay=0.01, betas=(0.9, 0.95)
+    )
     model.train()
     start, limit_s, step = time.monotonic(), options.minutes * 60, 0
     while (elapsed_s := time.monotonic() - start) < limit_s:
@@ -139,14 +177,18 @@ def train(model: LlamaForCausalLM, tokenizer: Tokenizer, rng: random.Random, opt
             print(f"step {step} loss {loss.item():.3f} {elapsed_s:.0f} s", flush=True)
 
 
-def well_formed_answers(model: LlamaForCausalLM, tokenizer: Tokenizer, rng: random.Random, trials: int = 200) -> int:
+def well_formed_answers(
+    model: LlamaForCausalLM, tokenizer: Tokenizer, rng: random.Random, trials: int = 200
+) -> int:
     """How many of `trials` sampled answers have the form Feedback, Rating."""
     model.eval()
     well_formed = 0
     for _ in range(trials):
         prompt = tokenizer.encode(render(example(rng)[0])).ids
         with torch.no_grad():
-            output = model.generate(torch.tensor([prompt]), max_new_tokens=40, do_sample=True, pad_token_id=PAD)
+            output = model.generate(
+                torch.tensor([prompt]), max_new_tokens=40, do_sample=True, pad_token_id=PAD
+            )
         text = tokenizer.decode(output[0, len(prompt) :].tolist())
         well_formed += bool(ANSWER.fullmatch(text.strip()))
     return well_formed
@@ -177,9 +219,13 @@ def add_metadata(writer: gguf.GGUFWriter, tokenizer: Tokenizer, config: LlamaCon
     vocabulary = tokenizer.get_vocab()
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
     writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.CONTROL if t in SPECIAL else gguf.TokenType.NORMAL for t in tokens])
+    writer.add_token_types(
+        [gguf.TokenType.CONTROL if t in SPECIAL else gguf.TokenType.NORMAL for t in tokens]
+    )
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
+    writer.add_token_merges(
+        [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
+    )
     writer.add_bos_token_id(BOS)
     writer.add_eos_token_id(END)
     writer.add_pad_token_id(PAD)
@@ -223,7 +269,9 @@ def write_gguf(path: Path, model: LlamaForCausalLM, tokenizer: Tokenizer) -> Non
 
 def parse_options() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=0)
     parser.add_argument("--dim", type=int, default=128)
@@ -263,7 +311,11 @@ def main() -> None:
     print("parameters:", sum(p.numel() for p in model.parameters()))
     if options.minutes:
         train(model, tokenizer, rng, options)
-        print("well formed:", well_formed_answers(model, tokenizer, random.Random(99)), "of 200 sampled answers")
+        print(
+            "well formed:",
+            well_formed_answers(model, tokenizer, random.Random(99)),
+            "of 200 sampled answers",
+        )
     model.eval()
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -161,7 +161,16 @@ class BatchServer:
         """Custom ids of all that was answered, and so is to be paid, in all batches: as often as it was."""
         return [each for batch in self.batches.values() for each in batch.billed]
 
-    def fail(self, method: str, path: str, how: int | str, times: int = 1, *, code: str = "", **headers: str) -> None:
+    def fail(
+        self,
+        method: str,
+        path: str,
+        how: int | str,
+        times: int = 1,
+        *,
+        code: str = "",
+        **headers: str,
+    ) -> None:
         """Add a fault; ``code`` is that of its error, underscores in names of headers stand for hyphens."""
         body = {"error": {"message": f"a fault of the tests: {code or how}", "code": code or None}}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -169,7 +178,9 @@ class BatchServer:
 
     def asked(self, method: str, path: str) -> int:
         """How often a path that fits was asked for."""
-        return sum(by == method and re.fullmatch(path, what) is not None for by, what in self.requests)
+        return sum(
+            by == method and re.fullmatch(path, what) is not None for by, what in self.requests
+        )
 
     def release(self) -> None:
         """Let go of requests that are held."""
@@ -236,11 +247,18 @@ class BatchServer:
                 self.at_work -= 1
 
         async def answered(
-            request: web.Request, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+            request: web.Request,
+            path: str,
+            handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
         ) -> web.StreamResponse:
-            if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
+            if (
+                self.key is not None
+                and request.headers.get("Authorization") != f"Bearer {self.key}"
+            ):
                 return _error(
-                    401, f"Incorrect API key provided: {request.headers.get('Authorization')}", "invalid_api_key"
+                    401,
+                    f"Incorrect API key provided: {request.headers.get('Authorization')}",
+                    "invalid_api_key",
                 )
             if not self.serves and path != "/chat/completions":
                 return _error(404, "Not Found")
@@ -263,7 +281,10 @@ class BatchServer:
         return None
 
     async def _faulty(
-        self, how: str, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        self,
+        how: str,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
         assert request.transport is not None
         if how == "drop":
@@ -294,7 +315,9 @@ class BatchServer:
             request.transport.close()
         return response
 
-    async def _when_sent_again(self, request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]) -> None:
+    async def _when_sent_again(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]
+    ) -> None:
         path = re.escape(request.path.removeprefix("/v1"))
         before = self.asked(request.method, path)
         while self.asked(request.method, path) == before:  # noqa: ASYNC110  # nothing else tells of it
@@ -329,12 +352,21 @@ class BatchServer:
         if isinstance(answer, tuple):
             return answer
         choices = [
-            {"index": index, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": answer},
+                "finish_reason": "stop",
+            }
             for index in range(body.get("n", 1))
         ]
         characters = sum(len(each["content"]) for each in body["messages"])
         usage = {"prompt_tokens": characters // 4, "completion_tokens": 10 * len(choices)}
-        return 200, {"id": self._id("chatcmpl"), "model": body["model"], "choices": choices, "usage": usage}
+        return 200, {
+            "id": self._id("chatcmpl"),
+            "model": body["model"],
+            "choices": choices,
+            "usage": usage,
+        }
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         form = _form(request.headers["Content-Type"], await request.read())
@@ -344,7 +376,9 @@ class BatchServer:
         if len(content) > self.most_bytes:
             return _error(413, f"the file has {len(content)} bytes, more than {self.most_bytes}")
         file_id = self._file(content)
-        return web.json_response({"id": file_id, "object": "file", "bytes": len(content), "purpose": "batch"})
+        return web.json_response(
+            {"id": file_id, "object": "file", "bytes": len(content), "purpose": "batch"}
+        )
 
     def _file(self, content: bytes) -> str:
         file_id = self._id("file")
@@ -358,7 +392,9 @@ class BatchServer:
     async def _delete(self, request: web.Request) -> web.StreamResponse:
         if self.files.pop(request.match_info["id"], None) is None:
             return _error(404, "No such File object")
-        return web.json_response({"id": request.match_info["id"], "object": "file", "deleted": True})
+        return web.json_response(
+            {"id": request.match_info["id"], "object": "file", "deleted": True}
+        )
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         asked = orjson.loads(await request.read())
@@ -368,7 +404,9 @@ class BatchServer:
         if asked.get("endpoint") != URL or asked.get("completion_window") != "24h":
             return _error(400, "endpoint and completion_window are needed")
         metadata = asked.get("metadata") or {}
-        if len(metadata) > 16 or any(len(name) > 64 or len(value) > 512 for name, value in metadata.items()):
+        if len(metadata) > 16 or any(
+            len(name) > 64 or len(value) > 512 for name, value in metadata.items()
+        ):
             return _error(400, "too much metadata", param="metadata")
         if self.cap_at == "creation" and self._is_over_the_cap(content.count(b"\n")):
             return _error(429, "Enqueued limit reached", "rate_limit_exceeded", "requests")
@@ -396,8 +434,14 @@ class BatchServer:
             newest = newest[1 + next(at for at, each in enumerate(newest) if each.id == after) :]
         page = newest[: min(int(request.query.get("limit", 20)), self.page)]
         told = [self._told(each) for each in page]
-        ends = {"first_id": page[0].id, "last_id": page[-1].id} if page else {"first_id": None, "last_id": None}
-        return web.json_response({"object": "list", "data": told, **ends, "has_more": len(newest) > len(page)})
+        ends = (
+            {"first_id": page[0].id, "last_id": page[-1].id}
+            if page
+            else {"first_id": None, "last_id": None}
+        )
+        return web.json_response(
+            {"object": "list", "data": told, **ends, "has_more": len(newest) > len(page)}
+        )
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         batch = self.batches.get(request.match_info["id"])
@@ -411,7 +455,9 @@ class BatchServer:
         if batch is None:
             return _error(404, "No batch found")
         if batch.status in OVER:
-            return _error(409, f"Cannot cancel a batch with status '{batch.status}'.", param="status")
+            return _error(
+                409, f"Cannot cancel a batch with status '{batch.status}'.", param="status"
+            )
         batch.status = "cancelling"
         return web.json_response(self._told(batch))
 
@@ -438,11 +484,18 @@ class BatchServer:
         if batch.fate.refused:
             return [_refusal(batch.fate.refused)]
         if self._is_over_the_cap(len(lines), but=batch):
-            return [_refusal("token_limit_exceeded", "Enqueued token limit reached for m in organization org-1.")]
+            return [
+                _refusal(
+                    "token_limit_exceeded",
+                    "Enqueued token limit reached for m in organization org-1.",
+                )
+            ]
         if not lines:
             return [_refusal("empty_file")]
         if len(lines) > self.most_requests:
-            return [_refusal("too_many_tasks", f"{len(lines)} requests, more than {self.most_requests}")]
+            return [
+                _refusal("too_many_tasks", f"{len(lines)} requests, more than {self.most_requests}")
+            ]
         try:
             requests = [orjson.loads(line) for line in lines]
         except orjson.JSONDecodeError:
@@ -450,13 +503,16 @@ class BatchServer:
         wrong = [
             _refusal("invalid_request", line=number)
             for number, each in enumerate(requests, 1)
-            if (each.get("method"), each.get("url")) != ("POST", URL) or not 0 < len(each.get("custom_id", "")) <= 64
+            if (each.get("method"), each.get("url")) != ("POST", URL)
+            or not 0 < len(each.get("custom_id", "")) <= 64
         ]
         if len({each.get("custom_id") for each in requests}) < len(requests):
             wrong.append(_refusal("duplicate_custom_id"))
         return wrong
 
-    async def _end(self, batch: ServedBatch, lines: list[bytes], status: str, done: int | None) -> None:
+    async def _end(
+        self, batch: ServedBatch, lines: list[bytes], status: str, done: int | None
+    ) -> None:
         fate, most = batch.fate, asyncio.Semaphore(16)
         requests = [orjson.loads(line) for line in lines]
         done = len(requests) if done is None else min(done, len(requests))
@@ -465,15 +521,24 @@ class BatchServer:
             if number < fate.unsaid:
                 return 0, {}
             if fate.quota is not None and number >= fate.quota:
-                error = {"message": "You exceeded your current quota.", "type": "insufficient_quota"}
+                error = {
+                    "message": "You exceeded your current quota.",
+                    "type": "insufficient_quota",
+                }
                 return 429, {"error": {**error, "code": "insufficient_quota"}}
             async with most:
                 return await self._answered(requests[number]["body"])
 
         fine: list[bytes] = []
         wrong: list[bytes] = []
-        for request, (code, body) in zip(requests, await asyncio.gather(*map(one, range(done))), strict=False):
-            given: Json = {"status_code": code, "request_id": self._id("req") if code else "", "body": body}
+        for request, (code, body) in zip(
+            requests, await asyncio.gather(*map(one, range(done))), strict=False
+        ):
+            given: Json = {
+                "status_code": code,
+                "request_id": self._id("req") if code else "",
+                "body": body,
+            }
             if fate.strings:
                 given["body"] = orjson.dumps(body).decode()
             (fine if code == 200 else wrong).append(self._line(request["custom_id"], given))
@@ -489,7 +554,10 @@ class BatchServer:
     def _write(self, batch: ServedBatch, fine: list[bytes], wrong: list[bytes]) -> None:
         fate = batch.fate
         some = fine[fate.lost :] + fine[len(fine) - fate.twice :]
-        some += [self._line(f"another-{number}", {"status_code": 200, "body": {}}) for number in range(fate.strange)]
+        some += [
+            self._line(f"another-{number}", {"status_code": 200, "body": {}})
+            for number in range(fate.strange)
+        ]
         some += [b'{"id": "half a line\n'] * fate.broken
         if fate.latin:
             some = [each.replace(b"fine.", b"\xe9t\xe9.") for each in some]
@@ -497,17 +565,28 @@ class BatchServer:
             random.Random(len(some)).shuffle(some)
         elif fate.order == "reversed":
             some.reverse()
-        batch.output_file = self._file(b"".join(some)) if some and fate.no_output == "given" else None
+        batch.output_file = (
+            self._file(b"".join(some)) if some and fate.no_output == "given" else None
+        )
         if batch.output_file is None and fate.no_output == "":
             batch.output_file = ""
         batch.error_file = self._file(b"".join(wrong)) if wrong else None
 
     def _line(self, custom_id: str, response: Json | None, error: Json | None = None) -> bytes:
-        line = {"id": self._id("batch_req"), "custom_id": custom_id, "response": response, "error": error}
+        line = {
+            "id": self._id("batch_req"),
+            "custom_id": custom_id,
+            "response": response,
+            "error": error,
+        }
         return orjson.dumps(line) + b"\n"
 
     def _told(self, batch: ServedBatch) -> Json:
-        counts = {"total": len(batch.custom_ids), "completed": len(batch.billed), "failed": batch.failed}
+        counts = {
+            "total": len(batch.custom_ids),
+            "completed": len(batch.billed),
+            "failed": batch.failed,
+        }
         return {
             "id": batch.id,
             "object": "batch",
@@ -530,7 +609,11 @@ def _refusal(code: str, message: str = "refused by the tests", line: int | None 
 
 
 def _error(
-    status: int, message: str, code: str | None = None, kind: str = "invalid_request_error", param: str | None = None
+    status: int,
+    message: str,
+    code: str | None = None,
+    kind: str = "invalid_request_error",
+    param: str | None = None,
 ) -> web.Response:
     error = {"message": message, "type": kind, "param": param, "code": code}
     return web.json_response({"error": error}, status=status)

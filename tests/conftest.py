@@ -28,9 +28,7 @@ from tests.starting import Robin, run_here
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "configs" / "demo"
 REPLAY_MODEL = "replay:gpt-4.1-nano/helpfulness"
-SHORT_PROMPT = (
-    "{% block user %}{{ instruction }} {{ response }} {{ low }} to {{ high }}: {{ rubric[:20] }}{% endblock %}"
-)
+SHORT_PROMPT = "{% block user %}{{ instruction }} {{ response }} {{ low }} to {{ high }}: {{ rubric[:20] }}{% endblock %}"
 """A template for real servers, where it is not the prompt that a test is about: reading the paper's is most of their work."""
 GRAMMAR = {"grammar": r'root ::= "Feedback: " [a-z ]{5,40} "." "\n" "Rating: " [0-4]'}
 
@@ -75,7 +73,11 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment without anything that configures robin, and with ``extra``."""
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ROBIN_", "OPENAI_"))
+    }
     return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
 
 
@@ -89,14 +91,20 @@ Done = subprocess.CompletedProcess[str]
 P = ParamSpec("P")
 
 
-def robin(*args: str | Path, cwd: Path, stdin: str | None = None, exits: object = None, **env: str) -> Done:
+def robin(
+    *args: str | Path, cwd: Path, stdin: str | None = None, exits: object = None, **env: str
+) -> Done:
     """Run the robin command in ``cwd`` to its end, which is to be with status ``exits`` where that is given."""
-    here = run_here(args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode())
+    here = run_here(
+        args, cwd=cwd, env=environment(**env), stdin=None if stdin is None else stdin.encode()
+    )
     if here is None:
         done = robin_apart(*args, cwd=cwd, stdin=stdin, **env)
     else:
         status, *said = here
-        done = subprocess.CompletedProcess(list(map(str, args)), status, *(_as_text(each) for each in said))
+        done = subprocess.CompletedProcess(
+            list(map(str, args)), status, *(_as_text(each) for each in said)
+        )
     return ended(done, exits)
 
 
@@ -114,7 +122,9 @@ def has(said: Container[Any], *parts: object) -> None:
     assert not missing, f"{missing} not in\n{said}"
 
 
-def refuses(error: type[Exception], said: str, call: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+def refuses(
+    error: type[Exception], said: str, call: Callable[P, object], *args: P.args, **named: P.kwargs
+) -> None:
     """Check that a call raises ``error``, with words that match ``said``."""
     with pytest.raises(error, match=said):
         call(*args, **named)
@@ -151,7 +161,16 @@ def _to_its_end(
 def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[str]:
     """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``, each answered alike every time."""
     judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "3")
-    return ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", *judge, *map(str, more)]
+    return [
+        "judge",
+        str(data),
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        *judge,
+        *map(str, more),
+    ]
 
 
 def missing(what: str, script: str = "install_test_servers.sh") -> None:
@@ -177,7 +196,9 @@ def shared_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def wait_until(met: Callable[[], bool], process: subprocess.Popen[Any], seconds: float = 120) -> None:
+def wait_until(
+    met: Callable[[], bool], process: subprocess.Popen[Any], seconds: float = 120
+) -> None:
     """Wait for what ``process`` is to bring about; fail where it ends before that, or takes too long."""
     deadline = time.monotonic() + seconds
     while not met():
@@ -199,7 +220,12 @@ def replaying(pool: Path, *args: str) -> Iterator[str]:
     """A replay judge over ``pool``; yields its base URL."""
     command: list[str | Path] = ["serve", pool, "--port", "0", *args]
     with Robin(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
     ) as server:
         try:
             assert server.stdout is not None
@@ -211,7 +237,9 @@ def replaying(pool: Path, *args: str) -> Iterator[str]:
 def at_a_terminal(*args: str, cwd: Path, typed: str = "", **env: str) -> tuple[int, str]:
     """Exit status and output of a command whose streams are all a terminal, at which ``typed`` is typed."""
     leader, follower = pty.openpty()
-    process = Robin(args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower)
+    process = Robin(
+        args, cwd=cwd, env=environment(**env), stdin=follower, stdout=follower, stderr=follower
+    )
     os.close(follower)
     os.write(leader, f"{typed}\n".encode() if typed else b"")
     shown = b""
@@ -241,10 +269,27 @@ def llama_server(log: Path, *args: str) -> Iterator[str]:
     port = free_port()
     model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
     # 8 slots of 2,048 tokens, the model's limit: the paper's prompt takes some 1,800 of this tokenizer's
-    command = [program, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", 1, "--offline", "-c", 16384, "-np", 8]
+    command = [
+        program,
+        "-m",
+        model,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+        "-t",
+        1,
+        "--offline",
+        "-c",
+        16384,
+        "-np",
+        8,
+    ]
     with (
         log.open("wb") as out,
-        subprocess.Popen([*map(str, command), "--alias", "tiny-judge", *args], stdout=out, stderr=out) as server,
+        subprocess.Popen(
+            [*map(str, command), "--alias", "tiny-judge", *args], stdout=out, stderr=out
+        ) as server,
     ):
         try:
             _wait_until_healthy(f"http://127.0.0.1:{port}/health", server, log)
@@ -273,7 +318,10 @@ def reopen(run: Path, state: str, was_in: str = "done") -> None:
     was = json.loads(file.read_text(encoding="utf-8"))
     assert was["state"] == was_in
     file.write_text(
-        json.dumps({**was, "state": state, "answered": None} | ({"batch_id": None} if state == "creating" else {})),
+        json.dumps(
+            {**was, "state": state, "answered": None}
+            | ({"batch_id": None} if state == "creating" else {})
+        ),
         encoding="utf-8",
     )
 
@@ -288,13 +336,18 @@ def short_prompt(folder: Path) -> Path:
 def plant(folder: Path, *names: str) -> Path:
     """Put modules of these names into ``folder``; returns the file that is there once one of them was imported."""
     for name in names:
-        (folder / f"{name}.py").write_text("import os\nos.mkdir(os.path.join(os.path.dirname(__file__), 'IMPORTED'))\n")
+        (folder / f"{name}.py").write_text(
+            "import os\nos.mkdir(os.path.join(os.path.dirname(__file__), 'IMPORTED'))\n"
+        )
     return folder / "IMPORTED"
 
 
 def write_pairs(path: Path, count: int) -> Path:
     """``count`` short pairs as JSON lines, without human ratings."""
-    rows = [{"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."} for k in range(count)]
+    rows = [
+        {"id": f"p{k}", "prompt": f"Name {k} colours.", "response": f"Blue, and {k} more."}
+        for k in range(count)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 

@@ -17,13 +17,20 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 MIB = 1 << 20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-CHOICE = b'{"model":"m","choices":[{"message":{"content":"%s"},"finish_reason":"stop"}],"usage":{}%s}'
+CHOICE = (
+    b'{"model":"m","choices":[{"message":{"content":"%s"},"finish_reason":"stop"}],"usage":{}%s}'
+)
 FINE = CHOICE % (b"Feedback: fine.\\nRating: 3", b"")
 
 
 def whole(body: bytes, *headers: bytes) -> list[bytes]:
     """An answer with a length."""
-    return [HEAD + b"".join(each + b"\r\n" for each in headers) + b"Content-Length: %d\r\n\r\n" % len(body), body]
+    return [
+        HEAD
+        + b"".join(each + b"\r\n" for each in headers)
+        + b"Content-Length: %d\r\n\r\n" % len(body),
+        body,
+    ]
 
 
 def bomb(mib: int, wbits: int) -> bytes:
@@ -94,10 +101,17 @@ KINDS: dict[str, Callable[[], Iterable[bytes]]] = {
     "cookies": lambda: whole(FINE, *(b"Set-Cookie: c%d=%s" % (n, b"x" * 4000) for n in range(100))),
     "1xx": lambda: Endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000),
     "50-mb-error": lambda: (
-        [ERROR + b"Content-Length: 50000040\r\n\r\n", b'{"error":{"message":"sk-', b"sk-" * 16_666_666, b'"}}']
+        [
+            ERROR + b"Content-Length: 50000040\r\n\r\n",
+            b'{"error":{"message":"sk-',
+            b"sk-" * 16_666_666,
+            b'"}}',
+        ]
     ),
     "error-page": lambda: Endless(b"HTTP/1.1 502 Bad\r\n\r\n", b"<p>broken</p>" * 5000),
-    "redirect": lambda: ([b"HTTP/1.1 307 Go\r\nLocation: /redirect/v1\r\nContent-Length: 0\r\n\r\n"]),
+    "redirect": lambda: (
+        [b"HTTP/1.1 307 Go\r\nLocation: /redirect/v1\r\nContent-Length: 0\r\n\r\n"]
+    ),
     "short": lambda: ([HEAD + b"Content-Length: 5000000\r\n\r\n" + FINE]),
 }
 

@@ -61,5 +61,7 @@ def starts(
     given = {**(env or {}), "PYTHONPATH": ":".join(map(str, [path, ROOT] if path else [ROOT]))}
     command = [sys.executable, "-c", PROGRAM, *modules]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, env=environment(**given), stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(**given), stdin=pipe, stdout=pipe, text=True
+    ) as process:
         yield Starts(process, folder)

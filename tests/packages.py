@@ -15,9 +15,12 @@ def put_package(site: Path, name: str, code: str, points: Mapping[str, Mapping[s
     info = site / f"{module}-1.dist-info"
     info.mkdir(parents=True)
     (site / f"{module}.py").write_text(code, encoding="utf-8")
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8"
+    )
     lines = [
-        f"[{group}]\n" + "".join(f"{each} = {found}\n" for each, found in of.items()) for group, of in points.items()
+        f"[{group}]\n" + "".join(f"{each} = {found}\n" for each, found in of.items())
+        for group, of in points.items()
     ]
     (info / "entry_points.txt").write_text("".join(lines), encoding="utf-8")
 

@@ -46,7 +46,9 @@ def recorded(upstream: str) -> Iterator[Record]:
                 aiohttp.ClientSession() as client,
                 client.post(f"{upstream}/chat/completions", json=body) as answer,
             ):
-                return Sent(body=await answer.read(), status=answer.status, content_type="application/json")
+                return Sent(
+                    body=await answer.read(), status=answer.status, content_type="application/json"
+                )
         finally:
             record.open -= 1
 

@@ -28,7 +28,12 @@ def _running(command: list[str], health: str, log: Path, **env: str) -> Iterator
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment(**env), start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment(**env),
+            start_new_session=True,
         ) as server,
     ):
         try:
@@ -60,7 +65,17 @@ def litellm_proxy(log: Path, upstream: str) -> Iterator[str]:
     """
     port = free_port()
     config = ROOT / "tests" / "servers" / "litellm" / "litellm.yaml"
-    command = [_program("litellm"), "--config", config, "--host", "127.0.0.1", "--port", port, "--telemetry", "False"]
+    command = [
+        _program("litellm"),
+        "--config",
+        config,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--telemetry",
+        "False",
+    ]
     env = {"ROBIN_TEST_UPSTREAM": upstream, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     with _running([*map(str, command)], f"http://127.0.0.1:{port}/health/liveliness", log, **env):
         yield f"http://127.0.0.1:{port}/v1"
@@ -76,7 +91,11 @@ def batch_service(log: Path, upstream: str, folder: Path) -> Iterator[str]:
     config = ROOT / "tests" / "servers" / "ogx" / "ogx.yaml"
     command = [_program("ogx"), "run", config, "--port", port, "--insecure"]
     folder.mkdir(exist_ok=True)
-    env = {"ROBIN_TEST_UPSTREAM": upstream, "ROBIN_TEST_FOLDER": str(folder), "OGX_CONFIG_DIR": str(folder / "config")}
+    env = {
+        "ROBIN_TEST_UPSTREAM": upstream,
+        "ROBIN_TEST_FOLDER": str(folder),
+        "OGX_CONFIG_DIR": str(folder / "config"),
+    }
     with _running([*map(str, command)], f"http://127.0.0.1:{port}/v1/health", log, **env):
         yield f"http://127.0.0.1:{port}/v1"
 
@@ -110,6 +129,8 @@ def faulty(
 
 def faults_made(url: str) -> Counter[str]:
     """What aimock at ``url`` did with its calls so far (the last 1,000): how many it `passed` on, how often which fault."""
-    with urllib.request.urlopen(url.removesuffix("/v1") + "/__aimock/journal", timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(  # noqa: S310
+        url.removesuffix("/v1") + "/__aimock/journal", timeout=10
+    ) as answer:
         calls = json.load(answer)
     return Counter(call["response"].get("chaosAction") or "passed" for call in calls)

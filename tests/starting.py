@@ -36,10 +36,26 @@ from typing import IO, Any, NoReturn
 COMMAND = [sys.executable, "-m", "robin_cli"]
 # Read when they are needed, not while modules load. pytest and bash set the last ones.
 READ_AT_WORK = {
-    *("COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OTHER_KEY", "JUDGE_URL"),
+    *(
+        "COLUMNS",
+        "NO_COLOR",
+        "TERM",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "OTHER_KEY",
+        "JUDGE_URL",
+    ),
     *("BATCHES_URL", "VOTES_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
 }
-READ_AT_WORK |= {"CHECKOUT", "RUN", "REQUIRE", "UNSETTLED", "RUNNER_TEMP", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"}
+READ_AT_WORK |= {
+    "CHECKOUT",
+    "RUN",
+    "REQUIRE",
+    "UNSETTLED",
+    "RUNNER_TEMP",
+    "GITHUB_PATH",
+    "GITHUB_STEP_SUMMARY",
+}
 READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 # What scikit-learn, polars and Ray set when tests import them, for libraries that robin has not.
 READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
@@ -48,10 +64,18 @@ LATE = (
         *("genai_prices.data", "pyarrow.dataset", "xlsxwriter", "typer.rich_utils"),
         *("openai._vendor.httpx_aiohttp", "truststore", "scipy.optimize"),
     ),
-    *("httpcore2", "anyio.streams.tls", "matplotlib.figure", "matplotlib.patches", "matplotlib.backends.backend_svg"),
+    *(
+        "httpcore2",
+        "anyio.streams.tls",
+        "matplotlib.figure",
+        "matplotlib.patches",
+        "matplotlib.backends.backend_svg",
+    ),
 )
 """What robin, or what it imports, imports where it is needed."""
-HERE = {name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))}
+HERE = {
+    name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))
+}
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -59,7 +83,13 @@ class Robin(subprocess.Popen[Any]):
     """`subprocess.Popen` of the robin command with ``args``; ``afresh`` starts an interpreter for it in any case."""
 
     def __init__(
-        self, args: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], afresh: bool = False, **named: Any
+        self,
+        args: Sequence[str | Path],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        afresh: bool = False,
+        **named: Any,
     ) -> None:
         assert named.keys() <= {"stdin", "stdout", "stderr", "text", "encoding"}
         self.is_forked = sys.platform == "linux" and not afresh and _differs_at_work_alone(env)
@@ -74,7 +104,9 @@ class Robin(subprocess.Popen[Any]):
         files = [given if given != -1 else own for own, given in enumerate((stdin, stdout, stderr))]
         with _one_at_a_time:
             helper = _helper()
-            socket.send_fds(helper, [pickle.dumps((args[len(COMMAND) :], str(cwd), dict(env)))], files)
+            socket.send_fds(
+                helper, [pickle.dumps((args[len(COMMAND) :], str(cwd), dict(env)))], files
+            )
             self.pid = int(helper.recv(32))
         self._child_created = True
         self._close_pipe_fds(stdin, stdin_ours, stdout_ours, stdout, stderr_ours, stderr)  # type: ignore[attr-defined]
@@ -98,22 +130,44 @@ def run_here(
     What a process has once is as the command expects it meanwhile, and as it was afterwards: folder, variables, the three
     open files and Python's names for them, signals, warnings, finders of modules, the limit of open files.
     """
-    is_alone = threading.current_thread() is threading.main_thread() and asyncio._get_running_loop() is None
-    if sys.platform != "linux" or not is_alone or not _differs_at_work_alone(env) or "--ray" in args:
+    is_alone = (
+        threading.current_thread() is threading.main_thread()
+        and asyncio._get_running_loop() is None
+    )
+    if (
+        sys.platform != "linux"
+        or not is_alone
+        or not _differs_at_work_alone(env)
+        or "--ray" in args
+    ):
         return None
     from robin_cli.cli.app import main
     from robin_cli.model.plugins import USED
 
     make_commands_once()
     streams = sys.stdin, sys.stdout, sys.stderr
-    before = Path.cwd(), dict(os.environ), sys.argv, sys.modules["__main__"], sys.meta_path[:], streams, set(USED)
+    before = (
+        Path.cwd(),
+        dict(os.environ),
+        sys.argv,
+        sys.modules["__main__"],
+        sys.meta_path[:],
+        streams,
+        set(USED),
+    )
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         files[0].write(stdin or b"")
         files[0].seek(0)
         stack.enter_context(warnings.catch_warnings())
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGALRM):
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGPIPE,
+            signal.SIGALRM,
+        ):
             stack.callback(signal.signal, number, signal.getsignal(number))
         for own, file in enumerate(files):
             stack.callback(os.close, kept := os.dup(own))
@@ -131,7 +185,9 @@ def run_here(
         assert spec is not None
         assert spec.origin is not None
         sys.argv = [spec.origin, *map(str, args)]
-        sys.modules["__main__"] = importlib.util.module_from_spec(spec)  # that of what is run with -m
+        sys.modules["__main__"] = importlib.util.module_from_spec(
+            spec
+        )  # that of what is run with -m
         signal.signal(signal.SIGALRM, _end)
         signal.alarm(300)
         status: object = 0
@@ -176,7 +232,9 @@ def _put_back(
     sys.argv, sys.modules["__main__"] = args, main
     # Modules that were imported meanwhile stay, and with them the finders that they need: six has its own.
     sys.meta_path[:] = [
-        each for each in sys.meta_path if each in finders or not type(each).__module__.startswith("robin_")
+        each
+        for each in sys.meta_path
+        if each in finders or not type(each).__module__.startswith("robin_")
     ]
     sys.stdin, sys.stdout, sys.stderr = streams
     USED.clear()
@@ -193,7 +251,9 @@ def make_commands_once() -> None:
     made, command = typer.main.get_command, typer.main.get_command(app)
     for each in vars(command)["commands"].values():
         getattr(each, "settings", None)  # made once they are asked for
-    typer.main.get_command = lambda typer_instance: command if typer_instance is app else made(typer_instance)
+    typer.main.get_command = lambda typer_instance: (
+        command if typer_instance is app else made(typer_instance)
+    )
 
 
 def load_robin() -> None:
@@ -227,7 +287,9 @@ def _helper() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=HERE)
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=HERE
+        )
 
     def end() -> None:
         ours.close()
@@ -245,7 +307,9 @@ def _serve(requests: socket.socket) -> None:
             sys.exit()
         told, tell = os.pipe()
         if between := _fork():
-            os.waitpid(between, 0)  # robin then is the test process's child: that one adopts the orphans below it
+            os.waitpid(
+                between, 0
+            )  # robin then is the test process's child: that one adopts the orphans below it
             requests.send(os.read(told, 32))
             for file in (told, tell, *files):
                 os.close(file)

@@ -23,11 +23,27 @@ from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.spending import _Stopper
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import TABLE
-from tests.conftest import DEMO, REPLAY_MODEL, environment, refuses, replaying, robin, wait_until, write_pairs
+from tests.conftest import (
+    DEMO,
+    REPLAY_MODEL,
+    environment,
+    refuses,
+    replaying,
+    robin,
+    wait_until,
+    write_pairs,
+)
 
 
 def settings(url: str, run: Path, **more: Any) -> dict[str, Any]:
-    return {"attribute": "helpfulness", "base_url": url, "model": REPLAY_MODEL, "run": run, "quiet": True, **more}
+    return {
+        "attribute": "helpfulness",
+        "base_url": url,
+        "model": REPLAY_MODEL,
+        "run": run,
+        "quiet": True,
+        **more,
+    }
 
 
 def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay_url: str) -> None:
@@ -51,20 +67,30 @@ def test_a_run_from_python_is_the_run_of_the_command_line(tmp_path: Path, replay
 
 def test_gives_pairs_whose_further_columns_are_dicts_that_json_takes(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    data.write_text("".join(json.dumps({**json.loads(line), "n": 7}) + "\n" for line in data.read_text().splitlines()))
+    data.write_text(
+        "".join(
+            json.dumps({**json.loads(line), "n": 7}) + "\n"
+            for line in data.read_text().splitlines()
+        )
+    )
 
     pairs = load_pairs(data)
 
     assert [json.loads(json.dumps(pair.columns))["n"] for pair in pairs] == [7, 7]
 
 
-def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, replay_url: str) -> None:
+def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     frame = pd.read_json(data, lines=True)
     pairs = load_pairs(data)
 
     assert load_pairs(frame) == pairs
-    assert load_pairs(frame.rename(columns={"prompt": "q"}), columns={"prompt": "q"}, limit=2) == pairs[:2]
+    assert (
+        load_pairs(frame.rename(columns={"prompt": "q"}), columns={"prompt": "q"}, limit=2)
+        == pairs[:2]
+    )
     first = judge(frame, budget=25, **settings(replay_url, tmp_path / "r"))
     again = judge(pairs, budget=30, **settings(replay_url, tmp_path / "r"))
 
@@ -80,7 +106,11 @@ def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(tmp_path: Path, 
 
 def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> None:
     async def notebook() -> Run:
-        return judge([Pair("a", "p", "r"), Pair("b", "p", "s")], budget=20, **settings(replay_url, tmp_path / "r"))
+        return judge(
+            [Pair("a", "p", "r"), Pair("b", "p", "s")],
+            budget=20,
+            **settings(replay_url, tmp_path / "r"),
+        )
 
     assert asyncio.run(notebook()).scores()["n"].sum() == 20
 
@@ -100,10 +130,18 @@ def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> N
         ({"temperature": "1"}, "temperature must be a number"),
     ],
 )
-def test_says_what_is_wrong_as_the_command_line_does(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+def test_says_what_is_wrong_as_the_command_line_does(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
     given = settings("http://127.0.0.1:9/v1", tmp_path / "r", budget=20) | change
 
-    refuses(RobinError, said.replace("?", r"\?"), judge, [Pair("a", "p", "r"), Pair("b", "p", "s")], **given)
+    refuses(
+        RobinError,
+        said.replace("?", r"\?"),
+        judge,
+        [Pair("a", "p", "r"), Pair("b", "p", "s")],
+        **given,
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -118,7 +156,9 @@ def test_refuses_a_frame_that_no_file_could_hold() -> None:
 def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
     with pytest.raises(RobinError, match='two pairs have the id "a"'):
         judge(
-            [Pair("a", "p", "r"), Pair("a", "p", "s")], budget=20, **settings("http://127.0.0.1:9/v1", tmp_path / "r")
+            [Pair("a", "p", "r"), Pair("a", "p", "s")],
+            budget=20,
+            **settings("http://127.0.0.1:9/v1", tmp_path / "r"),
         )
     refuses(RobinError, "not a run directory", open_run, tmp_path)
 
@@ -136,7 +176,9 @@ def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
 
 
 def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url: str) -> None:
-    (tmp_path / "cfg.toml").write_text('limit = 3\ncolumns = { prompt = "prompt" }\n', encoding="utf-8")
+    (tmp_path / "cfg.toml").write_text(
+        'limit = 3\ncolumns = { prompt = "prompt" }\n', encoding="utf-8"
+    )
     given = settings(replay_url, tmp_path / "r", config=str(tmp_path / "cfg.toml"))
 
     run = judge(write_pairs(tmp_path / "pairs.jsonl", 9), budget=12, **given)
@@ -169,7 +211,9 @@ def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
         run = judge(data, **asked | given | {"run": tmp_path / name})
         assert list(run.scores()["pair_id"]) == [pair.pair_id for pair in pairs[:3]], name
         assert ("bad row" in capsys.readouterr().err) == (name not in {"pairs", "tuple"}), name
-        again = judge(data, **asked | given | {"run": tmp_path / name, "budget": 12})  # the same settings: it goes on
+        again = judge(
+            data, **asked | given | {"run": tmp_path / name, "budget": 12}
+        )  # the same settings: it goes on
         assert again.status()["spent"] == 12
         capsys.readouterr()
 
@@ -206,7 +250,9 @@ def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
     )
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
         command = [sys.executable, str(script), str(DEMO / "pairs.jsonl"), url]
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+        )
         journal = tmp_path / "r" / "journal.jsonl"
         wait_until(lambda: journal.exists() and journal.stat().st_size > 8_000, process)
         process.send_signal(signal.SIGINT)
@@ -227,13 +273,24 @@ def test_a_run_can_be_watched_while_another_thread_works_on_it(tmp_path: Path) -
         allowed.acquire()
         return "Rating: 3"
 
-    given = {"attribute": "helpfulness", "budget": 60, "judge": rate, "run": tmp_path / "r", "quiet": True}
-    worker = threading.Thread(daemon=True, target=judge, args=(str(DEMO / "pairs.jsonl"),), kwargs=given)
+    given = {
+        "attribute": "helpfulness",
+        "budget": 60,
+        "judge": rate,
+        "run": tmp_path / "r",
+        "quiet": True,
+    }
+    worker = threading.Thread(
+        daemon=True, target=judge, args=(str(DEMO / "pairs.jsonl"),), kwargs=given
+    )
     worker.start()
     for answered in (20, 40, 60):
         allowed.release(20)
         deadline = time.monotonic() + 60
-        while not (tmp_path / "r" / "manifest.json").exists() or len(open_run(tmp_path / "r").judgments()) < answered:
+        while (
+            not (tmp_path / "r" / "manifest.json").exists()
+            or len(open_run(tmp_path / "r").judgments()) < answered
+        ):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert len(open_run(tmp_path / "r").judgments()) == answered
@@ -242,7 +299,9 @@ def test_a_run_can_be_watched_while_another_thread_works_on_it(tmp_path: Path) -
 
 def test_names_what_is_public_and_loads_it_late() -> None:
     code = "import sys, robin_cli; assert 'pandas' not in sys.modules and 'pyarrow' not in sys.modules; print(dir(robin_cli))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
     assert shown.strip() == str(sorted(robin_cli.__all__))
     for name in robin_cli.__all__:
@@ -257,18 +316,30 @@ def test_its_keywords_are_the_settings() -> None:
     assert list(hints) == list(there)
     for name, each in there.items():
         kinds = {part for hint in get_args(hints[name]) for part in (hint, *get_args(hint))}
-        assert set(each.choices) <= kinds if each.choices else each.kind is Mapping or each.kind in kinds, name
+        assert (
+            set(each.choices) <= kinds
+            if each.choices
+            else each.kind is Mapping or each.kind in kinds
+        ), name
 
 
 def test_gates_and_compares_a_run(tmp_path: Path, replay_url: str) -> None:
     pairs = [
-        Pair(f"{system}{k}", f"p{k}", f"{system} {k}", columns={"system": system}) for k in range(8) for system in "ab"
+        Pair(f"{system}{k}", f"p{k}", f"{system} {k}", columns={"system": system})
+        for k in range(8)
+        for system in "ab"
     ]
     run = judge(pairs, budget=64, **settings(replay_url, tmp_path / "r"))
 
     found = run.gate(["mean(helpfulness)>=0.1", "mean(helpfulness)>=3.9"])
     assert found["verdict"].tolist() == ["pass", "fail"]
     assert run.gate("mean(helpfulness)>=0.1").shape[0] == 1
-    refuses(RobinError, "error_rate=2: lies between 0 and 1", run.gate, "mean(helpfulness)>=1", error_rate=2.0)
+    refuses(
+        RobinError,
+        "error_rate=2: lies between 0 and 1",
+        run.gate,
+        "mean(helpfulness)>=1",
+        error_rate=2.0,
+    )
     differences = run.compare(by="system")
     assert differences[["a", "b"]].to_numpy().tolist() == [["a", "b"]]

@@ -37,8 +37,27 @@ ALLOWED = {
     "dispatch": {"judges"},
     "storage": {"datasets", "questions", "settings"},
     "analysis": {"policies", "planning", "storage"},
-    "goals": {"analysis", "datasets", "policies", "questions", "render", "results", "planning", "settings", "storage"},
-    "simulation": {"analysis", "datasets", "goals", "planning", "policies", "questions", "settings", "storage"},
+    "goals": {
+        "analysis",
+        "datasets",
+        "policies",
+        "questions",
+        "render",
+        "results",
+        "planning",
+        "settings",
+        "storage",
+    },
+    "simulation": {
+        "analysis",
+        "datasets",
+        "goals",
+        "planning",
+        "policies",
+        "questions",
+        "settings",
+        "storage",
+    },
     "results": set(),
     "render": {"datasets", "results", "settings", "storage"},
     "runner": {
@@ -86,7 +105,17 @@ ALLOWED = {
         "storage",
         "views",
     },
-    "api": {"analysis", "goals", "datasets", "judges", "results", "runner", "settings", "storage", "views"},
+    "api": {
+        "analysis",
+        "goals",
+        "datasets",
+        "judges",
+        "results",
+        "runner",
+        "settings",
+        "storage",
+        "views",
+    },
     "__init__": {"api"},
     "__main__": {"cli"},
 }
@@ -95,7 +124,12 @@ ALLOWED = {
 ONLY = {
     "openai": {"judges/transport.py"},
     "httpx2": {"judges/transport.py"},
-    "aiohttp": {"files/remote.py", "judges/replay_server.py", "judges/transport.py", "views/label/server.py"},
+    "aiohttp": {
+        "files/remote.py",
+        "judges/replay_server.py",
+        "judges/transport.py",
+        "views/label/server.py",
+    },
     "tenacity": {"dispatch/retrying.py"},
     "genai_prices": {"judges/metering.py"},
     "fsspec": {"files/remote.py"},
@@ -119,8 +153,12 @@ def nodes(file: Path) -> list[ast.AST]:
 
 @cache
 def imports(file: Path) -> set[str]:
-    named = {alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names}
-    return named | {node.module for node in nodes(file) if isinstance(node, ast.ImportFrom) and node.module}
+    named = {
+        alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names
+    }
+    return named | {
+        node.module for node in nodes(file) if isinstance(node, ast.ImportFrom) and node.module
+    }
 
 
 def part(file: Path) -> str:
@@ -137,44 +175,70 @@ def test_imports_point_down_only() -> None:
 @pytest.mark.parametrize("plugin", sorted(each.name for each in PLUGINS.iterdir() if each.is_dir()))
 def test_finds_its_plug_ins_by_entry_points_alone(plugin: str) -> None:
     assert not [file for file in FILES if plugin in {name.split(".")[0] for name in imports(file)}]
-    entries = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    assert any(target.startswith(f"{plugin}.") for group in entries.values() for target in group.values())
+    entries = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["entry-points"]
+    assert any(
+        target.startswith(f"{plugin}.") for group in entries.values() for target in group.values()
+    )
     docs = PACKAGE.parent / "docs"
-    pages = "".join((docs / name).read_text(encoding="utf-8") for name in ("plug-ins.md", "architecture.md"))
+    pages = "".join(
+        (docs / name).read_text(encoding="utf-8") for name in ("plug-ins.md", "architecture.md")
+    )
     may = {*re.findall(r"`(robin_cli\.[\w.]+)`", pages), plugin}
     used = {
-        name for file in (PLUGINS / plugin).rglob("*.py") for name in imported_names(file) if name.startswith("robin_")
+        name
+        for file in (PLUGINS / plugin).rglob("*.py")
+        for name in imported_names(file)
+        if name.startswith("robin_")
     }
     assert not {name for name in used if not any(f"{name}.".startswith(f"{each}.") for each in may)}
 
 
 def test_keeps_ray_in_one_file() -> None:
     files = [*FILES, *PLUGINS.rglob("*.py")]
-    assert [file.name for file in files if "ray" in {name.split(".")[0] for name in imports(file)}] == ["on_ray.py"]
+    assert [
+        file.name for file in files if "ray" in {name.split(".")[0] for name in imports(file)}
+    ] == ["on_ray.py"]
 
 
 def imported_names(file: Path) -> set[str]:
     froms = [node for node in nodes(file) if isinstance(node, ast.ImportFrom)]
-    plain = {alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names}
+    plain = {
+        alias.name for node in nodes(file) if isinstance(node, ast.Import) for alias in node.names
+    }
     return plain | {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 
 @pytest.mark.parametrize("library", ONLY)
 def test_keeps_each_library_in_its_place(library: str) -> None:
-    users = {file.relative_to(PACKAGE) for file in FILES if library in {name.split(".")[0] for name in imports(file)}}
+    users = {
+        file.relative_to(PACKAGE)
+        for file in FILES
+        if library in {name.split(".")[0] for name in imports(file)}
+    }
     assert users, f"{library} is not used: take it out of here and of pyproject.toml"
     assert not {user for user in users if not any(user.match(pattern) for pattern in ONLY[library])}
 
 
 def test_uses_no_library_that_its_package_does_not_bring() -> None:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    wanted = [
+        *project["dependencies"],
+        *chain.from_iterable(project["optional-dependencies"].values()),
+    ]
     brought = {re.split(r"[^\w-]", each)[0].lower().replace("-", "_") for each in wanted}
     brought |= {"aiohttp", "huggingface_hub", "yaml"}  # by openai[aiohttp], datasets, pyyaml
     brought |= {"_typeshed", "typing_extensions"}  # for types alone
     brought.add("pytest")  # which alone loads robin_pytest
-    used = {name.split(".")[0] for file in [*FILES, *PLUGINS.rglob("*.py")] for name in imports(file)}
-    assert {each for each in used - brought - sys.stdlib_module_names if not each.startswith("robin_")} == set()
+    used = {
+        name.split(".")[0] for file in [*FILES, *PLUGINS.rglob("*.py")] for name in imports(file)
+    }
+    assert {
+        each for each in used - brought - sys.stdlib_module_names if not each.startswith("robin_")
+    } == set()
 
 
 def test_leaves_no_file_to_threads_of_pyarrow() -> None:
@@ -198,11 +262,17 @@ def test_compares_no_policys_name_and_asks_no_policys_kind() -> None:
         for node in nodes(file):
             if isinstance(node, ast.Compare):
                 said = ast.unparse(node)
-                names = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)} & set(POLICIES)
+                names = {
+                    each.value for each in ast.walk(node) if isinstance(each, ast.Constant)
+                } & set(POLICIES)
                 assert not names - {"robin"}, f"{file}: {said}"
                 assert not (names and "scheduler" in said), f"{file}: {said}"
-        of_policies = {name for name in imported_names(file) if name.startswith("robin_cli.policies.")}
-        assert not {name for name in of_policies if ".own" in name or name.split(".")[-1] in kinds}, file
+        of_policies = {
+            name for name in imported_names(file) if name.startswith("robin_cli.policies.")
+        }
+        assert not {
+            name for name in of_policies if ".own" in name or name.split(".")[-1] in kinds
+        }, file
 
 
 def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
@@ -210,9 +280,20 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
     naming, asking = set(), set()
     for file in FILES:
         place = str(file.relative_to(PACKAGE))
-        naming |= {place for node in nodes(file) if isinstance(node, ast.Name) and node.id == "WritableArms"}
-        asking |= {place for node in nodes(file) if isinstance(node, ast.Attribute) and node.attr == "writable"}
-    assert {place for place in naming if not place.startswith("planning/")} == {"model/arms.py", "storage/fold.py"}
+        naming |= {
+            place
+            for node in nodes(file)
+            if isinstance(node, ast.Name) and node.id == "WritableArms"
+        }
+        asking |= {
+            place
+            for node in nodes(file)
+            if isinstance(node, ast.Attribute) and node.attr == "writable"
+        }
+    assert {place for place in naming if not place.startswith("planning/")} == {
+        "model/arms.py",
+        "storage/fold.py",
+    }
     assert asking == {"storage/fold.py", "storage/snapshot.py", "runner/scheduling.py"}
     arms = WritableArms(2).read_only()
     for name in Arms.__slots__:
@@ -232,15 +313,29 @@ def test_computes_arms_from_coordinates_in_one_place() -> None:
         for node in nodes(file):
             strides: list[ast.AST | None] = []
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.FloorDiv):
-                strides = [] if isinstance(node.left, ast.Constant | ast.JoinedStr) else [node.right]
+                strides = (
+                    [] if isinstance(node.left, ast.Constant | ast.JoinedStr) else [node.right]
+                )
             elif isinstance(node, ast.Slice):
                 strides = [node.step]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {"reshape", "divmod", "tile"}:
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {
+                "reshape",
+                "divmod",
+                "tile",
+            }:
                 strides = list(node.args)
             assert not any(map(mentions_an_axis, strides)), f"{file}: {ast.unparse(node)}"
 
 
-OF_A_KIND = {"is_pairwise", "compares", "wants_best", "ranks_systems", "is_best", "asks_each", "noun"}
+OF_A_KIND = {
+    "is_pairwise",
+    "compares",
+    "wants_best",
+    "ranks_systems",
+    "is_best",
+    "asks_each",
+    "noun",
+}
 OF_A_GOAL = {"task", "systems", "matches"}
 
 
@@ -274,7 +369,9 @@ STILL_ASKS: dict[str, int] = {}
 
 def test_asks_for_the_kind_of_a_run_in_goals_and_questions_alone() -> None:
     found = {
-        str(file.relative_to(PACKAGE)): sum(asks_the_kind(test) for node in nodes(file) for test in conditions(node))
+        str(file.relative_to(PACKAGE)): sum(
+            asks_the_kind(test) for node in nodes(file) for test in conditions(node)
+        )
         for file in FILES
         if part(file) not in {"goals", "questions", "policies"}
     }
@@ -287,14 +384,18 @@ STILL_IMPORTS: dict[str, int] = {}
 
 def test_imports_few_modules_of_ours_anywhere() -> None:
     ours = {
-        str(file.relative_to(PACKAGE)): len({each for each in imports(file) if each.startswith("robin_cli.")})
+        str(file.relative_to(PACKAGE)): len(
+            {each for each in imports(file) if each.startswith("robin_cli.")}
+        )
         for file in FILES
     }
     del ours["cli/app.py"]  # which puts the commands together
-    assert {file: count for file, count in ours.items() if count > STILL_IMPORTS.get(file, MOST_IMPORTS)} == {}
+    assert {
+        file: count for file, count in ours.items() if count > STILL_IMPORTS.get(file, MOST_IMPORTS)
+    } == {}
 
 
-LONGEST = 60
+LONGEST = 80
 STILL_LONG: dict[str, int] = {}
 
 
@@ -305,4 +406,6 @@ def test_has_no_long_function() -> None:
         for node in nodes(file)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    assert {name: count for name, count in lines.items() if count > STILL_LONG.get(name, LONGEST)} == {}
+    assert {
+        name: count for name, count in lines.items() if count > STILL_LONG.get(name, LONGEST)
+    } == {}

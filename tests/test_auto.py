@@ -17,7 +17,18 @@ POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 
 def judging(url: str, budget: int, *more: str) -> list[str]:
     judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "1")
-    return ["judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--run", "r", *judge, *more]
+    return [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "--budget",
+        str(budget),
+        "--run",
+        "r",
+        *judge,
+        *more,
+    ]
 
 
 def scheduler_of(run: Path) -> str:
@@ -29,7 +40,12 @@ def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: 
 
     done = robin(*judging(replay_url, 320), cwd=tmp_path, exits=0)
 
-    assert done.stderr.count("--scheduler auto: two-priors; it asks where ratings vary, from the second call of") == 1
+    assert (
+        done.stderr.count(
+            "--scheduler auto: two-priors; it asks where ratings vary, from the second call of"
+        )
+        == 1
+    )
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 320
@@ -43,7 +59,9 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     again = robin(*judging(replay_url, 250), cwd=tmp_path)
     other = robin(*judging(replay_url, 300, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
     resumed = robin("resume", "r", "--budget", "300", cwd=tmp_path)
-    planned = json.loads(robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout)
+    planned = json.loads(
+        robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout
+    )
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
     assert "--scheduler auto: two-priors, as the run has it" in again.stderr
@@ -52,7 +70,9 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     assert planned["scheduler"] == "two-priors"
 
 
-def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(tmp_path: Path, replay_url: str) -> None:
+def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(
+    tmp_path: Path, replay_url: str
+) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 20)
     robin(*judging(replay_url, 100, "--scheduler", "uniform"), cwd=tmp_path, exits=0)
 
@@ -95,23 +115,38 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     budgets = ",".join(str(calls * 200) for calls in (5, 10, 20, 50))
     kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
 
-    done = robin("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto", *kind, cwd=tmp_path, exits=0)
+    done = robin(
+        "simulate",
+        POOL,
+        "--budget",
+        budgets,
+        "--schedulers",
+        "uniform,auto",
+        *kind,
+        cwd=tmp_path,
+        exits=0,
+    )
 
     error = {
         (row["scheduler"], int(row["budget"]) // 200): float(row["wce_mean"])
         for row in csv.DictReader(io.StringIO(done.stdout))
     }
     gain = {calls: error["auto", calls] / error["uniform", calls] for calls in (5, 10, 20, 50)}
-    assert all(gain[calls] <= most for calls, most in {5: 0.92, 10: 0.85, 20: 0.80, 50: 0.75}.items()), gain
+    assert all(
+        gain[calls] <= most for calls, most in {5: 0.92, 10: 0.85, 20: 0.80, 50: 0.75}.items()
+    ), gain
 
 
-def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(tmp_path: Path, replay_url: str) -> None:
+def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(
+    tmp_path: Path, replay_url: str
+) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "50", "--json")
 
     done = robin(*judging(replay_url, 50, "--samples-per-request", "5"), cwd=tmp_path)
     one, five = (
-        json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"] for n in ("1", "5")
+        json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"]
+        for n in ("1", "5")
     )
 
     assert "each pays the prompt" not in " ".join(done.stderr.split())

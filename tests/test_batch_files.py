@@ -23,7 +23,18 @@ BUDGET = 40
 
 def judging(folder: Path, *more: str) -> list[str]:
     data = write_pairs(folder / "pairs.jsonl", PAIRS)
-    asked = ["judge", str(data), "--budget", str(BUDGET), "-a", "helpfulness", "--model", "org/m", "--seed", "1"]
+    asked = [
+        "judge",
+        str(data),
+        "--budget",
+        str(BUDGET),
+        "-a",
+        "helpfulness",
+        "--model",
+        "org/m",
+        "--seed",
+        "1",
+    ]
     return [*asked, "--batch-files", str(folder / "files"), "--run", "run", "-o", "s.csv", *more]
 
 
@@ -39,7 +50,10 @@ def requests(command: str) -> tuple[list[dict[str, Any]], Path]:
 
 def answered(asked: list[dict[str, Any]]) -> list[str]:
     """What vLLM writes of requests, one line each."""
-    return [success(each["custom_id"], f"Feedback: fine.\nRating: {each['body']['seed'] % 5}") for each in asked]
+    return [
+        success(each["custom_id"], f"Feedback: fine.\nRating: {each['body']['seed'] % 5}")
+        for each in asked
+    ]
 
 
 def success(custom_id: str, text: str) -> str:
@@ -68,14 +82,18 @@ def test_writes_each_round_and_takes_in_what_the_engine_wrote(tmp_path: Path) ->
         assert "robin resume run" in done.stderr
         for command in done.stdout.splitlines():
             asked, _ = requests(command)
-            assert all(each["method"] == "POST" and each["url"] == "/v1/chat/completions" for each in asked)
+            assert all(
+                each["method"] == "POST" and each["url"] == "/v1/chat/completions" for each in asked
+            )
             assert all(each["body"]["model"] == "org/m" for each in asked)
         engine(done.stdout)
         rounds += 1
         done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     assert rounds == 4
     check_books(tmp_path)
-    assert "cost" not in done.stderr.lower().replace("cost nothing", "")  # an engine of one's own has no price
+    assert "cost" not in done.stderr.lower().replace(
+        "cost nothing", ""
+    )  # an engine of one's own has no price
 
 
 def test_says_again_what_to_run_while_nothing_came(tmp_path: Path) -> None:
@@ -99,7 +117,9 @@ STATES: dict[str, Callable[[list[str]], dict[str, list[str]]]] = {
         "b.jsonl": [*lines, success("0123456789abcdef-1-0", "Rating: 1")],
     },
     "hostile lines before each": lambda lines: {
-        "a.jsonl": [text for line in lines for text in (*hostile(json.loads(line)["custom_id"]), line)]
+        "a.jsonl": [
+            text for line in lines for text in (*hostile(json.loads(line)["custom_id"]), line)
+        ]
     },
 }
 
@@ -110,8 +130,19 @@ def hostile(custom_id: str) -> list[str]:
         "[" * 9000,
         '{"custom_id": "\\ud800", "response": {"status_code": 200}}',
         json.dumps({"custom_id": custom_id, "response": {"status_code": 200, "body": [[[{}]]]}}),
-        json.dumps({"custom_id": custom_id, "response": {"status_code": int("9" * 4000), "body": {"error": [1]}}}),
-        json.dumps({"custom_id": custom_id, "response": None, "error": {"code": {"a": [1]}, "message": [1]}}),
+        json.dumps(
+            {
+                "custom_id": custom_id,
+                "response": {"status_code": int("9" * 4000), "body": {"error": [1]}},
+            }
+        ),
+        json.dumps(
+            {
+                "custom_id": custom_id,
+                "response": None,
+                "error": {"code": {"a": [1]}, "message": [1]},
+            }
+        ),
         f'{{"custom_id": "{custom_id}", "response": {"[" * 300_000}',
     ]
 
@@ -123,7 +154,9 @@ def test_takes_outputs_in_in_whatever_state_they_are(state: str, tmp_path: Path)
         for command in done.stdout.splitlines():
             asked, place = requests(command)
             for name, lines in STATES[state](answered(asked)).items():
-                place.with_name(f"{place.stem}-{name}").write_text("\n".join(lines), encoding="utf-8")
+                place.with_name(f"{place.stem}-{name}").write_text(
+                    "\n".join(lines), encoding="utf-8"
+                )
         done = robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
         if (tmp_path / "s.csv").exists():
             break
@@ -149,11 +182,15 @@ def test_goes_on_in_another_way_once_the_files_are_answered(way: str, tmp_path: 
         assert (waits.returncode, waits.stdout) == (0, first.stdout), waits.stderr
         asked, place = requests(first.stdout.splitlines()[0])
         place.write_text("\n".join(answered(asked)), encoding="utf-8")
-        robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)  # as was wanted of the session that waited
+        robin(
+            "resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0
+        )  # as was wanted of the session that waited
         check_books(tmp_path)
         assert len(server.billed) + len(server.calls) == BUDGET - len(asked)
         assert bool(server.billed) == (way == "--batch")
-        more = robin("resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path, exits=0)
+        more = robin(
+            "resume", "run", "--batch-files", "files", "--budget", "60", cwd=tmp_path, exits=0
+        )
         assert more.stdout.startswith("vllm run-batch")
 
 
@@ -176,10 +213,16 @@ def test_counts_answers_that_come_late_too(tmp_path: Path) -> None:
 def test_gives_up_what_the_engine_refuses(tmp_path: Path) -> None:
     def refusing(asked: list[dict[str, Any]]) -> list[str]:
         said = {
-            "error": {"message": "the maximum context length is 100 tokens", "type": "BadRequestError", "code": 400}
+            "error": {
+                "message": "the maximum context length is 100 tokens",
+                "type": "BadRequestError",
+                "code": 400,
+            }
         }
         return [
-            of_vllm(each["custom_id"], 400, None, said).decode().strip() if "and 3 more" in json.dumps(each) else line
+            of_vllm(each["custom_id"], 400, None, said).decode().strip()
+            if "and 3 more" in json.dumps(each)
+            else line
             for each, line in zip(asked, answered(asked), strict=True)
         ]
 
@@ -192,10 +235,20 @@ def test_gives_up_what_the_engine_refuses(tmp_path: Path) -> None:
     assert "given up" in done.stderr or "given up" in robin("status", "run", cwd=tmp_path).stdout
 
 
-def test_goes_on_from_python(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goes_on_from_python(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame([{"prompt": f"q {n}", "response": "a"} for n in range(5)])
-    run = judge(frame, budget=20, attribute="helpfulness", model="org/m", seed=1, batch_files="files", run="run")
+    run = judge(
+        frame,
+        budget=20,
+        attribute="helpfulness",
+        model="org/m",
+        seed=1,
+        batch_files="files",
+        run="run",
+    )
     for _ in range(9):
         under_way = run.status()["under_way"]
         if not under_way:
@@ -214,7 +267,9 @@ def test_goes_on_from_python(tmp_path: Path, capsys: Capture, monkeypatch: pytes
         (("--max-cost", "1", "--model", "gpt-4.1-nano"), "--price-in"),
     ],
 )
-def test_refuses_settings_that_do_not_go_with_files(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+def test_refuses_settings_that_do_not_go_with_files(
+    tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
     command = judging(tmp_path, *more)
     if "gpt-4.1-nano" in more:
         at = command.index("org/m")

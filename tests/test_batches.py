@@ -37,10 +37,31 @@ def server() -> Iterator[BatchServer]:
         yield running
 
 
-def judging(server: BatchServer, folder: Path, *more: str, budget: int = BUDGET, pairs: int = PAIRS) -> list[str]:
+def judging(
+    server: BatchServer, folder: Path, *more: str, budget: int = BUDGET, pairs: int = PAIRS
+) -> list[str]:
     data = write_pairs(folder / "pairs.jsonl", pairs)
-    asked = ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", "--base-url", server.url]
-    return [*asked, "--model", "m", "--batch", "--run", str(folder / "run"), "-o", str(folder / "s.csv"), *more]
+    asked = [
+        "judge",
+        str(data),
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        server.url,
+    ]
+    return [
+        *asked,
+        "--model",
+        "m",
+        "--batch",
+        "--run",
+        str(folder / "run"),
+        "-o",
+        str(folder / "s.csv"),
+        *more,
+    ]
 
 
 def resuming(folder: Path, *more: str) -> list[str]:
@@ -89,7 +110,9 @@ def batches(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-def test_spends_the_budget_in_rounds_at_the_batch_service(server: BatchServer, tmp_path: Path) -> None:
+def test_spends_the_budget_in_rounds_at_the_batch_service(
+    server: BatchServer, tmp_path: Path
+) -> None:
     done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path)
     assert len(server.billed) == BUDGET
@@ -98,7 +121,9 @@ def test_spends_the_budget_in_rounds_at_the_batch_service(server: BatchServer, t
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
     has(done.stderr, "round 4 of 4", "120 of 120 calls spent")
-    assert not server.files.keys() & {each.input_file for each in server.batches.values()}  # prompts are not left there
+    assert not server.files.keys() & {
+        each.input_file for each in server.batches.values()
+    }  # prompts are not left there
     assert not list((tmp_path / "run" / "batches").glob("*.jsonl"))
 
 
@@ -111,8 +136,21 @@ def test_asks_most_where_the_ratings_vary_also_in_rounds(tmp_path: Path) -> None
         data = tmp_path / "pairs.jsonl"
         rows = [{"id": str(n), "prompt": f"of pair {n} ", "response": "yes"} for n in range(10)]
         data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        asked = ["judge", str(data), "--budget", "200", "-a", "helpfulness", "--base-url", server.url, "--model", "m"]
-        robin(*asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path, exits=0)
+        asked = [
+            "judge",
+            str(data),
+            "--budget",
+            "200",
+            "-a",
+            "helpfulness",
+            "--base-url",
+            server.url,
+            "--model",
+            "m",
+        ]
+        robin(
+            *asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path, exits=0
+        )
     scores = pd.read_csv(tmp_path / "s.csv", dtype={"pair_id": str}).set_index("pair_id")
     assert scores["n"].sum() == 200
     assert scores["n"].idxmax() == "3"
@@ -136,13 +174,18 @@ MOMENTS = {
 @pytest.mark.parametrize(
     ("moment", "named"),
     [
-        *(pytest.param(each, {}, marks=[pytest.mark.whole] * (number % 2)) for number, each in enumerate(MOMENTS)),
+        *(
+            pytest.param(each, {}, marks=[pytest.mark.whole] * (number % 2))
+            for number, each in enumerate(MOMENTS)
+        ),
         ("after the batch is made", {"keeps_metadata": False}),
         ("while it works", {"ids": "{}s/0@{}"}),  # as Gemini's and Vertex AI's have slashes
         ("just before it is put down as over", {}),
     ],
 )
-def test_picks_the_same_batch_up_after_a_kill(moment: str, named: dict[str, Any], tmp_path: Path) -> None:
+def test_picks_the_same_batch_up_after_a_kill(
+    moment: str, named: dict[str, Any], tmp_path: Path
+) -> None:
     with batch_server(**named) as server:
         killed(server, tmp_path, *MOMENTS.get(moment, MOMENTS["after all is kept"]))
         wait_until_quiet(server)
@@ -201,7 +244,9 @@ SAID = {
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_takes_what_came_and_asks_for_the_rest_again(trap: str, server: BatchServer, tmp_path: Path) -> None:
+def test_takes_what_came_and_asks_for_the_rest_again(
+    trap: str, server: BatchServer, tmp_path: Path
+) -> None:
     server.fates += TRAPS[trap]
     done = robin(*judging(server, tmp_path), cwd=tmp_path)
     if done.returncode == 3:  # nothing of it was answered: whether to go on is the user's to say
@@ -249,16 +294,28 @@ def no_max_tokens(body: Json) -> Answer:
 
 
 def no_maximum(body: Json) -> Answer:
-    error = {"message": "Unsupported parameter", "code": "unsupported_parameter", "param": "max_tokens"}
+    error = {
+        "message": "Unsupported parameter",
+        "code": "unsupported_parameter",
+        "param": "max_tokens",
+    }
     return (400, {"error": error}) if any(name.startswith("max_") for name in body) else FINE
 
 
 # the service, the answers that fail, and what is said
 SERVICES: dict[str, tuple[dict[str, Any], bool, str]] = {
     "few may be enqueued, which validation says": ({"cap": 30}, False, "no room"),
-    "few may be enqueued, which creation says": ({"cap": 30, "cap_at": "creation"}, False, "no room"),
+    "few may be enqueued, which creation says": (
+        {"cap": 30, "cap_at": "creation"},
+        False,
+        "no room",
+    ),
     "a clock of three days ago": ({"skew_s": -3 * 86_400.0, "fates": [Fate(polls=4)]}, False, ""),
-    "a parameter that it does not take": ({"answer": no_max_tokens}, False, "max_completion_tokens"),
+    "a parameter that it does not take": (
+        {"answer": no_max_tokens},
+        False,
+        "max_completion_tokens",
+    ),
     "a pair that the model cannot take": ({"answer": too_long}, True, "given up"),
     "a batch that is made late": ({"faults": [Fault("POST", "/batches", "late")]}, False, ""),
 }
@@ -277,12 +334,18 @@ def test_spends_the_budget_at_any_service(tmp_path: Path, name: str) -> None:
 
 def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
     with batch_server(answer=some_fail) as server:
-        done = robin(*judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480), cwd=tmp_path, exits=0)
+        done = robin(
+            *judging(server, tmp_path, "--rounds", "1", "--seed", "1", budget=480),
+            cwd=tmp_path,
+            exits=0,
+        )
         assert "given up" not in done.stderr
         check_books(server, tmp_path, 480)
 
 
-def test_asks_each_judge_of_a_panel_in_batches_of_its_own(server: BatchServer, tmp_path: Path) -> None:
+def test_asks_each_judge_of_a_panel_in_batches_of_its_own(
+    server: BatchServer, tmp_path: Path
+) -> None:
     command = judging(server, tmp_path, "--model", "n", "--concurrency", "1", budget=240)
     robin(*command, cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path, 240)
@@ -303,7 +366,9 @@ def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -
     check_books(server, tmp_path)
 
 
-def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, tmp_path: Path) -> None:
+def test_goes_on_one_call_at_a_time_once_the_batch_is_read(
+    server: BatchServer, tmp_path: Path
+) -> None:
     killed(server, tmp_path, *AT_WORK, "hold")
     robin(*resuming(tmp_path, "--no-batch"), cwd=tmp_path, exits=0)
     assert len(judgments(tmp_path)) == BUDGET == len(server.billed) + len(server.calls)
@@ -311,18 +376,24 @@ def test_goes_on_one_call_at_a_time_once_the_batch_is_read(server: BatchServer, 
     assert server.calls
 
 
-def test_takes_up_the_batch_at_work_and_not_one_that_was_refused(server: BatchServer, tmp_path: Path) -> None:
+def test_takes_up_the_batch_at_work_and_not_one_that_was_refused(
+    server: BatchServer, tmp_path: Path
+) -> None:
     killed(server, tmp_path)
     (batch,) = server.batches.values()
     full = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached"}]
-    refused = dataclasses.replace(batch, id="batch-refused", status="failed", errors=full, billed=[])
+    refused = dataclasses.replace(
+        batch, id="batch-refused", status="failed", errors=full, billed=[]
+    )
     server.batches[refused.id] = refused  # which this service lists first
     reopen(tmp_path / "run", "creating", "submitted")
     goes_on(server, tmp_path)
     assert len(server.batches) == 4 + 1
 
 
-def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(server: BatchServer, tmp_path: Path) -> None:
+def test_chooses_calls_anew_whose_requests_are_gone_before_they_were_sent(
+    server: BatchServer, tmp_path: Path
+) -> None:
     killed(server, tmp_path, "POST", "/files", "hold")
     (tmp_path / "run" / "batches" / "00001.jsonl").unlink()
     assert "00001.jsonl: is gone" in goes_on(server, tmp_path)
@@ -359,9 +430,14 @@ def test_leaves_a_batch_running_when_it_is_stopped(server: BatchServer, tmp_path
 
 
 @pytest.mark.parametrize("where", ["no network", "a service that does not answer"])
-def test_stops_at_once_also_where_nothing_answers(where: str, server: BatchServer, tmp_path: Path) -> None:
+def test_stops_at_once_also_where_nothing_answers(
+    where: str, server: BatchServer, tmp_path: Path
+) -> None:
     server.fates.append(Fate(polls=10**6))
-    with started(server, tmp_path, stderr=subprocess.PIPE, text=True) as process, ExitStack() as stack:
+    with (
+        started(server, tmp_path, stderr=subprocess.PIPE, text=True) as process,
+        ExitStack() as stack,
+    ):
         wait_until(lambda: server.asked("GET", "/batches/.+") > 0, process)
         if where == "no network":
             stack.enter_context(server.away())
@@ -382,7 +458,9 @@ def test_stops_at_once_also_where_nothing_answers(where: str, server: BatchServe
 
 
 @pytest.mark.parametrize("answer", ["c", "", "f"])
-def test_asks_on_a_terminal_whether_to_cancel(answer: str, server: BatchServer, tmp_path: Path) -> None:
+def test_asks_on_a_terminal_whether_to_cancel(
+    answer: str, server: BatchServer, tmp_path: Path
+) -> None:
     ours, theirs = pty.openpty()
     server.fates.append(Fate(polls=10**6))
     with Robin(
@@ -425,27 +503,45 @@ def test_splits_what_is_too_much_for_a_batch(
     monkeypatch.setattr(at_service, "MOST_REQUESTS", 50)
     server.most_requests = 50
     pairs = robin_cli.load_pairs(write_pairs(tmp_path / "pairs.jsonl", PAIRS))
-    asked: dict[str, Any] = {"attribute": "helpfulness", "base_url": server.url, "model": "m", "batch": True}
+    asked: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "base_url": server.url,
+        "model": "m",
+        "batch": True,
+    }
     run = robin_cli.judge(pairs, budget=BUDGET, rounds=1, run=str(tmp_path / "run"), **asked)
     assert run.status()["spent"] == BUDGET
     assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [20, 50, 50]
     check_books(server, tmp_path)
 
 
-def test_does_not_make_a_run_anew_whose_batch_is_under_way(server: BatchServer, tmp_path: Path) -> None:
+def test_does_not_make_a_run_anew_whose_batch_is_under_way(
+    server: BatchServer, tmp_path: Path
+) -> None:
     killed(server, tmp_path)
     other = robin(*judging(server, tmp_path, "--temperature", "0.5"), cwd=tmp_path, exits=2)
     assert "temperature" in other.stderr
     status = json.loads(robin("status", tmp_path / "run", "--json", cwd=tmp_path).stdout)
-    assert (status["state"], status["under_way"][0]["batch"]) == ("waiting", next(iter(server.batches)))
+    assert (status["state"], status["under_way"][0]["batch"]) == (
+        "waiting",
+        next(iter(server.batches)),
+    )
     goes_on(server, tmp_path)
 
 
-def test_does_not_take_up_batches_that_are_none_of_the_run(server: BatchServer, tmp_path: Path) -> None:
+def test_does_not_take_up_batches_that_are_none_of_the_run(
+    server: BatchServer, tmp_path: Path
+) -> None:
     killed(server, tmp_path)
     file = tmp_path / "run" / "batches" / "00001.json"
     sound = file.read_text(encoding="utf-8")
-    odd = {"batch_id": "../../files/x", "judge": "another", "requests": 10**6, "number": 7, "state": "lost"}
+    odd = {
+        "batch_id": "../../files/x",
+        "judge": "another",
+        "requests": 10**6,
+        "number": 7,
+        "state": "lost",
+    }
     for name, value in odd.items():
         file.write_text(json.dumps({**json.loads(sound), name: value}), encoding="utf-8")
         seen = len(server.requests)

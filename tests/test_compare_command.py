@@ -35,7 +35,11 @@ Row = dict[str, Any]
 def rows_of(systems: Sequence[str] = SYSTEMS, prompts: int = PROMPTS) -> list[Row]:
     """Two responses of each system to each prompt, whose ids are sorted by neither."""
     return [
-        {"id": f"{k}-{system}-{take}", "prompt": f"What is {k}?", "response": f"{system} says {k} in take {take}"}
+        {
+            "id": f"{k}-{system}-{take}",
+            "prompt": f"What is {k}?",
+            "response": f"{system} says {k} in take {take}",
+        }
         | {"system": system, "question": f"q{k}"}
         for take in range(2)
         for k in range(prompts)
@@ -47,7 +51,9 @@ def opinion(text: str, spread: float) -> float:
     system, prompt, take = re.search(r"(\w+) says (\d+) in take (\d)", text).groups()  # type: ignore[union-attr]
     rng = np.random.default_rng([int(prompt), 1])
     alike = rng.normal(2.0, 0.8)
-    own = np.random.default_rng([int(prompt), 2 + SYSTEMS.index(system), int(take)]).normal(0, spread)
+    own = np.random.default_rng([int(prompt), 2 + SYSTEMS.index(system), int(take)]).normal(
+        0, spread
+    )
     return float(alike + own + BETTER[system])
 
 
@@ -65,11 +71,15 @@ def judging(name: str = "toy", noise: float = 0.5, spread: float = 0.4) -> Calla
     return judge
 
 
-def judged(folder: Path, name: str, rows: Sequence[Row], judge: Any = None, **settings: Any) -> Path:
+def judged(
+    folder: Path, name: str, rows: Sequence[Row], judge: Any = None, **settings: Any
+) -> Path:
     data = folder / f"{name}.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     settings = {"attribute": "helpfulness", "budget": 2 * len(rows), **settings}
-    robin_cli.judge(str(data), judge=judge or judging(), run=str(folder / name), quiet=True, **settings)
+    robin_cli.judge(
+        str(data), judge=judge or judging(), run=str(folder / name), quiet=True, **settings
+    )
     return folder / name
 
 
@@ -77,10 +87,16 @@ def judged(folder: Path, name: str, rows: Sequence[Row], judge: Any = None, **se
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of three systems, and one of each of two of them."""
     folder = tmp_path_factory.mktemp("compare")
-    judged(folder, "all", rows_of(), scheduler="uniform")  # else chance says whose third ratings are left out
+    judged(
+        folder, "all", rows_of(), scheduler="uniform"
+    )  # else chance says whose third ratings are left out
     for system in SYSTEMS[:2]:
         judged(folder, system, rows_of([system]), scheduler="uniform")
-    judged(folder, "plain", [{name: row[name] for name in ("id", "prompt", "response")} for row in rows_of(["new"])])
+    judged(
+        folder,
+        "plain",
+        [{name: row[name] for name in ("id", "prompt", "response")} for row in rows_of(["new"])],
+    )
     return folder
 
 
@@ -101,11 +117,20 @@ def by_prompt(run: Path, system: str | None = None) -> pd.Series[float]:
 
 
 def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
-    (known,) = json.loads(robin("compare", "all", "--by", "system", "--json", cwd=work).stdout)["comparisons"][2:]
-    require = (f"compare({known['a']},{known['b']}){'>=' if known['difference'] > 0 else '<='}0", "--json")
-    (gated,) = json.loads(robin("gate", "all", "--require", *require, cwd=work, exits=6).stdout)["requirements"]
+    (known,) = json.loads(robin("compare", "all", "--by", "system", "--json", cwd=work).stdout)[
+        "comparisons"
+    ][2:]
+    require = (
+        f"compare({known['a']},{known['b']}){'>=' if known['difference'] > 0 else '<='}0",
+        "--json",
+    )
+    (gated,) = json.loads(robin("gate", "all", "--require", *require, cwd=work, exits=6).stdout)[
+        "requirements"
+    ]
     assert (gated["calls_to_settle"], known["better"]) == (None, None)
-    assert 0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01  # that of three is corrected
+    assert (
+        0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01
+    )  # that of three is corrected
 
 
 def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> None:
@@ -113,7 +138,12 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
     assert list(row) == COLUMNS
     a, b = by_prompt(work / "new"), by_prompt(work / "old")
     low, high = wider_bounds(apart(a, b), -4.0, 4.0, alpha=0.05)
-    assert (row["a"], row["b"], row["attribute"], row["n_prompts"]) == ("new", "old", "helpfulness", "40")
+    assert (row["a"], row["b"], row["attribute"], row["n_prompts"]) == (
+        "new",
+        "old",
+        "helpfulness",
+        "40",
+    )
     for name, value in (
         ("mean_a", a.mean()),
         ("mean_b", b.mean()),
@@ -126,20 +156,34 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
     assert row["prompts_needed"] == "40"  # it is settled
 
 
-def test_the_systems_of_one_run_are_compared_two_by_two_as_runs_of_their_own_would_be(work: Path) -> None:
+def test_the_systems_of_one_run_are_compared_two_by_two_as_runs_of_their_own_would_be(
+    work: Path,
+) -> None:
     rows = compared(work, "all", "--by", "system")
-    assert [(row["a"], row["b"]) for row in rows] == [("new", "old"), ("new", "older"), ("old", "older")]
+    assert [(row["a"], row["b"]) for row in rows] == [
+        ("new", "old"),
+        ("new", "older"),
+        ("old", "older"),
+    ]
     p = []
     for row in rows:
         a, b = (by_prompt(work / "all", row[side]) for side in "ab")
         assert float(row["difference"]) == pytest.approx((a - b).mean())
-        assert float(row["ci_high"]) == pytest.approx(wider_bounds(apart(a, b), -4.0, 4.0, alpha=0.05)[1])
+        assert float(row["ci_high"]) == pytest.approx(
+            wider_bounds(apart(a, b), -4.0, 4.0, alpha=0.05)[1]
+        )
         clusters = clusters_of(apart(a, b), np.arange(40))
-        p.append(max(float(stats.ttest_rel(a, b).pvalue), probability_beyond(clusters, -4.0, 4.0, at=0.0)))
+        p.append(
+            max(
+                float(stats.ttest_rel(a, b).pvalue), probability_beyond(clusters, -4.0, 4.0, at=0.0)
+            )
+        )
     order = np.argsort(p)
     steps = np.maximum.accumulate([(3 - rank) * p[at] for rank, at in enumerate(order)])
     wanted = dict(zip(order.tolist(), np.minimum(steps, 1.0).tolist(), strict=True))
-    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx([wanted[at] for at in range(3)])
+    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(
+        [wanted[at] for at in range(3)]
+    )
 
 
 def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
@@ -150,23 +194,31 @@ def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
 
 def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Path) -> None:
     done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work, exits=0)
-    assert done.stdout.startswith("new is better than old by 0.62 [0.18, 0.97] (95 %, over 40 prompts)\nnew is ")
+    assert done.stdout.startswith(
+        "new is better than old by 0.62 [0.18, 0.97] (95 %, over 40 prompts)\nnew is "
+    )
     assert "\n\nA  new\nB  old\nC  older\n" in done.stdout
     assert re.search(r"A − B +40 .* A *\n", done.stdout)
     assert re.search(r"B − C +40 .* not settled *\n", done.stdout)
     assert re.search(
-        r"B − C: about [\d,]+ more prompts would settle it, if the difference is as large as it looks", done.stdout
+        r"B − C: about [\d,]+ more prompts would settle it, if the difference is as large as it looks",
+        done.stdout,
     )
-    assert re.search(r"5 more calls per response would shorten this interval by at most \d+ %", done.stdout)
+    assert re.search(
+        r"5 more calls per response would shorten this interval by at most \d+ %", done.stdout
+    )
     has(done.stdout, "p is corrected for 3 differences (Holm)", "hold for one look")
-    always = robin("compare", "all", "--by", "system", "--format", "table", "--anytime", cwd=work).stdout
+    always = robin(
+        "compare", "all", "--by", "system", "--format", "table", "--anytime", cwd=work
+    ).stdout
     assert "hold however often you look" in always
     assert "hold for one look" not in always
 
 
 def test_json_has_all_of_it_and_anytime_is_wider(work: Path) -> None:
     plain, always = (
-        json.loads(robin("compare", "new", "old", "--json", *more, cwd=work).stdout) for more in ((), ("--anytime",))
+        json.loads(robin("compare", "new", "old", "--json", *more, cwd=work).stdout)
+        for more in ((), ("--anytime",))
     )
     assert plain["runs"] == ["new", "old"]
     (one,), (other,) = plain["comparisons"], always["comparisons"]
@@ -187,8 +239,12 @@ def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> Non
     refuses(robin_cli.RobinError, "name two runs", robin_cli.compare)
 
 
-def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tmp_path: Path) -> None:
-    asked = [{**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2])]
+def test_prompts_are_matched_by_a_column_where_their_texts_differ(
+    work: Path, tmp_path: Path
+) -> None:
+    asked = [
+        {**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2])
+    ]
     judged(tmp_path, "texts", asked)
     done = robin("compare", "texts", "--by", "system", cwd=tmp_path, exits=2)
     assert "no two systems answered the same prompts: 80 of 80" in done.stderr
@@ -199,10 +255,18 @@ def test_prompts_are_matched_by_a_column_where_their_texts_differ(work: Path, tm
     assert row["n_prompts"] == wanted["n_prompts"] == "40"
 
 
-def test_prompts_that_not_all_answered_are_counted_with_an_example(work: Path, tmp_path: Path) -> None:
-    judged(tmp_path, "fewer", [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}])
+def test_prompts_that_not_all_answered_are_counted_with_an_example(
+    work: Path, tmp_path: Path
+) -> None:
+    judged(
+        tmp_path, "fewer", [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}]
+    )
     done = robin("compare", work / "new", "fewer", cwd=tmp_path, exits=0)
-    has(done.stderr, "2 of 40 prompts are not answered by all systems", '"What is 3?", is not answered by fewer')
+    has(
+        done.stderr,
+        "2 of 40 prompts are not answered by all systems",
+        '"What is 3?", is not answered by fewer',
+    )
     assert next(csv.DictReader(io.StringIO(done.stdout)))["n_prompts"] == "38"
 
 
@@ -210,9 +274,15 @@ def test_prompts_that_not_all_answered_are_counted_with_an_example(work: Path, t
     ("args", "said"),
     [
         (["new"], '--by system: there is "new" alone, and a comparison needs two systems'),
-        (["plain"], "is one run; name a second one, or the column that names the systems, with --by"),
+        (
+            ["plain"],
+            "is one run; name a second one, or the column that names the systems, with --by",
+        ),
         (["new", "new"], "is named twice"),
-        (["new", "--by", "system"], '--by system: there is "new" alone, and a comparison needs two systems'),
+        (
+            ["new", "--by", "system"],
+            '--by system: there is "new" alone, and a comparison needs two systems',
+        ),
         (["all", "--by", "sistem"], "system"),
         (["all", "--by", "question", "--match", "system"], ""),
         (["nowhere", "new"], "nowhere"),
@@ -250,9 +320,12 @@ def test_runs_that_were_judged_in_different_ways_are_refused_with_what_differs(
         + "".join(f'{level} = "So {level}."\n' for level in range(5)),
         encoding="utf-8",
     )
-    (tmp_path / "own.jinja").write_text("{% block user %}{{ instruction }} {{ response }} {{ rubric }}{% endblock %}")
+    (tmp_path / "own.jinja").write_text(
+        "{% block user %}{{ instruction }} {{ response }} {{ rubric }}{% endblock %}"
+    )
     files = {
-        name: str(tmp_path / value) if str(value).startswith("own.") else value for name, value in settings.items()
+        name: str(tmp_path / value) if str(value).startswith("own.") else value
+        for name, value in settings.items()
     }
     judged(tmp_path, "other", rows_of(["old"], 6), judge=judging(judge), **files)
     done = robin("compare", work / "new", "other", cwd=tmp_path, exits=2)
@@ -301,7 +374,9 @@ def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
         ('compare("new, newer",old)>=0', 'no system "new, newer"'),
     ],
 )
-def test_a_gate_says_what_of_a_comparison_it_does_not_understand(work: Path, text: str, said: str) -> None:
+def test_a_gate_says_what_of_a_comparison_it_does_not_understand(
+    work: Path, text: str, said: str
+) -> None:
     done = robin("gate", "all", "--require", text, cwd=work, exits=2)
     assert said in done.stderr
 
@@ -316,18 +391,32 @@ def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
         alike = opinion(row["response"], 0.4) - BETTER[row["system"]]
         return int(np.clip(round(alike + rng.normal(0, 0.3)), 0, 4))
 
-    return run, [{"pair_id": row["id"], "label": label(row)} for row in rows if int(row["question"][1:]) % 3 == 0]
+    return run, [
+        {"pair_id": row["id"], "label": label(row)}
+        for row in rows
+        if int(row["question"][1:]) % 3 == 0
+    ]
 
 
 def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path) -> None:
     run, labels = flattered(tmp_path)
     pd.DataFrame(labels).to_csv(tmp_path / "labels.csv", index=False)
     (row,) = compared(tmp_path, "kind", "--by", "system", "--labels", "labels.csv")
-    assert list(row) == [*COLUMNS, "corrected_difference", "corrected_low", "corrected_high", "n_labels"]
+    assert list(row) == [
+        *COLUMNS,
+        "corrected_difference",
+        "corrected_low",
+        "corrected_high",
+        "n_labels",
+    ]
     assert row["n_labels"] == "80"
     assert float(row["ci_low"]) > 0.4
     assert float(row["corrected_low"]) < 0 < float(row["corrected_high"])
-    scores = robin_cli.open_run(run).scores(with_text=True).merge(pd.DataFrame(labels), how="left", on="pair_id")
+    scores = (
+        robin_cli.open_run(run)
+        .scores(with_text=True)
+        .merge(pd.DataFrame(labels), how="left", on="pair_id")
+    )
     sign = np.where(scores["system"] == "new", 1.0, -1.0) / 120
     wanted = corrected(
         scores["score"].to_numpy(),
@@ -340,13 +429,24 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     told = [float(row[f"corrected_{name}"]) for name in ("difference", "low", "high")]
     assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
     shown = robin(
-        "compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table", cwd=tmp_path
+        "compare",
+        "kind",
+        "--by",
+        "system",
+        "--labels",
+        "labels.csv",
+        "--format",
+        "table",
+        cwd=tmp_path,
     ).stdout
     assert re.search(r"\nA − B .* A  +[+-]0\.\d\d  -0\.\d\d to \+0\.\d\d  not settled\b", shown)
     assert (
-        "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct" in shown
+        "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct"
+        in shown
     )
-    assert re.search(r"the judge is 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown)
+    assert re.search(
+        r"the judge is 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown
+    )
     in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=tmp_path).stdout
     (known,) = json.loads(in_json)["comparisons"]
     assert (known["better"], known["better_by_labels"]) == ("new", None)
@@ -360,20 +460,32 @@ def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -
     assert one["corrected_difference"] is None
     assert "not corrected by labels: " in done.stderr
     assert "25" in one["labels_why"]
-    pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(tmp_path / "unknown.csv", index=False)
-    done = robin("compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path, exits=2)
+    pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(
+        tmp_path / "unknown.csv", index=False
+    )
+    done = robin(
+        "compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path, exits=2
+    )
     assert 'unknown.csv:82: no pair of the run is called "nobody"' in done.stderr
 
 
 def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: Path) -> None:
-    rows = [{**row, "system": None} if row["question"] == "q1" else row for row in rows_of(SYSTEMS[:2])]
+    rows = [
+        {**row, "system": None} if row["question"] == "q1" else row for row in rows_of(SYSTEMS[:2])
+    ]
     judged(tmp_path, "gaps", rows, attribute="helpfulness,coherence", budget=4 * len(rows))
     done = robin("compare", "gaps", "--by", "system", cwd=tmp_path)
     assert "4 pairs of 160 without a system left out" in done.stderr
-    assert [row["attribute"] for row in csv.DictReader(io.StringIO(done.stdout))] == ["helpfulness", "coherence"]
+    assert [row["attribute"] for row in csv.DictReader(io.StringIO(done.stdout))] == [
+        "helpfulness",
+        "coherence",
+    ]
     again = robin("compare", "gaps", work / "new", cwd=tmp_path)
     assert "coherence: not rated in all of the runs, and left out" in again.stderr
-    assert "80 responses are in more than one of the runs: how these differ is the judge's noise" in again.stderr
+    assert (
+        "80 responses are in more than one of the runs: how these differ is the judge's noise"
+        in again.stderr
+    )
     twice = robin("compare", work / "new", work / "plain", "--format", "table", cwd=tmp_path).stdout
     assert "have the very same responses; by the judge alone they differ by " in twice
     assert "more prompt" not in twice.partition("of the uncertainty")[0]
@@ -385,5 +497,11 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
         manifest.read_text(encoding="utf-8").replace('"budget": 160', '"budget": 400')
     )
     warned = robin("compare", work / "new", "raised", cwd=tmp_path).stderr
-    assert "raised: 160 of 400 calls are spent. If you look now and again later, add --anytime" in warned
-    assert "--anytime" not in robin("compare", work / "new", "raised", "--anytime", cwd=tmp_path).stderr
+    assert (
+        "raised: 160 of 400 calls are spent. If you look now and again later, add --anytime"
+        in warned
+    )
+    assert (
+        "--anytime"
+        not in robin("compare", work / "new", "raised", "--anytime", cwd=tmp_path).stderr
+    )

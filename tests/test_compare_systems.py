@@ -30,7 +30,12 @@ MEANS = {"alpha": 3.1, "beta": 1.9, "gamma": 1.8}
 def rows_of(prompts: int = PROMPTS, systems: tuple[str, ...] = SYSTEMS) -> Rows:
     """The responses of all systems to all prompts, system by system."""
     return [
-        {"id": f"{name}-{k}", "prompt": f"Question {k}?", "response": f"Said by {name} on {k}.", "model": name}
+        {
+            "id": f"{name}-{k}",
+            "prompt": f"Question {k}?",
+            "response": f"Said by {name} on {k}.",
+            "model": name,
+        }
         for name in systems
         for k in range(prompts)
     ]
@@ -61,7 +66,18 @@ def rated() -> Callable[[int, dict[str, Any]], Answer]:
 
 
 def judging(url: str, budget: int, *more: str) -> list[str]:
-    judge = ["judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url, "--model", "m"]
+    judge = [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "-b",
+        str(budget),
+        "--base-url",
+        url,
+        "--model",
+        "m",
+    ]
     return [*judge, "--columns", "system=model", "--objective", "compare", "--run", "r", *more]
 
 
@@ -84,10 +100,19 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
         asked = [asked_of(body) for body in wire.bodies]
 
     said = " ".join(done.stderr.split())
-    assert "--scheduler auto: paired; for --objective compare, it asks prompts not asked yet before it repeats" in said
-    assert "the budget of 24 asks about 12 of the 30 prompts that systems are compared on, drawn at random" in said
+    assert (
+        "--scheduler auto: paired; for --objective compare, it asks prompts not asked yet before it repeats"
+        in said
+    )
+    assert (
+        "the budget of 24 asks about 12 of the 30 prompts that systems are compared on, drawn at random"
+        in said
+    )
     assert "12 of 30 prompts asked about in full; 36 pairs without a score" in said
-    assert re.search(r"(alpha|beta) (and|is better than) (alpha|beta) .*\[.*, .*\] \(95 %, over 12 prompts\)", said)
+    assert re.search(
+        r"(alpha|beta) (and|is better than) (alpha|beta) .*\[.*, .*\] \(95 %, over 12 prompts\)",
+        said,
+    )
     assert re.search("next: robin re(sume r --budget MORE|port r -o report.html)$", said)
     assert [prompt for prompt, _ in asked[::2]] == [prompt for prompt, _ in asked[1::2]]
     assert len({prompt for prompt, _ in asked}) == 12
@@ -96,7 +121,12 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
     assert fewest_and_most(scores) == {(0, 0), (1, 1)}
     settings = json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]
     assert (settings["objective"], settings["scheduler"]) == ("compare", "paired")
-    for command in (("status", "r", "--json"), ("report", "r"), ("export", "r", "--with-text"), ("runs", ".")):
+    for command in (
+        ("status", "r", "--json"),
+        ("report", "r"),
+        ("export", "r", "--with-text"),
+        ("runs", "."),
+    ):
         robin(*command, cwd=tmp_path, exits=0)
 
 
@@ -108,7 +138,11 @@ def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
         folder.mkdir()
         write_rows(folder / "pairs.jsonl")
         with serving(rated()) as wire:
-            first = robin(*judging(wire.url, budgets[0], "--concurrency", "1", "--seed", "7"), cwd=folder, exits=0)
+            first = robin(
+                *judging(wire.url, budgets[0], "--concurrency", "1", "--seed", "7"),
+                cwd=folder,
+                exits=0,
+            )
             said = first.stderr
             (folder / "pairs.jsonl").unlink()  # the run has its own copy
             for budget in budgets[1:]:
@@ -121,7 +155,9 @@ def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
     assert "6 of 30 prompts asked about in full, 1 partly; 47 pairs without a score" in said
 
 
-def test_leaves_few_prompts_partly_asked_at_many_calls_at_a_time_and_with_failures(tmp_path: Path) -> None:
+def test_leaves_few_prompts_partly_asked_at_many_calls_at_a_time_and_with_failures(
+    tmp_path: Path,
+) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(100))
     answer, luck = rated(), random.Random(2)
 
@@ -170,11 +206,18 @@ BAD: list[tuple[str, tuple[str, ...], Rows, str]] = [
     ("target", ("--target-error", "0.3"), ROWS, "not with --target-error"),
     ("theory", ("--mode", "theory"), ROWS, "not with --mode theory"),
     ("scheduler", ("--scheduler", "two-priors"), ROWS, "leave --scheduler two-priors out"),
-    ("budget", ("--budget", "9"), ROWS, "the fewest that systems are compared on; raise it to 10 or more"),
+    (
+        "budget",
+        ("--budget", "9"),
+        ROWS,
+        "the fewest that systems are compared on; raise it to 10 or more",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("given", "rows", "said"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
+@pytest.mark.parametrize(
+    ("given", "rows", "said"), [each[1:] for each in BAD], ids=[each[0] for each in BAD]
+)
 def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
     tmp_path: Path, given: tuple[str, ...], rows: Rows, said: str
 ) -> None:
@@ -190,7 +233,9 @@ def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         robin(*judging(wire.url, 20), cwd=tmp_path, exits=0)
-        target = robin("resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path, exits=2)
+        target = robin(
+            "resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path, exits=2
+        )
         other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path, exits=2)
         again = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
         spent = robin("resume", "r", cwd=tmp_path)
@@ -223,8 +268,12 @@ def test_counts_prompts_of_one_system_and_asks_them_last(tmp_path: Path) -> None
 
 
 def test_simulates_no_comparison_and_says_what_does(tmp_path: Path) -> None:
-    (tmp_path / "pool.csv").write_text("pair_id,rating\n" + "".join(f"p{k % 5},{k % 4}\n" for k in range(40)))
-    done = robin("simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path, exits=2)
+    (tmp_path / "pool.csv").write_text(
+        "pair_id,rating\n" + "".join(f"p{k % 5},{k % 4}\n" for k in range(40))
+    )
+    done = robin(
+        "simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path, exits=2
+    )
     assert "robin plan DATA --compare D" in done.stderr
 
 
@@ -241,13 +290,20 @@ def here(messages: list[Mapping[str, str]]) -> str:
 
 
 def in_python(run: Path, budget: int, **settings: Any) -> dict[str, Any]:
-    asked = {"attribute": "helpfulness", "judge": here, "columns": {"system": "model"}, "objective": "compare"}
+    asked = {
+        "attribute": "helpfulness",
+        "judge": here,
+        "columns": {"system": "model"},
+        "objective": "compare",
+    }
     return {**asked, "run": run, "budget": budget, **settings}
 
 
 def judged_here(folder: Path, budget: int, name: str = "r", **settings: Any) -> None:
     LUCK.seed(3)
-    robin_cli.judge(folder / "pairs.jsonl", **in_python(folder / name, budget, quiet=True, **settings))
+    robin_cli.judge(
+        folder / "pairs.jsonl", **in_python(folder / name, budget, quiet=True, **settings)
+    )
 
 
 def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,7 +319,13 @@ def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFix
     assert "30 of 30 prompts asked about in full\n" in said
     assert said.count("next: open_run(") == 2
     one = write_rows(tmp_path / "one.jsonl", rows_of(systems=("alpha",)))
-    refuses(RobinError, "all pairs are of one system", robin_cli.judge, one, **in_python(tmp_path / "one", 60))
+    refuses(
+        RobinError,
+        "all pairs are of one system",
+        robin_cli.judge,
+        one,
+        **in_python(tmp_path / "one", 60),
+    )
 
 
 def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> None:
@@ -276,11 +338,20 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
 
     plan = json.loads(done.stdout)
     (spread,) = plan["spreads"]
-    assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == ("alpha", "beta", 200, 200)
+    assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == (
+        "alpha",
+        "beta",
+        200,
+        200,
+    )
     luck = random.Random(5)
-    often = np.array([[[rating(k, name, luck) for _ in range(400)] for name in SYSTEMS] for k in range(200)])
+    often = np.array(
+        [[[rating(k, name, luck) for _ in range(400)] for name in SYSTEMS] for k in range(200)]
+    )
     apart = often.mean(axis=2) @ [1.0, -1.0]
-    assert spread["variance_between"] == pytest.approx(apart.var(ddof=1), abs=0.2)  # its error is 0.05
+    assert spread["variance_between"] == pytest.approx(
+        apart.var(ddof=1), abs=0.2
+    )  # its error is 0.05
     assert spread["noise"] == pytest.approx(often.var(axis=2).sum(axis=1).mean(), abs=0.15)
     assert spread["difference"] == pytest.approx(apart.mean(), abs=0.12)
     assert [row["calls_a_response"] for row in plan["rows"]] == [1, 2, 3, 5, 10]
@@ -288,12 +359,18 @@ def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> 
         noise = spread["noise"] / row["calls_a_response"]
         assert row["prompts"] == prompts_for(0.15, spread["variance_between"], noise)
         assert row["calls"] == 2 * row["prompts"] * row["calls_a_response"]
-        assert row["all_prompts_show"] == pytest.approx(difference_shown(200, spread["variance_between"], noise))
+        assert row["all_prompts_show"] == pytest.approx(
+            difference_shown(200, spread["variance_between"], noise)
+        )
         assert row["enough_prompts"] == (row["prompts"] <= 200)
         assert row["cost_usd_at_least"] > 0
-    enough = {row["calls"]: row["calls_a_response"] for row in plan["rows"] if row["enough_prompts"]}
+    enough = {
+        row["calls"]: row["calls_a_response"] for row in plan["rows"] if row["enough_prompts"]
+    }
     assert plan["cheapest"] == (enough[min(enough)] if enough else None)
-    assert f"takes {plan['rows'][0]['prompts']:,} prompts at a call a response" in " ".join(shown.stdout.split())
+    assert f"takes {plan['rows'][0]['prompts']:,} prompts at a call a response" in " ".join(
+        shown.stdout.split()
+    )
     assert "…" not in shown.stdout
 
 
@@ -301,14 +378,24 @@ def test_says_when_there_are_too_few_prompts_and_what_all_of_them_show(tmp_path:
     write_rows(tmp_path / "pairs.jsonl")
     judged_here(tmp_path, 60)
 
-    tiny = robin(*planning("--compare", "0.02", "--variances", "r", "--budget", "40", "--details"), cwd=tmp_path)
+    tiny = robin(
+        *planning("--compare", "0.02", "--variances", "r", "--budget", "40", "--details"),
+        cwd=tmp_path,
+    )
     large = robin(*planning("--compare", "1", "--variances", "r", "--details"), cwd=tmp_path)
-    facts = json.loads(robin(*planning("--compare", "0.02", "--variances", "r", "--json"), cwd=tmp_path).stdout)
+    facts = json.loads(
+        robin(*planning("--compare", "0.02", "--variances", "r", "--json"), cwd=tmp_path).stdout
+    )
 
     said = " ".join(tiny.stdout.split())
     shows = f"{facts['rows'][0]['all_prompts_show']:.3g}"
-    assert f"too few prompts: with 1 call a response, all 30 show a difference of {shows}. More prompts help" in said
-    assert re.search(r"Then a difference of [\d.]+ between two systems shows, over 20 prompts", said)
+    assert (
+        f"too few prompts: with 1 call a response, all 30 show a difference of {shows}. More prompts help"
+        in said
+    )
+    assert re.search(
+        r"Then a difference of [\d.]+ between two systems shows, over 20 prompts", said
+    )
     assert "Nothing was asked twice there, so what repeats would bring is not known" in said
     assert facts["cheapest"] is None
     assert [row["prompts"] is None for row in facts["rows"]] == [False, True, True, True, True]
@@ -319,12 +406,19 @@ def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> No
     write_rows(tmp_path / "pairs.jsonl")
     with serving(rated()) as wire:
         judge = ("--base-url", wire.url, "--model", "m", "--run", "p")
-        done = robin(*planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge), cwd=tmp_path, exits=0)
+        done = robin(
+            *planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge),
+            cwd=tmp_path,
+            exits=0,
+        )
         assert len(wire.bodies) == 120
         robin("resume", "p", "--budget", "200", cwd=tmp_path, exits=0)
     assert "as in 120 calls of p." in done.stdout
     assert "robin resume p --budget 500" in " ".join(done.stdout.split())
-    assert json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"] == "paired"
+    assert (
+        json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"]
+        == "paired"
+    )
 
 
 def test_tells_what_the_two_systems_need_that_need_the_most(tmp_path: Path) -> None:
@@ -336,7 +430,9 @@ def test_tells_what_the_two_systems_need_that_need_the_most(tmp_path: Path) -> N
     plan = json.loads(done.stdout)
     two = {(each["a"], each["b"]) for each in plan["spreads"]}
     assert two == {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
-    most = max(prompts_for(0.3, each["variance_between"], each["noise"]) for each in plan["spreads"])
+    most = max(
+        prompts_for(0.3, each["variance_between"], each["noise"]) for each in plan["spreads"]
+    )
     assert (plan["rows"][0]["prompts"], plan["rows"][0]["calls"]) == (most, 3 * most)
 
 
@@ -365,8 +461,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("given", "said"), PLAN_BAD, ids=[" ".join(given) for given, _ in PLAN_BAD])
-def test_refuses_to_plan_what_it_cannot_tell(judged: Path, given: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"), PLAN_BAD, ids=[" ".join(given) for given, _ in PLAN_BAD]
+)
+def test_refuses_to_plan_what_it_cannot_tell(
+    judged: Path, given: tuple[str, ...], said: str
+) -> None:
     done = robin(*planning(*given), cwd=judged, exits=2)
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -380,22 +480,38 @@ def test_refuses_to_plan_what_it_cannot_tell(judged: Path, given: tuple[str, ...
         (("--objective", "compare", "--budget", "60"), "as with the two judges of the paper"),
     ],
 )
-def test_plans_without_a_pilot_and_says_by_what(judged: Path, given: tuple[str, ...], says: str) -> None:
+def test_plans_without_a_pilot_and_says_by_what(
+    judged: Path, given: tuple[str, ...], says: str
+) -> None:
     shown = robin(*planning(*given), cwd=judged)
     assert shown.returncode == 0, shown.stderr
     said = " ".join(shown.stdout.split())
-    assert f"{says}, the responses of a prompt no more alike than others" in said.replace("at helpfulness, ", "")
+    assert f"{says}, the responses of a prompt no more alike than others" in said.replace(
+        "at helpfulness, ", ""
+    )
     assert "a difference of" in said
     plan = json.loads(robin(*planning(*given), "--json", cwd=judged).stdout)
-    assert (plan["known_from"]["run"], plan["times_as_many"], plan["ratings_known"]) == (None, None, "pool" in says)
-    assert [row["shows"] for row in plan["forecast"]] == sorted((r["shows"] for r in plan["forecast"]), reverse=True)
+    assert (plan["known_from"]["run"], plan["times_as_many"], plan["ratings_known"]) == (
+        None,
+        None,
+        "pool" in says,
+    )
+    assert [row["shows"] for row in plan["forecast"]] == sorted(
+        (r["shows"] for r in plan["forecast"]), reverse=True
+    )
 
 
 def test_plans_by_a_run_of_other_data_and_of_any_scheduler(judged: Path, tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(90, ("alpha", "gamma")))
     judged_here(judged, 180, "any", objective="worst-case")
-    done = robin(*planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"), cwd=tmp_path, exits=0)
+    done = robin(
+        *planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"),
+        cwd=tmp_path,
+        exits=0,
+    )
     plan = json.loads(done.stdout)
     assert plan["known_from"]["is_beginning"] is False
     assert plan["prompts"] == 90
-    assert [(each["a"], each["b"]) for each in plan["spreads"]] == [("alpha", "beta")]  # all that it knows of
+    assert [(each["a"], each["b"]) for each in plan["spreads"]] == [
+        ("alpha", "beta")
+    ]  # all that it knows of

@@ -12,7 +12,13 @@ from jsonschema import Draft7Validator
 from robin_cli.cli.options import known_values
 from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import api_keys
-from robin_cli.settings.reading import load_settings, read_toml, ready_configs, schema, starting_file
+from robin_cli.settings.reading import (
+    load_settings,
+    read_toml,
+    ready_configs,
+    schema,
+    starting_file,
+)
 from robin_cli.settings.table import TABLE, Settings
 from tests.conftest import ROOT, judging, refuses, robin, write_pairs
 
@@ -24,16 +30,26 @@ def write(folder: Path, text: str) -> str:
 
 def test_takes_a_flag_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:
     file = write(
-        tmp_path, 'temperature = 0.5\nmax_tokens = 9\nattribute = ["helpfulness", "verbosity"]\nconcurrency = 4'
+        tmp_path,
+        'temperature = 0.5\nmax_tokens = 9\nattribute = ["helpfulness", "verbosity"]\nconcurrency = 4',
     )
     config = load_settings({"temperature": 0.7, "seed": None}, file)
-    assert (config.temperature, config.max_tokens, config.delta, config.workers) == (0.7, 9, 0.007, 4)
+    assert (config.temperature, config.max_tokens, config.delta, config.workers) == (
+        0.7,
+        9,
+        0.007,
+        4,
+    )
     assert config.attributes == ("helpfulness", "verbosity")
 
 
 def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
     config = load_settings({}, write(tmp_path, 'data = "pairs.jsonl"\nrun = "/x/r"\noutput = "-"'))
-    assert (config.data, config.run, config.output) == ((str(tmp_path / "pairs.jsonl"),), "/x/r", "-")
+    assert (config.data, config.run, config.output) == (
+        (str(tmp_path / "pairs.jsonl"),),
+        "/x/r",
+        "-",
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +65,10 @@ def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
         ('base_url = "ftp://x"', "an address such as http"),
         ('objective = "median"', "worst-case, mean-error or compare"),
         ('api_key_env = "sk-secret-123"', "the NAME of an environment variable"),
-        ('api_key_env = ["sk-secret-123", 5]', "api_key_env must be text in quotes, or a list of such"),
+        (
+            'api_key_env = ["sk-secret-123", 5]',
+            "api_key_env must be text in quotes, or a list of such",
+        ),
     ],
 )
 def test_says_which_setting_is_wrong_and_where(tmp_path: Path, text: str, said: str) -> None:
@@ -72,7 +91,10 @@ def test_takes_an_object_for_the_extra_body(text: str) -> None:
 
 
 def test_maps_columns() -> None:
-    assert load_settings({"columns": "prompt=q, response=a"}, None).columns == {"prompt": "q", "response": "a"}
+    assert load_settings({"columns": "prompt=q, response=a"}, None).columns == {
+        "prompt": "q",
+        "response": "a",
+    }
     refuses(InputError, "ours=theirs", load_settings, {"columns": "prompt"}, None)
 
 
@@ -82,7 +104,9 @@ def test_ships_configs_that_load() -> None:
         assert load_settings({}, name).model
 
 
-def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(tmp_path: Path) -> None:
+def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(
+    tmp_path: Path,
+) -> None:
     text = starting_file("openai", known_values)
     written = load_settings({}, write(tmp_path, text))
     for name, setting in TABLE.items():
@@ -93,7 +117,9 @@ def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(tm
 
 def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None:
     text = starting_file("openai", known_values)
-    (tmp_path / "all.toml").write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), encoding="utf-8")
+    (tmp_path / "all.toml").write_text(
+        re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), encoding="utf-8"
+    )
     assert read_toml(tmp_path / "all.toml").keys() == TABLE.keys()
     assert complaints((tmp_path / "all.toml").read_text(encoding="utf-8")) == []
 
@@ -101,13 +127,20 @@ def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None
 def complaints(text: str) -> list[str]:
     """What an editor that goes by the schema says of a file, by the name of what it is said of."""
     found = Draft7Validator(schema(known_values)).iter_errors(tomllib.loads(text))
-    return sorted(each.message if each.validator == "additionalProperties" else each.json_path[2:] for each in found)
+    return sorted(
+        each.message if each.validator == "additionalProperties" else each.json_path[2:]
+        for each in found
+    )
 
 
 def test_has_a_schema_by_which_editors_check_a_file() -> None:
     for config in (ROOT / "configs").glob("*.toml"):
         assert complaints(config.read_text(encoding="utf-8")) == []
-    for taken in ('attribute = ["a", "b"]', 'concurrency = 8\nservice-tier = "flex"', 'simulate = { budget = "1,2" }'):
+    for taken in (
+        'attribute = ["a", "b"]',
+        'concurrency = 8\nservice-tier = "flex"',
+        'simulate = { budget = "1,2" }',
+    ):
         assert complaints(taken) == []
     for name, value in {
         "budget": '"many"',
@@ -127,7 +160,10 @@ def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert api_keys(Settings(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other", "-": "none"}
-    assert api_keys(Settings(base_url=("http://localhost:1/v1",))) == {"OPENAI_API_KEY": "none", "-": "none"}
+    assert api_keys(Settings(base_url=("http://localhost:1/v1",))) == {
+        "OPENAI_API_KEY": "none",
+        "-": "none",
+    }
     monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
     with pytest.raises(InputError, match="OTHER_KEY") as refused:
         api_keys(Settings(api_key_env=("OTHER_KEY",)))
@@ -138,16 +174,32 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
     for name, value, said in (
         ("ROBIN_MAX_RETRIES", "5000", "ROBIN_MAX_RETRIES 5000: must be 0 to 1,000"),
         ("ROBIN_MODE", "loose", "ROBIN_MODE loose: must be practice or theory"),
-        ("OPENAI_BASE_URL", "http://u:p@x/v1", "OPENAI_BASE_URL: must hold no user, password or query"),
+        (
+            "OPENAI_BASE_URL",
+            "http://u:p@x/v1",
+            "OPENAI_BASE_URL: must hold no user, password or query",
+        ),
     ):
         done = robin(
-            "judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m", cwd=tmp_path, **{name: value}, exits=2
+            "judge",
+            "p.jsonl",
+            "-b",
+            "1",
+            "-a",
+            "helpfulness",
+            "--model",
+            "m",
+            cwd=tmp_path,
+            **{name: value},
+            exits=2,
         )
         assert said in done.stderr
 
 
 def test_says_which_variable_may_be_a_mistake(tmp_path: Path) -> None:
-    said = robin("judge", "p.jsonl", cwd=tmp_path, ROBIN_BUDGT="5", ROBIN_HOME="/srv", exits=2).stderr
+    said = robin(
+        "judge", "p.jsonl", cwd=tmp_path, ROBIN_BUDGT="5", ROBIN_HOME="/srv", exits=2
+    ).stderr
     assert "note: ROBIN_BUDGT is set, but is not a setting of robin; ROBIN_BUDGET is one" in said
     assert "ROBIN_HOME" not in said
 
@@ -156,21 +208,43 @@ def test_says_which_variable_may_be_a_mistake(tmp_path: Path) -> None:
 def test_reads_a_list_in_a_variable_as_a_shell_reads_it(tmp_path: Path, value: str) -> None:
     rubric = robin("rubrics", "helpfulness", cwd=tmp_path).stdout
     (tmp_path / "my rubric.toml").write_text(rubric, encoding="utf-8")
-    (tmp_path / "your rubric.toml").write_text(rubric.replace("helpfulness", "help"), encoding="utf-8")
+    (tmp_path / "your rubric.toml").write_text(
+        rubric.replace("helpfulness", "help"), encoding="utf-8"
+    )
     write_pairs(tmp_path / "p.jsonl", 2)
     command = ("plan", "p.jsonl", "-b", "9", "--json")
-    done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC=value, ROBIN_MODEL="'my model'", OPENAI_API_KEY="k", exits=0)
+    done = robin(
+        *command,
+        cwd=tmp_path,
+        ROBIN_RUBRIC=value,
+        ROBIN_MODEL="'my model'",
+        OPENAI_API_KEY="k",
+        exits=0,
+    )
     done = robin(*command, cwd=tmp_path, ROBIN_RUBRIC="'my")
-    assert (done.returncode, "ROBIN_RUBRIC: cannot be read" in " ".join(done.stderr.split())) == (2, True)
+    assert (done.returncode, "ROBIN_RUBRIC: cannot be read" in " ".join(done.stderr.split())) == (
+        2,
+        True,
+    )
 
 
 def test_takes_back_by_a_flag_what_a_file_switches_on(tmp_path: Path, replay_url: str) -> None:
-    (tmp_path / "robin.toml").write_text("with_text = true\nwide = true\nquiet = true\n", encoding="utf-8")
+    (tmp_path / "robin.toml").write_text(
+        "with_text = true\nwide = true\nquiet = true\n", encoding="utf-8"
+    )
     command = judging(replay_url, str(write_pairs(tmp_path / "p.jsonl", 2)), 4)
     on = robin(*command, cwd=tmp_path)
     off = robin(*command, "--no-with-text", "--no-wide", "--no-quiet", cwd=tmp_path)
-    assert (on.stdout.splitlines()[0].count("_score"), "prompt" in on.stdout, on.stderr) == (1, True, "")
-    assert (off.stdout.splitlines()[0].count("_score"), "prompt" in off.stdout, "run: runs" in off.stderr) == (
+    assert (on.stdout.splitlines()[0].count("_score"), "prompt" in on.stdout, on.stderr) == (
+        1,
+        True,
+        "",
+    )
+    assert (
+        off.stdout.splitlines()[0].count("_score"),
+        "prompt" in off.stdout,
+        "run: runs" in off.stderr,
+    ) == (
         0,
         False,
         True,
@@ -178,7 +252,9 @@ def test_takes_back_by_a_flag_what_a_file_switches_on(tmp_path: Path, replay_url
 
 
 def test_checks_endpoints_alone(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text('judge = "length"\nattribute = "helpfulness"\n', encoding="utf-8")
+    (tmp_path / "own.toml").write_text(
+        'judge = "length"\nattribute = "helpfulness"\n', encoding="utf-8"
+    )
     done = robin("check", "--config", "own.toml", cwd=tmp_path, exits=2)
     assert 'own.toml: judge = "length": robin check asks endpoints' in done.stderr
 

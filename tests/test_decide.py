@@ -31,7 +31,12 @@ BEST = [1, 3, 6, 11]
 def write_rows(path: Path, count: int = len(MEANS)) -> Path:
     """Pairs of which three follow each other in a group, and in a prompt."""
     rows = [
-        {"id": f"p{k}", "prompt": f"Question {k // 3}?", "response": f"Item {k} here.", "ask": f"g{k // 3}"}
+        {
+            "id": f"p{k}",
+            "prompt": f"Question {k // 3}?",
+            "response": f"Item {k} here.",
+            "ask": f"g{k // 3}",
+        }
         for k in range(count)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -56,7 +61,9 @@ def drawn(mean: float, rng: random.Random) -> int:
     return min(4, max(0, low + (rng.random() < mean - low) + rng.choice([-1, 0, 0, 1])))
 
 
-def rated(means: list[float] = MEANS, shift: float = 0.0) -> Callable[[int, dict[str, Any]], Answer]:
+def rated(
+    means: list[float] = MEANS, shift: float = 0.0
+) -> Callable[[int, dict[str, Any]], Answer]:
     """A judge with these mean ratings, around which it varies."""
     rng = random.Random(1)
 
@@ -64,16 +71,31 @@ def rated(means: list[float] = MEANS, shift: float = 0.0) -> Callable[[int, dict
         said = f"Rating: {drawn(means[asked_of(body)] + shift, rng)}"
         return {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
 
-    return lambda _, body: completion(choices=[{"index": k, **choice(body)} for k in range(body.get("n") or 1)])
+    return lambda _, body: completion(
+        choices=[{"index": k, **choice(body)} for k in range(body.get("n") or 1)]
+    )
 
 
 def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
-    judge = ["judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url, "--model", "m"]
+    judge = [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "-b",
+        str(budget),
+        "--base-url",
+        url,
+        "--model",
+        "m",
+    ]
     return [*judge, "--run", "r", *more]
 
 
 def scores_in(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"score": "", "human": ""})
+    return pd.read_csv(
+        io.StringIO(text), keep_default_na=False, na_values={"score": "", "human": ""}
+    )
 
 
 def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
@@ -84,7 +106,9 @@ def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
 @pytest.mark.parametrize("scheduler", ["auto", "uniform", "two-priors", "robin-hood"])
 def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str) -> None:
     with serving(rated()) as wire:
-        asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler)
+        asked = judging(
+            wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler
+        )
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
@@ -97,13 +121,20 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert len(wire.bodies) == scores["n"].sum()
     for each in (again, resumed, more):
         assert each.returncode == 0, each.stderr
-        has(each.stderr, "kept 5 of 12 pairs (5 certified), dropped 7 (7 certified); 0 open", "nothing was sent")
+        has(
+            each.stderr,
+            "kept 5 of 12 pairs (5 certified), dropped 7 (7 certified); 0 open",
+            "nothing was sent",
+        )
         assert each.stdout == done.stdout
 
 
 def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -> None:
     with serving(rated()) as wire:
-        by_column = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--concurrency", "32"), cwd=tmp_path)
+        by_column = robin(
+            *judging(wire.url, "--decide", "best", "--group", "ask", "--concurrency", "32"),
+            cwd=tmp_path,
+        )
         by_prompt = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path)
     for done, names in ((by_column, ["g0", "g1", "g2", "g3"]), (by_prompt, None)):
         assert done.returncode == 0, done.stderr
@@ -112,10 +143,19 @@ def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -
         assert list(np.flatnonzero(scores["decision"] == "best")) == BEST
         assert set(scores["decision"]) == {"best", "rejected"}
         assert names is None or list(scores["group"]) == [name for name in names for _ in range(3)]
-        assert list(scores.groupby("group", sort=False)["decision"].agg(lambda each: (each == "best").sum())) == [1] * 4
+        assert (
+            list(
+                scores.groupby("group", sort=False)["decision"].agg(
+                    lambda each: (each == "best").sum()
+                )
+            )
+            == [1] * 4
+        )
 
 
-def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair(tmp_path: Path) -> None:
+def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair(
+    tmp_path: Path,
+) -> None:
     verbose = [0.5, 0.5, 3.5] * 4
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -140,7 +180,9 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
 def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
     with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
-        asked = judging(harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16")
+        asked = judging(
+            harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16"
+        )
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert scores["certified"].all()
@@ -159,7 +201,11 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
         return with_logprobs({"3": 0.8, "4": 0.2} if KEPT[asked_of(body)] else {"3": 0.1, "1": 0.9})
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
+        done = robin(
+            *judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"),
+            cwd=tmp_path,
+            exits=0,
+        )
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
@@ -168,7 +214,11 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
+        done = robin(
+            *judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"),
+            cwd=tmp_path,
+            exits=0,
+        )
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert scores["n"].sum() == sum(body.get("n") or 1 for body in wire.bodies)
@@ -176,7 +226,9 @@ def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("decide", ["score>=2.5", "best"])
-def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path: Path, decide: str) -> None:
+def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
+    tmp_path: Path, decide: str
+) -> None:
     well = rated()
 
     def respond(number: int, body: dict[str, Any]) -> Answer:
@@ -186,7 +238,11 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
         return completion("No idea.") if item in {2, 8} else well(number, body)
 
     with serving(respond) as wire:
-        done = robin(*judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"), cwd=tmp_path, exits=0)
+        done = robin(
+            *judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"),
+            cwd=tmp_path,
+            exits=0,
+        )
         sent = len(wire.bodies)
         again = robin("resume", "r", cwd=tmp_path, exits=0)
         assert "nothing was sent" in again.stderr
@@ -203,24 +259,43 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(tmp_path
 
 def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
     well = rated()
-    with serving(lambda number, body: completion("Hm.") if number % 2 else well(number, body)) as wire:
+    with serving(
+        lambda number, body: completion("Hm.") if number % 2 else well(number, body)
+    ) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"), cwd=tmp_path, exits=0
+            *judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"),
+            cwd=tmp_path,
+            exits=0,
         )
         scores = scores_in(done.stdout)
         assert_all_decided(
-            scores[scores["given_up"] == ""], [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why]
+            scores[scores["given_up"] == ""],
+            [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why],
         )
         assert scores[["n", "n_unparsed"]].sum().sum() == len(wire.bodies) < 3_000
 
 
-def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart(tmp_path: Path) -> None:
-    rows = [{"id": f"p{k}", "prompt": "Question?", "response": f"Item {k} here.", "ask": "g"} for k in range(2)]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"id": f"p{k}", "prompt": "Question?", "response": f"Item {k} here.", "ask": "g"}
+        for k in range(2)
+    ]
+    (tmp_path / "pairs.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     with serving(rated([2.0, 2.0])) as wire:
-        margin = ("--margin", "0.001", "--error-rate", "0.0001")  # at 0.05 one run in twenty may end by chance
+        margin = (
+            "--margin",
+            "0.001",
+            "--error-rate",
+            "0.0001",
+        )  # at 0.05 one run in twenty may end by chance
         done = robin(
-            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300), cwd=tmp_path, exits=0
+            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300),
+            cwd=tmp_path,
+            exits=0,
         )
         assert len(wire.bodies) == 300
         assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
@@ -230,10 +305,14 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
 
 
 @pytest.mark.parametrize("budget", [12, 20, 24])
-def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_path: Path, budget: int) -> None:
+def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(
+    tmp_path: Path, budget: int
+) -> None:
     with serving(rated()) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget), cwd=tmp_path, exits=0
+            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget),
+            cwd=tmp_path,
+            exits=0,
         )
         assert len(wire.bodies) == budget
         scores = scores_in(done.stdout)
@@ -247,7 +326,11 @@ def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(tmp_pa
 def test_decides_about_a_single_pair(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", 1)
     with serving(rated()) as wire:
-        done = robin(*judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"), cwd=tmp_path, exits=0)
+        done = robin(
+            *judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"),
+            cwd=tmp_path,
+            exits=0,
+        )
         assert_all_decided(scores_in(done.stdout), [True])
         assert len(wire.bodies) < 100
         best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=2)
@@ -257,7 +340,9 @@ def test_decides_about_a_single_pair(tmp_path: Path) -> None:
 def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
     means = [2.0, 2.9, 1.8, 2.1, 3.0, 1.9] * 2  # which take a while
     with serving(rated(means)) as wire:
-        command = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "16", "--quiet", budget=6_000)
+        command = judging(
+            wire.url, "--decide", "score>=2.5", "--concurrency", "16", "--quiet", budget=6_000
+        )
         for moment in sorted(random.Random(1).sample(range(20, 150), 3)):
             with Robin(command, env=environment(), cwd=tmp_path) as process:
                 wait_until(lambda moment=moment: len(wire.bodies) >= moment, process)  # type: ignore[misc]
@@ -285,21 +370,30 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         for change, said in (
             (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
             (("--decide", "score>=2.5", "--margin", "0.2"), "margin"),
-            (("--decide", "score>=2.5", "--error-rate", "0.1"), "error_rate: the run has 0.05, now 0.1"),
+            (
+                ("--decide", "score>=2.5", "--error-rate", "0.1"),
+                "error_rate: the run has 0.05, now 0.1",
+            ),
             (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
             ((), "decide: the run has helpfulness>=2.5, now"),
         ):
             other = robin(*judging(wire.url, *change), cwd=tmp_path, exits=2)
             assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
         robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=0)
-        grouped = robin(*judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"), cwd=tmp_path, exits=2)
+        grouped = robin(
+            *judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"),
+            cwd=tmp_path,
+            exits=2,
+        )
         assert "group" in grouped.stderr
         robin("resume", "r", "--decide", "score>=2", cwd=tmp_path, exits=2)
         assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path, kind: str) -> None:
+def test_exports_decisions_in_every_format_and_none_of_runs_without(
+    tmp_path: Path, kind: str
+) -> None:
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
         robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
@@ -310,7 +404,9 @@ def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Pa
         if kind == "csv":
             frames[run] = pd.read_csv(path)
         else:
-            frames[run] = pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
+            frames[run] = (
+                pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
+            )
     assert list(frames["r"].columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
     assert frames["r"]["certified"].dtype == bool
     assert frames["r"]["certified"].all()
@@ -375,21 +471,33 @@ def test_refuses_what_cannot_be_decided_before_anything_is_made(
     names = [flag.removeprefix("--").replace("-", "_") for flag in given[::2]]
     numbers = {"margin", "error_rate", "target_error"}
     asked: dict[str, Any] = {
-        name: float(each) if name in numbers else each for name, each in zip(names, given[1::2], strict=True)
+        name: float(each) if name in numbers else each
+        for name, each in zip(names, given[1::2], strict=True)
     }
-    asked |= {"attribute": "helpfulness", "budget": 50, "judge": lambda _: "Rating: 1", "quiet": True}
+    asked |= {
+        "attribute": "helpfulness",
+        "budget": 50,
+        "judge": lambda _: "Rating: 1",
+        "quiet": True,
+    }
     with pytest.raises(RobinError):
         robin_cli.judge(data, run=tmp_path / "r", **asked)
     assert not (tmp_path / "r").exists()
 
 
-def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(tmp_path: Path) -> None:
+def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
     with serving(rated()) as wire:
         done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))
     nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
-    for flags in (["--objective", "mean-error"], ["--target-error", "0.2"], ["--decide", "score>=9"]):
+    for flags in (
+        ["--objective", "mean-error"],
+        ["--target-error", "0.2"],
+        ["--decide", "score>=9"],
+    ):
         refused = robin(*nowhere, *flags, cwd=tmp_path, exits=2)
     (tmp_path / "robin.toml").unlink()
     refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3", exits=2)
@@ -399,7 +507,9 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
 def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path: Path) -> None:
     decisions = ("garbage", "score>=99", "a" + " " * 1_000_000 + "b", 7, ["score>=3"])
     odd: list[dict[str, Any]] = [{"decide": value} for value in decisions]
-    odd += [{"margin": value} for value in (-1, "NaN", 1e308)] + [{"error_rate": value} for value in (0, 2, None)]
+    odd += [{"margin": value} for value in (-1, "NaN", 1e308)] + [
+        {"error_rate": value} for value in (0, 2, None)
+    ]
     odd += [{"decide": "best", "scheduler": "lucb", "group": 7}]
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
@@ -408,7 +518,12 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
         content = orjson.loads(manifest.read_bytes())
         for change in odd:
             manifest.write_bytes(orjson.dumps(content | {"settings": content["settings"] | change}))
-            for command in (["status", "r"], ["export", "r"], ["report", "r"], ["resume", "r", "-b", "30"]):
+            for command in (
+                ["status", "r"],
+                ["export", "r"],
+                ["report", "r"],
+                ["resume", "r", "-b", "30"],
+            ):
                 done = robin(*command, cwd=tmp_path, exits=2)
                 has(done.stderr, "manifest.json")
                 assert "Traceback" not in done.stderr
@@ -438,7 +553,10 @@ def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
         apt = robin(*asked, cwd=tmp_path)
         two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path, exits=0)
     assert_all_decided(scores_in(two.stdout))
-    assert "--variances: not used, because --scheduler apt learns the variances from this run alone" in apt.stderr
+    assert (
+        "--variances: not used, because --scheduler apt learns the variances from this run alone"
+        in apt.stderr
+    )
     assert_all_decided(scores_in(apt.stdout))
 
 
@@ -451,7 +569,16 @@ def test_has_decisions_in_python_too(tmp_path: Path) -> None:
     by_item.name = "by-item"  # type: ignore[attr-defined]
     data = write_rows(tmp_path / "pairs.jsonl")
     run = robin_cli.judge(
-        data, attribute="helpfulness", budget=3_000, judge=by_item, run=tmp_path / "r", decide="score>=2.5", quiet=True
+        data,
+        attribute="helpfulness",
+        budget=3_000,
+        judge=by_item,
+        run=tmp_path / "r",
+        decide="score>=2.5",
+        quiet=True,
     )
     assert_all_decided(run.scores())
-    assert open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"] == run.scores()["n"].sum()
+    assert (
+        open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"]
+        == run.scores()["n"].sum()
+    )

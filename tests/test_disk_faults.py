@@ -36,7 +36,9 @@ def judge() -> Iterator[tuple[Wire, list[str]]]:
     def answer(number: int, body: dict[str, Any]) -> Answer:
         with lock:
             given.append(f"id-{number}")
-        return completion(f"Feedback: number {number}, and so on.\nRating: {number % 5}", id=f"id-{number}")
+        return completion(
+            f"Feedback: number {number}, and so on.\nRating: {number % 5}", id=f"id-{number}"
+        )
 
     with serving(answer) as wire:
         yield wire, given
@@ -44,7 +46,18 @@ def judge() -> Iterator[tuple[Wire, list[str]]]:
 
 def command(url: str, run: str | Path, budget: int, *more: str) -> list[str]:
     """To judge pairs.jsonl, eight calls at a time."""
-    base = ["judge", "pairs.jsonl", "-b", str(budget), "-a", "helpfulness", "--base-url", url, "--model", "judge"]
+    base = [
+        "judge",
+        "pairs.jsonl",
+        "-b",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        "judge",
+    ]
     return [*base, "--run", str(run), "--concurrency", "8", "-o", "scores.csv", *more]
 
 
@@ -53,7 +66,9 @@ def kept(run: Path) -> list[str]:
     return ids
 
 
-def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
         full = subprocess.run(
@@ -79,7 +94,9 @@ def test_keeps_all_answers_on_a_disk_that_fills_up_and_goes_on_when_there_is_roo
     assert not (tmp_path / "r" / "rescued.jsonl").exists()
 
 
-def test_keeps_what_comes_after_its_folder_was_deleted_among_temporary_files(tmp_path: Path) -> None:
+def test_keeps_what_comes_after_its_folder_was_deleted_among_temporary_files(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "tmp").mkdir()
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
@@ -118,7 +135,9 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
     assert len(kept(there / "copied")) == 300
 
 
-def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gives_two_runs_of_one_second_a_folder_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Stopped(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
@@ -129,7 +148,14 @@ def test_gives_two_runs_of_one_second_a_folder_each(tmp_path: Path, monkeypatch:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
     with judge() as (wire, _):
         runs = [
-            robin_cli.judge(data, attribute="helpfulness", budget=30, base_url=wire.url, model="judge", quiet=True)
+            robin_cli.judge(
+                data,
+                attribute="helpfulness",
+                budget=30,
+                base_url=wire.url,
+                model="judge",
+                quiet=True,
+            )
             for _ in range(2)
         ]
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
@@ -142,7 +168,9 @@ def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as (wire, given):
         words = command(wire.url, "r", 100_000)
-        with Robin(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        with Robin(
+            words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+        ) as process:
             wait_until(lambda: len(given) >= 100, process)
             os.kill(process.pid, signal.SIGHUP)
             process.communicate(timeout=60)
@@ -150,7 +178,9 @@ def test_stops_like_ctrl_c_when_its_terminal_closes(tmp_path: Path) -> None:
         assert set(kept(tmp_path / "r")) == set(given)
 
 
-def test_minds_no_clock_that_goes_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minds_no_clock_that_goes_backwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, run = write_pairs(tmp_path / "pairs.jsonl", 5), tmp_path / "r"
     hours, now = itertools.count(), time.time
     with judge() as (wire, given), monkeypatch.context() as patch:

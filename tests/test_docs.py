@@ -159,7 +159,9 @@ def votes_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> tuple[Path, dict[str, str]]:
+def desk(
+    tmp_path: Path, judges_url: str, batches_url: str, votes_url: str
+) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -174,7 +176,8 @@ def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> t
     }.items():
         asked = MODELS if name == "robin" else " ".join(MODELS)
         write_program(
-            programs / name, program.format(python=sys.executable, root=ROOT, models=asked, labels=str(LABELS))
+            programs / name,
+            program.format(python=sys.executable, root=ROOT, models=asked, labels=str(LABELS)),
         )
     folder = tmp_path / "desk"
     folder.mkdir()
@@ -184,7 +187,9 @@ def desk(tmp_path: Path, judges_url: str, batches_url: str, votes_url: str) -> t
     for kind, place in {"inspect": "logs", "lm-eval": "results", "alpaca_eval": "alpaca"}.items():
         shutil.copytree(logs / kind, folder / place)
     for model in ("wren-small", "wren-large"):
-        shutil.copytree(logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}")
+        shutil.copytree(
+            logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}"
+        )
     urls = {"JUDGE_URL": judges_url, "BATCHES_URL": batches_url, "VOTES_URL": votes_url}
     return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", **urls)
 
@@ -197,12 +202,17 @@ def write_program(path: Path, text: str) -> None:
 @contextmanager
 def handing_over(programs: Path) -> Iterator[None]:
     """The robin in ``programs`` is a fork of this process's helper."""
-    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as desk:
+    with (
+        tempfile.TemporaryDirectory() as short,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as desk,
+    ):
         address = f"{short}/desk"  # may have 107 bytes
         desk.bind(address)
         desk.listen()
         text = f"#!/usr/bin/env -S {sys.executable} -I -S\n{ROBIN}{HANDED_OVER}"
-        write_program(programs / "robin", text.format(models=MODELS, labels=str(LABELS), socket=address))
+        write_program(
+            programs / "robin", text.format(models=MODELS, labels=str(LABELS), socket=address)
+        )
         thread = threading.Thread(target=_hand_over, args=(desk,))
         thread.start()
         try:
@@ -227,7 +237,9 @@ def _answer(asking: socket.socket) -> None:
     with asking:
         told, files, *_ = socket.recv_fds(asking, 1 << 20, 3)
         args, cwd, env = json.loads(told)
-        with Robin(args, cwd=Path(cwd), env=env, stdin=files[0], stdout=files[1], stderr=files[2]) as process:
+        with Robin(
+            args, cwd=Path(cwd), env=env, stdin=files[0], stdout=files[1], stderr=files[2]
+        ) as process:
             for file in files:
                 os.close(file)
             status = process.wait()
@@ -236,18 +248,30 @@ def _answer(asking: socket.socket) -> None:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$",
+        page.read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "sh")])
+@pytest.mark.parametrize(
+    "name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "sh")]
+)
 def test_every_shell_block_runs(name: str, desk: tuple[Path, dict[str, str]]) -> None:
     folder, env = desk
     script = "set -euo pipefail\n" + "\n".join(blocks(ROOT / name, "sh"))
 
     with handing_over(folder.parent / "bin"):
         done = subprocess.run(
-            ["bash", "-x", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+            ["bash", "-x", "-c", script],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
 
     assert done.returncode == 0, done.stderr[-3000:]
@@ -262,13 +286,21 @@ def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None
     (used,) = [step for step in job["steps"] if step.get("uses") == "./robin"]
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     assert used["with"].keys() <= action["inputs"].keys()
-    assert {name for name, each in action["inputs"].items() if each.get("required")} <= used["with"].keys()
+    assert {name for name, each in action["inputs"].items() if each.get("required")} <= used[
+        "with"
+    ].keys()
     known = {
-        f"inputs.{name}": str(used["with"].get(name, each.get("default"))) for name, each in action["inputs"].items()
+        f"inputs.{name}": str(used["with"].get(name, each.get("default")))
+        for name, each in action["inputs"].items()
     }
     known["github.action_path"] = str(ROOT)
-    write_program(folder.parent / "bin" / "python3", MAKES_AN_ENVIRONMENT.format(root=ROOT, bin=folder.parent / "bin"))
-    of_github = {name: str(folder / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_PATH", "RUNNER_TEMP")}
+    write_program(
+        folder.parent / "bin" / "python3",
+        MAKES_AN_ENVIRONMENT.format(root=ROOT, bin=folder.parent / "bin"),
+    )
+    of_github = {
+        name: str(folder / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_PATH", "RUNNER_TEMP")
+    }
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_PATH"):
         (folder / name).touch()
 
@@ -277,30 +309,50 @@ def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None
         for step in action["runs"]["steps"]:
             assert "${{" not in step["run"]  # what a workflow gives is no part of a command
             given = {name: known[text.strip("${} ")] for name, text in step.get("env", {}).items()}
-            path = ":".join([*(folder / "GITHUB_PATH").read_text(encoding="utf-8").split(), env["PATH"]])
+            path = ":".join(
+                [*(folder / "GITHUB_PATH").read_text(encoding="utf-8").split(), env["PATH"]]
+            )
             command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
             of_step = {**env, **of_github, **given, "PATH": path}
-            done = subprocess.run(command, cwd=folder, env=of_step, capture_output=True, text=True, timeout=300)
+            done = subprocess.run(
+                command, cwd=folder, env=of_step, capture_output=True, text=True, timeout=300
+            )
             assert done.returncode == 0, done.stderr
             lines = done.stdout.splitlines()
 
     assert [line.split()[0] for line in lines] == ["PASS", "PASS"]
-    assert (folder / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8").startswith("### robin gate: ✅ pass\n")
+    assert (
+        (folder / "GITHUB_STEP_SUMMARY")
+        .read_text(encoding="utf-8")
+        .startswith("### robin gate: ✅ pass\n")
+    )
     assert (folder / "RUNNER_TEMP" / "robin" / "path" / "robin").exists()
-    kept = next(step["with"]["path"].split() for step in job["steps"] if step.get("if") == "always()")
+    kept = next(
+        step["with"]["path"].split() for step in job["steps"] if step.get("if") == "always()"
+    )
     assert all((folder / name).is_file() for name in kept)
 
 
-@pytest.mark.parametrize("name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "python")])
+@pytest.mark.parametrize(
+    "name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "python")]
+)
 def test_every_python_block_runs(
-    name: str, desk: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    name: str,
+    desk: tuple[Path, dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder, env = desk
     page = "\n".join(blocks(ROOT / name, "python"))
     assert "robin.judge(" in page
-    if name in {"README.md", "docs/python.md"}:  # none of their sentences is about how much was asked
+    if name in {
+        "README.md",
+        "docs/python.md",
+    }:  # none of their sentences is about how much was asked
         page = re.sub(r"budget=(\d+)", lambda found: f"budget={max(60, int(found[1]) // 5)}", page)
-    page = page.replace('model="gpt-4.1-nano"', f'model="{REPLAY_MODEL}", base_url="{env["JUDGE_URL"]}"')
+    page = page.replace(
+        'model="gpt-4.1-nano"', f'model="{REPLAY_MODEL}", base_url="{env["JUDGE_URL"]}"'
+    )
 
     monkeypatch.chdir(folder)
     for variable in set(os.environ) - set(env):
@@ -319,8 +371,12 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
 
     assert set(opened) <= {"sh", "python", "text", ""}
     assert opened.count("") == len(opened) / 2  # each one ends
-    assert not re.search(r"\n\n\|.*\n(?!\|-)", page.read_text(encoding="utf-8"))  # a table's rows follow its head
-    assert not re.search(r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert not re.search(
+        r"\n\n\|.*\n(?!\|-)", page.read_text(encoding="utf-8")
+    )  # a table's rows follow its head
+    assert not re.search(
+        r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
 
 
 def test_the_pages_for_users_stay_short() -> None:
@@ -346,39 +402,57 @@ def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {
-        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)).lower().replace(" ", "-")
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title))
+        .lower()
+        .replace(" ", "-")
         for title in titles
     }
 
 
 def test_troubleshooting_quotes_messages_that_robin_says() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "robin_cli").rglob("*.py"))
-    sources += "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins").rglob("*.py"))
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "robin_cli").rglob("*.py")
+    )
+    sources += "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "plugins").rglob("*.py")
+    )
     joined = re.sub(r'"\s*f?"', "", sources)  # literals over several lines
     joined = re.sub(r"\{(self\._)?noun\}", "rating", joined)
-    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").split("## From the numbers")[0]
+    page = (
+        (ROOT / "docs" / "troubleshooting.md")
+        .read_text(encoding="utf-8")
+        .split("## From the numbers")[0]
+    )
     quoted = re.findall(r"^### (.+)$", page, flags=re.MULTILINE)
 
     assert len(quoted) > 20
     assert [message for message in quoted if message not in joined] == []
 
 
-def test_the_notebook_runs_in_a_kernel(desk: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs_in_a_kernel(
+    desk: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, env = desk
     monkeypatch.setenv("JUDGE_URL", env["JUDGE_URL"])
     source = ROOT / "docs" / "notebook.ipynb"
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     stored = [json.dumps(cell.get("outputs", [])) for cell in notebook.cells]
     for cell in notebook.cells:
-        cell.source = re.sub(r"budget=(\d+)", lambda found: f"budget={int(found[1]) // 10}", cell.source)
+        cell.source = re.sub(
+            r"budget=(\d+)", lambda found: f"budget={int(found[1]) // 10}", cell.source
+        )
 
     (folder / "docs").mkdir()
     where = {"metadata": {"path": folder / "docs"}}
     NotebookClient(notebook, timeout=240, kernel_name="python3", resources=where).execute()
 
     shown = [[output.output_type for output in cell.get("outputs", [])] for cell in notebook.cells]
-    assert shown == [[output["output_type"] for output in json.loads(outputs)] for outputs in stored]
-    assert any("image/png" in outputs for outputs in stored)  # a picture for readers who do not run it
+    assert shown == [
+        [output["output_type"] for output in json.loads(outputs)] for outputs in stored
+    ]
+    assert any(
+        "image/png" in outputs for outputs in stored
+    )  # a picture for readers who do not run it
     assert "error" not in str(shown)
     assert any("likely_low" in outputs for outputs in stored)
     assert not re.search(r"/(home|root|tmp|work|usr)/", "".join(stored))

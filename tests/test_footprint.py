@@ -42,15 +42,30 @@ sys.addaudithook(guarded)
 
 def run(url: str, cwd: Path, *more: str, **env: str) -> Any:
     write_pairs(cwd / "pairs.jsonl", 8)
-    command = ("judge", "pairs.jsonl", "-b", "60", "-a", "helpfulness", "--base-url", url, "--model", "judge", *more)
-    return robin(*command, "--run", "r", cwd=cwd, OPENAI_API_KEY="sk-planted/4f1c9a7e55d2+8b==", **env)
+    command = (
+        "judge",
+        "pairs.jsonl",
+        "-b",
+        "60",
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+        "--model",
+        "judge",
+        *more,
+    )
+    return robin(
+        *command, "--run", "r", cwd=cwd, OPENAI_API_KEY="sk-planted/4f1c9a7e55d2+8b==", **env
+    )
 
 
 def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_path: Path) -> None:
     (tmp_path / "watch").mkdir()
     (tmp_path / "watch" / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     places = {
-        name: tmp_path / name for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+        name: tmp_path / name
+        for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     }
     work = tmp_path / "work"
     for folder in (*places.values(), work):
@@ -70,7 +85,13 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
     address = wire.url.removeprefix("http://").removesuffix("/v1")
     has(seen, f"connect {address}", f"write {work / 'r' / 'journal.jsonl'}")
     mine = (
-        *(f"connect {address}", f"write {work / 'r'}", f"os.mkdir {work / 'r'}", "os.mkdir r", "os.rename r/"),
+        *(
+            f"connect {address}",
+            f"write {work / 'r'}",
+            f"os.mkdir {work / 'r'}",
+            "os.mkdir r",
+            "os.rename r/",
+        ),
         "write /dev/null",
     )
     sdk = ("subprocess.Popen uname ",)  # the openai SDK names the machine's kind in its headers

@@ -18,13 +18,19 @@ from tests.test_api import settings
 
 FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "pandas": lambda table: table.to_pandas(),
-    "pandas, with an index": lambda table: table.to_pandas().set_index(pd.Index(["x", "y"], name="row")),
+    "pandas, with an index": lambda table: table.to_pandas().set_index(
+        pd.Index(["x", "y"], name="row")
+    ),
     "polars": pl.from_arrow,
     "polars, lazy": lambda table: pl.DataFrame(table).lazy(),
-    "polars, categories": lambda table: pl.DataFrame(table).with_columns(pl.col("system").cast(pl.Categorical)),
+    "polars, categories": lambda table: pl.DataFrame(table).with_columns(
+        pl.col("system").cast(pl.Categorical)
+    ),
     "pyarrow": lambda table: table,
     "record batches": lambda table: table.to_reader(max_chunksize=1),
-    "a dictionary": lambda table: table.set_column(4, "system", table["system"].dictionary_encode()),
+    "a dictionary": lambda table: table.set_column(
+        4, "system", table["system"].dictionary_encode()
+    ),
     "duckdb": duckdb.from_arrow,
 }
 
@@ -68,12 +74,18 @@ def test_names_the_row_of_a_frame_that_cannot_be_used(frame: Callable[[Any], Any
 
 
 def test_gives_tables_that_other_libraries_take(tmp_path: Path, replay_url: str) -> None:
-    run = judge(write_pairs(tmp_path / "pairs.jsonl", 3), budget=6, **settings(replay_url, tmp_path / "r"))
+    run = judge(
+        write_pairs(tmp_path / "pairs.jsonl", 3), budget=6, **settings(replay_url, tmp_path / "r")
+    )
 
     scores = pl.DataFrame(run.arrow())
-    pd.testing.assert_frame_equal(run.arrow("scores", with_text=True).to_pandas(), run.scores(with_text=True))
+    pd.testing.assert_frame_equal(
+        run.arrow("scores", with_text=True).to_pandas(), run.scores(with_text=True)
+    )
     assert scores["pair_id"].to_list() == list(run.scores()["pair_id"])
     assert scores["n"].sum() == run.arrow("judgments").num_rows == 6
     labels = pl.DataFrame(run.arrow("labels-wanted", n=2)).with_columns(label=pl.lit("3"))
-    pd.testing.assert_frame_equal(run.summary(labels=labels), run.summary(labels=labels.to_pandas()))
+    pd.testing.assert_frame_equal(
+        run.summary(labels=labels), run.summary(labels=labels.to_pandas())
+    )
     refuses(RobinError, "no human ratings", run.arrow, "agreement")

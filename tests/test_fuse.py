@@ -21,7 +21,14 @@ AT_A_TIME = 8
 
 
 def unparsed(reason: str = "missing", text: str = TALK) -> Judgment:
-    return replace(judgment(1), status="unparsed", rating=None, reason=reason, text=text, completion_tokens=1024)
+    return replace(
+        judgment(1),
+        status="unparsed",
+        rating=None,
+        reason=reason,
+        text=text,
+        completion_tokens=1024,
+    )
 
 
 def rated() -> Judgment:
@@ -34,8 +41,12 @@ def message(*judgments: Judgment) -> str:
     return str(caught.value)
 
 
-def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_is_mended(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 10)  # so few that each is given up, after five answers
+def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_is_mended(
+    tmp_path: Path,
+) -> None:
+    data = write_pairs(
+        tmp_path / "pairs.jsonl", 10
+    )  # so few that each is given up, after five answers
     mended: list[bool] = []
 
     def answer(*_: Any) -> dict[str, Any]:
@@ -43,7 +54,9 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
 
     with serving(answer) as wire:
         stopped = robin(
-            *judging(wire.url, data, 400, "--run", "r", "--concurrency", str(AT_A_TIME)), cwd=tmp_path, exits=3
+            *judging(wire.url, data, 400, "--run", "r", "--concurrency", str(AT_A_TIME)),
+            cwd=tmp_path,
+            exits=3,
         )
         asked = len(wire.bodies)
         facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
@@ -51,19 +64,37 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
         resumed = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
 
     assert ANSWERS <= asked < ANSWERS + 2 * AT_A_TIME
-    assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)  # what was under way came, and is kept
+    assert (facts["spent"], facts["in_flight_at_stop"]) == (
+        asked,
+        0,
+    )  # what was under way came, and is kept
     said = stopped.stderr.replace("\n", " ")
     assert "the first 50 answers have no rating: 50 missing a rating line" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
-    assert all(way in said for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r"))
+    assert all(
+        way in said
+        for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r")
+    )
     assert "\x1b" not in said
     assert "400 of 400 calls spent" in resumed.stderr
 
 
 def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:
     with serving(lambda *_: completion(TALK)) as wire:
-        asked = ("judge", DEMO / "responses.jsonl", "--pairwise", "-b", "600", "--base-url", wire.url, "--model", "m")
-        stopped = robin(*asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path, exits=3)
+        asked = (
+            "judge",
+            DEMO / "responses.jsonl",
+            "--pairwise",
+            "-b",
+            "600",
+            "--base-url",
+            wire.url,
+            "--model",
+            "m",
+        )
+        stopped = robin(
+            *asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path, exits=3
+        )
         status = robin("status", "r", cwd=tmp_path)
 
     assert "answers have no verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
@@ -74,21 +105,42 @@ def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> 
 @pytest.mark.parametrize("how", ["flag", "variable", "file"])
 def test_goes_on_without_a_rating_where_it_is_told_to(tmp_path: Path, how: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 12)
-    (tmp_path / "robin.toml").write_text("no_fuse = true\n" if how == "file" else "", encoding="utf-8")
+    (tmp_path / "robin.toml").write_text(
+        "no_fuse = true\n" if how == "file" else "", encoding="utf-8"
+    )
     with serving(lambda *_: completion("No.")) as wire:
         more = {"flag": ["--no-fuse"]}.get(how, [])
         env = {"ROBIN_NO_FUSE": "1"} if how == "variable" else {}
-        done = robin(*judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env, exits=3)
+        done = robin(
+            *judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env, exits=3
+        )
 
     assert len(wire.bodies) >= 5 * 12  # every pair is given up after five
-    has(done.stderr, "missing a rating line); robin export", "carry no rating (20 missing a rating line); ")
+    has(
+        done.stderr,
+        "missing a rating line); robin export",
+        "carry no rating (20 missing a rating line); ",
+    )
 
 
 def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 60)
-    with serving(lambda _, body: completion("No." if body["model"] == "mute" else "Rating: 2")) as wire:
-        judges = ("--base-url", wire.url, "--model", "talks", "--model", "mute", "--concurrency", "4")
-        done = robin("judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path, exits=3)
+    with serving(
+        lambda _, body: completion("No." if body["model"] == "mute" else "Rating: 2")
+    ) as wire:
+        judges = (
+            "--base-url",
+            wire.url,
+            "--model",
+            "talks",
+            "--model",
+            "mute",
+            "--concurrency",
+            "4",
+        )
+        done = robin(
+            "judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path, exits=3
+        )
 
     assert "mute: the first 50 answers have no rating" in done.stderr.replace("\n", " ")
     assert sum(body["model"] == "mute" for body in wire.bodies) < ANSWERS + 8
@@ -107,7 +159,9 @@ def test_a_single_rating_keeps_the_fuse_whole() -> None:
     fuse = Fuse()
     for _ in range(ANSWERS - 1):
         fuse.look([unparsed()])
-        fuse.look([replace(unparsed("connection"), status="failed")])  # no answer: that is not its business
+        fuse.look(
+            [replace(unparsed("connection"), status="failed")]
+        )  # no answer: that is not its business
     fuse.look([unparsed(), unparsed(), rated()])  # of one request
     for _ in range(ANSWERS):
         fuse.look([unparsed()])
@@ -119,7 +173,10 @@ def thinking(needs: int, most: int = 10**6) -> Handler:
     def answer(_number: int, body: dict[str, Any]) -> Answer:
         limit = body["max_tokens"]
         if limit > most:
-            return error(400, f"max_tokens is too large: {limit}. This model supports at most {most} completion tokens")
+            return error(
+                400,
+                f"max_tokens is too large: {limit}. This model supports at most {most} completion tokens",
+            )
         thought = {"completion_tokens_details": {"reasoning_tokens": min(limit, needs)}}
         usage = {"prompt_tokens": 100, "completion_tokens": min(limit, needs + 9), **thought}
         cut = [{"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "length"}]
@@ -131,12 +188,16 @@ def thinking(needs: int, most: int = 10**6) -> Handler:
 def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(thinking(2000)) as wire:
-        first = robin(*judging(wire.url, data, 30, "--run", "r", "--concurrency", "4"), cwd=tmp_path, exits=0)
+        first = robin(
+            *judging(wire.url, data, 30, "--run", "r", "--concurrency", "4"), cwd=tmp_path, exits=0
+        )
         cut = [body["max_tokens"] for body in wire.bodies].count(1024)
         robin("resume", "r", "--budget", "40", cwd=tmp_path, exits=0)
         facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
         shown = robin("status", "r", cwd=tmp_path).stdout
-        robin(*judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0)
+        robin(
+            *judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0
+        )
 
     assert first.stderr.count("--max-tokens is 4,096 from now on, not 1,024, and such answers") == 1
     assert 1 <= cut <= 4
@@ -145,10 +206,15 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
     assert facts["completion_tokens"] == cut * 1024 + 40 * 2009  # those that were cut are paid for
     assert facts["reasoning_tokens"] == cut * 1024 + 40 * 2000
     assert f"{facts['reasoning_tokens']:,} of them reasoning" in " ".join(shown.split())
-    assert {body["max_tokens"] for body in wire.bodies[40 + cut :]} == {50, 200}  # once, and no further
+    assert {body["max_tokens"] for body in wire.bodies[40 + cut :]} == {
+        50,
+        200,
+    }  # once, and no further
 
 
-def test_goes_back_to_shorter_answers_where_longer_ones_are_refused_and_keeps_to_the_money(tmp_path: Path) -> None:
+def test_goes_back_to_shorter_answers_where_longer_ones_are_refused_and_keeps_to_the_money(
+    tmp_path: Path,
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     money = ("--max-cost", "0.1", "--price-in", "1", "--price-out", "4")
     with serving(thinking(2000, most=2048)) as wire:

@@ -36,7 +36,9 @@ def check_junit(junit: str) -> None:
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run r: 40 pairs of 20 prompts on 1 to 5, good ones with a bad one among them."""
     folder = tmp_path_factory.mktemp("gate")
-    ratings: Ratings = {(f"p{k}", "style", "a"): [5, 4, 5, 5, 4, 5, 5, 5, 4, 5, 5, 5] for k in range(40)}
+    ratings: Ratings = {
+        (f"p{k}", "style", "a"): [5, 4, 5, 5, 4, 5, 5, 5, 4, 5, 5, 5] for k in range(40)
+    }
     ratings["p7", "style", "a"] = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1]
     ratings["p9", "style", "a"] = [3, 3]
     run_of(folder, ratings, prompts={f"p{k}": f"prompt {k // 2}" for k in range(40)})
@@ -54,9 +56,17 @@ def required(*texts: str) -> list[str]:
         (["mean(score)<=3.5"], 5, ["FAIL mean(style)<=3.5: 4.62"]),
         (["mean(score)>=4.5"], 6, ["INCONCLUSIVE mean(style)>=4.5: 4.62"]),
         (["share(score>=3)>=0.7"], 0, ["PASS share(style>=3)>=0.7: 0.97"]),
-        (["all(score>=3)"], 5, ["FAIL all(style>=3): 38 of 40 pairs certified, 1 certified not to meet it: p7"]),
+        (
+            ["all(score>=3)"],
+            5,
+            ["FAIL all(style>=3): 38 of 40 pairs certified, 1 certified not to meet it: p7"],
+        ),
         (["mean(score)>=3.5", "mean(score)>=4.5"], 6, ["PASS", "INCONCLUSIVE"]),
-        (["mean(score)>=4.5", "all(score>=3)", "mean(score)>=3.5"], 5, ["INCONCLUSIVE", "FAIL", "PASS"]),
+        (
+            ["mean(score)>=4.5", "all(score>=3)", "mean(score)>=3.5"],
+            5,
+            ["INCONCLUSIVE", "FAIL", "PASS"],
+        ),
     ],
 )
 def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
@@ -78,7 +88,9 @@ def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
 def test_writes_requirements_as_rows_where_a_flag_and_no_variable_says_so(work: Path) -> None:
     asked = ("gate", "r", *required("mean(style)>=3.5", "all(score>=3)"))
     plain = robin(*asked, cwd=work)
-    assert robin(*asked, cwd=work, ROBIN_OUTPUT="kept.csv", ROBIN_FORMAT="csv").stdout == plain.stdout
+    assert (
+        robin(*asked, cwd=work, ROBIN_OUTPUT="kept.csv", ROBIN_FORMAT="csv").stdout == plain.stdout
+    )
     assert not (work / "kept.csv").exists()
     done = robin(*asked, "-o", "rows.csv", cwd=work)
     assert (done.returncode, done.stdout) == (5, "")
@@ -95,10 +107,15 @@ def test_writes_requirements_as_rows_where_a_flag_and_no_variable_says_so(work: 
     )
 
 
-def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rate(tmp_path: Path) -> None:
+def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rate(
+    tmp_path: Path,
+) -> None:
     run_of(tmp_path, {(f"p{k}", "style", "a"): [5, 4, 5, 5, 5] for k in range(3)})
     done = robin("gate", "r", "--require", "all(score>=2)", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "PASS all(style>=2): each of 3 pairs is certified to meet it\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "PASS all(style>=2): each of 3 pairs is certified to meet it\n",
+    )
     done = robin("gate", "r", "--require", "all(score>=4)", cwd=tmp_path, exits=6)
     assert re.fullmatch(
         r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs certified, 3 open: p0, p1, p2; about \d+ more calls where it is open "
@@ -106,14 +123,28 @@ def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rat
         done.stdout,
     )
     robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path, exits=0)
-    robin("gate", "r", "--require", "all(score>=4)", "--margin", "0.9", "--error-rate", "0.1", cwd=tmp_path, exits=0)
+    robin(
+        "gate",
+        "r",
+        "--require",
+        "all(score>=4)",
+        "--margin",
+        "0.9",
+        "--error-rate",
+        "0.1",
+        cwd=tmp_path,
+        exits=0,
+    )
 
 
 def test_follows_builds_in_a_file_with_one_error_rate_over_all_of_them(tmp_path: Path) -> None:
     for number, mean in enumerate([3.6, 3.0, 3.0, 3.0]):
         rng = np.random.default_rng(number)
         given = np.clip(np.round(rng.normal(mean, 1.0, (30, 2))), 1, 5).astype(int).tolist()
-        run_of(tmp_path / str(number), {(f"p{k}", "style", "a"): list(each) for k, each in enumerate(given)})
+        run_of(
+            tmp_path / str(number),
+            {(f"p{k}", "style", "a"): list(each) for k, each in enumerate(given)},
+        )
     asked = (*required("mean(style)>=3.4"), "--history", "gate.csv")
     ends = [robin("gate", f"{number}/r", *asked, cwd=tmp_path) for number in (0, 0, 1, 2, 3)]
     assert [each.returncode for each in ends] == [0, 0, 0, 5, 5]
@@ -127,7 +158,11 @@ def test_follows_builds_in_a_file_with_one_error_rate_over_all_of_them(tmp_path:
     assert "it came with 2/r (" in ends[4].stdout
     assert ends[4].stdout.endswith("build 3; once it is mended, begin another history\n")
     rows = list(csv.DictReader((tmp_path / "gate.csv").read_text(encoding="utf-8").splitlines()))
-    assert [(row["run"], row["verdict"]) for row in rows][:3] == [("0/r", "pass"), ("1/r", "pass"), ("2/r", "drifting")]
+    assert [(row["run"], row["verdict"]) for row in rows][:3] == [
+        ("0/r", "pass"),
+        ("1/r", "pass"),
+        ("2/r", "drifting"),
+    ]
     done = robin("gate", "3/r", *asked, "--json", "--junit", "gate.xml", cwd=tmp_path, exits=5)
     (facts,) = json.loads(done.stdout)["requirements"]
     assert (facts["verdict"], facts["builds"], facts["alarm"]) == (rows[3]["verdict"], 4, 400)
@@ -136,46 +171,96 @@ def test_follows_builds_in_a_file_with_one_error_rate_over_all_of_them(tmp_path:
     suite = ET.parse(tmp_path / "gate.xml").getroot()[0]  # noqa: S314  # robin wrote it
     assert (suite.attrib["failures"], suite[0][0].tag) == ("1", "failure")
     (tmp_path / "scores.csv").write_text(
-        "prompt,response,score\n" + "".join(f"q{k},a{k},{k % 5}\n" for k in range(20)), encoding="utf-8"
+        "prompt,response,score\n" + "".join(f"q{k},a{k},{k % 5}\n" for k in range(20)),
+        encoding="utf-8",
     )
     for _ in range(2):
-        robin("gate", "scores.csv", *required("mean(score)>=1"), "--history", "scores-gate.csv", cwd=tmp_path, exits=0)
+        robin(
+            "gate",
+            "scores.csv",
+            *required("mean(score)>=1"),
+            "--history",
+            "scores-gate.csv",
+            cwd=tmp_path,
+            exits=0,
+        )
     assert len((tmp_path / "scores-gate.csv").read_text(encoding="utf-8").splitlines()) == 2
 
 
 def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
     three = required("mean(score)>=3.5", "mean(score)>=4.5", "all(score>=3)")
-    done = robin("gate", "r", *three, "--junit", "gate.xml", "--summary", "gate.md", cwd=work, exits=5)
+    done = robin(
+        "gate", "r", *three, "--junit", "gate.xml", "--summary", "gate.md", cwd=work, exits=5
+    )
     assert len(done.stdout.splitlines()) == 3
     check_junit(str(work / "gate.xml"))
     suite = ET.parse(work / "gate.xml").getroot()[0]  # noqa: S314  # robin wrote it
-    assert suite.attrib == {"name": "robin gate", "tests": "3", "failures": "1", "errors": "0", "skipped": "1"}
-    assert [[child.tag for child in case] for case in suite] == [["system-out"], ["skipped"], ["failure"]]
+    assert suite.attrib == {
+        "name": "robin gate",
+        "tests": "3",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+    }
+    assert [[child.tag for child in case] for case in suite] == [
+        ["system-out"],
+        ["skipped"],
+        ["failure"],
+    ]
     summary = (work / "gate.md").read_text(encoding="utf-8")
-    assert summary.startswith("### robin gate: ❌ fail\n\n| | requirement | estimate | 95 % interval | of | why |\n")
-    assert len(re.findall(r"^\| (?:✅ pass|❔ inconclusive|❌ fail) \|", summary, flags=re.MULTILINE)) == 3
+    assert summary.startswith(
+        "### robin gate: ❌ fail\n\n| | requirement | estimate | 95 % interval | of | why |\n"
+    )
+    assert (
+        len(re.findall(r"^\| (?:✅ pass|❔ inconclusive|❌ fail) \|", summary, flags=re.MULTILINE))
+        == 3
+    )
     printed = robin("gate", "r", *three, "--summary", "-", cwd=work)
     assert printed.stdout == summary
-    assert robin("gate", "r", *three, "--junit", "-", cwd=work).stdout == (work / "gate.xml").read_text(
-        encoding="utf-8"
-    )
+    assert robin("gate", "r", *three, "--junit", "-", cwd=work).stdout == (
+        work / "gate.xml"
+    ).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["r", "--require", "mean(style)=4"], 'at character 12: "=" is no requirement'),
-        (["r", "--require", "mean(tone)>=4"], 'at character 6: "tone" is not judged here; this run judges style'),
-        (["r", "--require", "mean(style)>=9"], "at character 14: the threshold 9 is not inside the scale 1-5 of style"),
-        (["r", "--require", "share(style>=3)>=90"], "at character 18: 90 is no share between 0 and 1"),
+        (
+            ["r", "--require", "mean(tone)>=4"],
+            'at character 6: "tone" is not judged here; this run judges style',
+        ),
+        (
+            ["r", "--require", "mean(style)>=9"],
+            "at character 14: the threshold 9 is not inside the scale 1-5 of style",
+        ),
+        (
+            ["r", "--require", "share(style>=3)>=90"],
+            "at character 18: 90 is no share between 0 and 1",
+        ),
         (["r", "--require", "compare(A,B)>=0"], 'r has no column "system" (name one with --by)'),
-        (["r", "--require", "all(score>=3)", "--margin", "2"], "--margin 2: reaches from the threshold of style>=3"),
-        (["r", "--require", "all(score>=3)", "--margin", "nan"], "--margin nan: is a number of points, 0 or more"),
-        (["r", "--require", "all(score>=3)", "--error-rate", "1"], "--error-rate 1: lies between 0 and 1"),
+        (
+            ["r", "--require", "all(score>=3)", "--margin", "2"],
+            "--margin 2: reaches from the threshold of style>=3",
+        ),
+        (
+            ["r", "--require", "all(score>=3)", "--margin", "nan"],
+            "--margin nan: is a number of points, 0 or more",
+        ),
+        (
+            ["r", "--require", "all(score>=3)", "--error-rate", "1"],
+            "--error-rate 1: lies between 0 and 1",
+        ),
         (["r"], "Missing option '--require'"),
         (["none", "--require", "mean(style)>=4"], "none"),
-        (["r", "--require", "mean(score)>=4", "--junit", "no/gate.xml"], "--junit no/gate.xml: cannot be written"),
-        (["r", "--require", "mean(score)>=4", "--summary", "r/manifest.json"], "--summary r/manifest.json: cannot be"),
+        (
+            ["r", "--require", "mean(score)>=4", "--junit", "no/gate.xml"],
+            "--junit no/gate.xml: cannot be written",
+        ),
+        (
+            ["r", "--require", "mean(score)>=4", "--summary", "r/manifest.json"],
+            "--summary r/manifest.json: cannot be",
+        ),
         (
             ["r", *required("mean(score)>=4", "mean(score)>=3"), "--history", "h.csv"],
             "--history: follows one requirement, and 2",
@@ -200,27 +285,35 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
             ["r", "--require", "mean(score)>=4", "--history", "h", "--junit", "h"],
             "--junit and --history: would both be",
         ),
-        (["r", "--require", "mean(score)>=4", "--summary", "-", "--json"], "--summary and --json: would both"),
-        (["r", "--require", "mean(score)>=4", "--summary", "x", "--junit", "./x"], "--junit and --summary: would both"),
+        (
+            ["r", "--require", "mean(score)>=4", "--summary", "-", "--json"],
+            "--summary and --json: would both",
+        ),
+        (
+            ["r", "--require", "mean(score)>=4", "--summary", "x", "--junit", "./x"],
+            "--junit and --summary: would both",
+        ),
     ],
 )
-def test_refuses_what_it_cannot_do_and_says_where(work: Path, args: Sequence[str], says: str) -> None:
+def test_refuses_what_it_cannot_do_and_says_where(
+    work: Path, args: Sequence[str], says: str
+) -> None:
     done = robin("gate", *args, cwd=work)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in re.sub(r"\s+", " ", done.stderr)
     assert "Traceback" not in done.stderr
 
 
-HOSTILE = (
-    "]]></failure>&<script>|`**x**`[y](http://evil.example)\x1b[31m\x00\ufffe\u202e\n| a |@me _z_ http://evil.example"
-)
+HOSTILE = "]]></failure>&<script>|`**x**`[y](http://evil.example)\x1b[31m\x00\ufffe\u202e\n| a |@me _z_ http://evil.example"
 
 
 def gated(pair_id: str, attribute: str) -> Gated:
     requirement = Requirement("all", Criterion(attribute, ">=", 3.0), 0.1)
     numbers = (4.0, float("nan"), float("nan"), 2, 2, 0)
     against = Verdict(requirement, "fail", *numbers, open=[], against=[0])
-    left_open = Verdict(requirement, "inconclusive", *numbers, open=[0], settling=Settling(calls=321.0))
+    left_open = Verdict(
+        requirement, "inconclusive", *numbers, open=[0], settling=Settling(calls=321.0)
+    )
     return Gated(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
 
 
@@ -241,12 +334,16 @@ def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
     assert [row.count("|") for row in rows] == [7, 7, 7]
 
 
-@pytest.mark.parametrize(("number", "told"), [(0.2, 1), (7, 7), (99.1, 100), (101, 110), (123_456, 130_000)])
+@pytest.mark.parametrize(
+    ("number", "told"), [(0.2, 1), (7, 7), (99.1, 100), (101, 110), (123_456, 130_000)]
+)
 def test_tells_what_is_needed_in_two_digits(number: float, told: int) -> None:
     assert about(number) == told
 
 
-def test_takes_the_mean_of_a_run_that_decided_from_the_ratings_that_no_rating_chose(tmp_path: Path) -> None:
+def test_takes_the_mean_of_a_run_that_decided_from_the_ratings_that_no_rating_chose(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(0)
     means = {f"p{number}": mean for number, mean in enumerate(rng.uniform(0.5, 3.5, 30))}
     pairs = [robin_cli.Pair(name, f"prompt {name}", f"the answer {name} ends") for name in means]
@@ -256,7 +353,13 @@ def test_takes_the_mean_of_a_run_that_decided_from_the_ratings_that_no_rating_ch
         return f"Feedback: fine\nRating: {rng.binomial(4, means[name] / 4)}"
 
     run = robin_cli.judge(
-        pairs, judge=judge, attribute="helpfulness", budget=400, decide="score>=2", run=str(tmp_path / "r"), quiet=True
+        pairs,
+        judge=judge,
+        attribute="helpfulness",
+        budget=400,
+        decide="score>=2",
+        run=str(tmp_path / "r"),
+        quiet=True,
     )
     done = robin("gate", "r", "--require", "mean(score)>=2", "--json", cwd=tmp_path)
 
@@ -264,4 +367,7 @@ def test_takes_the_mean_of_a_run_that_decided_from_the_ratings_that_no_rating_ch
     (verdict,) = json.loads(done.stdout)["requirements"]
     assert verdict["estimate"] == pytest.approx(ratings.head(2).mean())
     assert verdict["estimate"] != pytest.approx(run.scores()["score"].mean(), abs=1e-6)
-    assert "the first 2 ratings of each" in robin("gate", "r", "--require", "mean(score)>=2", cwd=tmp_path).stdout
+    assert (
+        "the first 2 ratings of each"
+        in robin("gate", "r", "--require", "mean(score)>=2", cwd=tmp_path).stdout
+    )

@@ -21,8 +21,12 @@ def test_prints_what_it_printed_before(scene: str, tmp_path: Path) -> None:
         found = dict(play(scene, tmp_path, urls))
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (OUTPUTS / scene).iterdir()}
     assert sorted(found) == sorted(kept)
-    differences = [f"{name}: {line}" for name in found for line in _differing(kept[name], found[name])]
-    assert not differences, "\n".join(["make golden writes the files anew and shows the difference", *differences[:20]])
+    differences = [
+        f"{name}: {line}" for name in found for line in _differing(kept[name], found[name])
+    ]
+    assert not differences, "\n".join(
+        ["make golden writes the files anew and shows the difference", *differences[:20]]
+    )
 
 
 ANSWERS = {
@@ -38,7 +42,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_answers_in_its_first_lines_and_ends_with_the_answer_and_what_is_useful_next(question: str) -> None:
+def test_answers_in_its_first_lines_and_ends_with_the_answer_and_what_is_useful_next(
+    question: str,
+) -> None:
     file = "comparison/gate.txt" if question == "gate" else f"{question}/screen.txt"
     screen = (OUTPUTS / file).read_text(encoding="utf-8").split("\n\n", 1)[1].splitlines()
     assert re.match(ANSWERS[question], screen[0])
@@ -50,11 +56,17 @@ def test_answers_in_its_first_lines_and_ends_with_the_answer_and_what_is_useful_
 
 def _differing(before: str, now: str) -> Iterator[str]:
     """The lines that differ by more than the last digits of a number, which other versions of numpy make otherwise."""
-    for number, lines in enumerate(zip_longest(before.splitlines(), now.splitlines(), fillvalue=""), 1):
+    for number, lines in enumerate(
+        zip_longest(before.splitlines(), now.splitlines(), fillvalue=""), 1
+    ):
         was, is_ = lines
         values = [list(map(float, _NUMBER.findall(line))) for line in lines]
         same_words = _NUMBER.sub("#", was) == _NUMBER.sub("#", is_)
         if not (
-            same_words and all(math.isclose(*each, rel_tol=1e-8, abs_tol=1e-9) for each in zip(*values, strict=True))
+            same_words
+            and all(
+                math.isclose(*each, rel_tol=1e-8, abs_tol=1e-9)
+                for each in zip(*values, strict=True)
+            )
         ):
             yield f"line {number}: {was!r} is now {is_!r}"

@@ -31,12 +31,33 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def answer(number: int, body: dict[str, Any]) -> Answer:
         text = ANSWERS[number % len(ANSWERS)].encode("utf-8", "replace").decode()
-        return completion(f"Feedback: {text}\nRating: {number % 5}", id=text, model=text, system_fingerprint=text)
+        return completion(
+            f"Feedback: {text}\nRating: {number % 5}", id=text, model=text, system_fingerprint=text
+        )
 
     folder = tmp_path_factory.mktemp("hostile")
     with serving(answer) as wire:
-        command = ("judge", CORPUS, "-b", str(4 * len(TEXTS)), "-a", "helpfulness", "--base-url", wire.url)
-        done = robin(*command, "--model", "m", "--run", "r", "-o", "scores.csv", "--skip-bad-rows", cwd=folder)
+        command = (
+            "judge",
+            CORPUS,
+            "-b",
+            str(4 * len(TEXTS)),
+            "-a",
+            "helpfulness",
+            "--base-url",
+            wire.url,
+        )
+        done = robin(
+            *command,
+            "--model",
+            "m",
+            "--run",
+            "r",
+            "-o",
+            "scores.csv",
+            "--skip-bad-rows",
+            cwd=folder,
+        )
     assert "2 bad rows of" in done.stderr
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -73,12 +94,17 @@ def test_steers_no_terminal(work: Path, command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\x1b[31mred\x1b[0m", "{{ 7*7 }} {{ ''.__class__.__mro__ }}", "\u202egnp.exe\u2066\u2069"]
+    "text",
+    ["\x1b[31mred\x1b[0m", "{{ 7*7 }} {{ ''.__class__.__mro__ }}", "\u202egnp.exe\u2066\u2069"],
 )
 def test_renders_a_hostile_pair_for_what_it_is(work: Path, text: str) -> None:
-    shown = on_a_terminal("render", str(CORPUS), "--pair", text, "-a", "helpfulness", "--skip-bad-rows", cwd=work)
+    shown = on_a_terminal(
+        "render", str(CORPUS), "--pair", text, "-a", "helpfulness", "--skip-bad-rows", cwd=work
+    )
     assert not steers(shown)
-    piped = robin("render", CORPUS, "--pair", text, "-a", "helpfulness", "--skip-bad-rows", cwd=work)
+    piped = robin(
+        "render", CORPUS, "--pair", text, "-a", "helpfulness", "--skip-bad-rows", cwd=work
+    )
     assert text in piped.stdout
     assert "49" not in piped.stdout.partition("[user]")[2].partition(text)[0]
 
@@ -121,14 +147,24 @@ def test_keeps_text_as_it_is_where_nothing_acts_on_it(work: Path, what: str, fmt
         if fmt == "jsonl"
         else list(pd.read_parquet(path)["pair_id"])
     )
-    assert {'=HYPERLINK("http://evil.example","click")', "\x1b[2J\x1b[H", "../../../../etc/passwd", "a\x00b"} <= set(
-        ids
-    )
+    assert {
+        '=HYPERLINK("http://evil.example","click")',
+        "\x1b[2J\x1b[H",
+        "../../../../etc/passwd",
+        "a\x00b",
+    } <= set(ids)
 
 
 def test_makes_no_file_where_an_id_points(work: Path) -> None:
     names = {path.name for path in (work / "r").rglob("*")}
     assert names == {
-        *("manifest.json", "pairs.parquet", "judgments", "00001.parquet", "state.parquet", "journal.jsonl"),
+        *(
+            "manifest.json",
+            "pairs.parquet",
+            "judgments",
+            "00001.parquet",
+            "state.parquet",
+            "journal.jsonl",
+        ),
         "lock",
     }

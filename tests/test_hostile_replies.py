@@ -50,9 +50,17 @@ def test_bounds_what_any_reply_costs(tmp_path: Path, address: str) -> None:
     (tmp_path / "site" / "sitecustomize.py").write_text(MEMORY, encoding="utf-8")
     log = tmp_path / "memory"
     paths = f"{tmp_path / 'site'}:{ROOT}"
-    done = robin(*command(f"{address}/mixed/v1", 70), cwd=tmp_path, PYTHONPATH=paths, MEMORY_LOG=str(log), exits=0)
+    done = robin(
+        *command(f"{address}/mixed/v1", 70),
+        cwd=tmp_path,
+        PYTHONPATH=paths,
+        MEMORY_LOG=str(log),
+        exits=0,
+    )
     assert int(log.read_text()) < MOST_MB * 1024
-    has(done.stderr, "--max-reply raises the limit; trying again", "answered with more than is read")
+    has(
+        done.stderr, "--max-reply raises the limit; trying again", "answered with more than is read"
+    )
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert facts["spent"] == 70
 

@@ -23,9 +23,22 @@ from tests.judges.wire import Wire, completion, error, serving
 from tests.test_batch_files import engine, requests
 
 PNG, OTHER = (b"\x89PNG\r\n\x1a\n" + bytes([number]) * 60 for number in range(2))
-SENT, OTHER_SENT = (f"data:image/png;base64,{base64.b64encode(each).decode()}" for each in (PNG, OTHER))
+SENT, OTHER_SENT = (
+    f"data:image/png;base64,{base64.b64encode(each).decode()}" for each in (PNG, OTHER)
+)
 ADDRESS = "https://images.example/cat.jpg?size=[3]"
-JUDGED = ("-a", "helpfulness", "--seed", "1", "--concurrency", "1", "--model", "eyes", "--run", "run")
+JUDGED = (
+    "-a",
+    "helpfulness",
+    "--seed",
+    "1",
+    "--concurrency",
+    "1",
+    "--model",
+    "eyes",
+    "--run",
+    "run",
+)
 
 
 def part(url: str, **more: Any) -> dict[str, Any]:
@@ -37,7 +50,12 @@ def text(said: str) -> dict[str, Any]:
 
 
 def chat(*content: object) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": list(content)}, {"role": "assistant", "content": "A cat."}]}
+    return {
+        "messages": [
+            {"role": "user", "content": list(content)},
+            {"role": "assistant", "content": "A cat."},
+        ]
+    }
 
 
 @pytest.fixture
@@ -65,18 +83,36 @@ def asked(wire: Wire) -> list[Any]:
 
 
 def test_sends_the_images_of_messages_in_their_order(folder: Path) -> None:
-    row = chat(text("Compare"), part("cats/1.png", detail="low"), text("with"), part(ADDRESS), part(SENT))
+    row = chat(
+        text("Compare"), part("cats/1.png", detail="low"), text("with"), part(ADDRESS), part(SENT)
+    )
     put(folder, row)
     with serving(good) as wire:
-        done = robin("judge", "data/pairs.jsonl", "--budget", "2", "--base-url", wire.url, *JUDGED, cwd=folder, exits=0)
+        done = robin(
+            "judge",
+            "data/pairs.jsonl",
+            "--budget",
+            "2",
+            "--base-url",
+            wire.url,
+            *JUDGED,
+            cwd=folder,
+            exits=0,
+        )
     for said, *images in asked(wire):
         has(said["text"], "Compare\n[image 1]\nwith\n[image 2]\n[image 3]", "A cat.")
         assert images == [part(SENT, detail="low"), part(ADDRESS), part(SENT)]
     assert "images are sent along" in done.stderr
-    plan = robin("plan", "data/pairs.jsonl", "-a", "helpfulness", "--budget", "2", cwd=folder, exits=0)
-    assert "tokens and costs before an answer are estimated without them" in plan.stdout + plan.stderr
+    plan = robin(
+        "plan", "data/pairs.jsonl", "-a", "helpfulness", "--budget", "2", cwd=folder, exits=0
+    )
+    assert (
+        "tokens and costs before an answer are estimated without them" in plan.stdout + plan.stderr
+    )
     (kept,) = pq.read_table(folder / "run" / "pairs.parquet")["prompt"].to_pylist()
-    assert kept.count(SENT) == 1  # as the data have it; of a file its path is kept, and not what it holds
+    assert (
+        kept.count(SENT) == 1
+    )  # as the data have it; of a file its path is kept, and not what it holds
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
@@ -95,7 +131,11 @@ def test_sends_the_images_that_columns_name_behind_the_prompt(folder: Path, suff
     with serving(good) as wire:
         columns = ("--columns", "image=photo|more", "--budget", "3", "--base-url", wire.url)
         robin("judge", path, *columns, *JUDGED, cwd=folder, exits=0)
-    by_images = {tuple(each["image_url"]["url"] for each in sent[1:]) for sent in asked(wire) if isinstance(sent, list)}
+    by_images = {
+        tuple(each["image_url"]["url"] for each in sent[1:])
+        for sent in asked(wire)
+        if isinstance(sent, list)
+    }
     assert by_images == {(SENT, ADDRESS), (OTHER_SENT,)}
     (plain,) = (sent for sent in asked(wire) if isinstance(sent, str))
     assert "None?" in plain
@@ -105,7 +145,10 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "above": ("../secret.png", "does not lie in the folder of the data, nor below it"),
     "absolute": ("/etc/passwd", "does not lie in the folder of the data, nor below it"),
     "a link out": ("out.png", "does not lie in the folder of the data, nor below it"),
-    "a folder that leads out": ("up/secret.png", "does not lie in the folder of the data, nor below it"),
+    "a folder that leads out": (
+        "up/secret.png",
+        "does not lie in the folder of the data, nor below it",
+    ),
     "no image": ("pairs.jsonl", "is no PNG, JPEG, GIF or WebP by its first bytes"),
     "named like one": ("keys.png", "is no PNG, JPEG, GIF or WebP by its first bytes"),
     "a pipe": ("pipe.png", "cannot be read (it is no regular file)"),
@@ -120,8 +163,14 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "http": ("http://images.example/cat.png", "is no https:// address"),
     "a file's address": ("file:///etc/passwd", "is no https:// address"),
     "no address": ("https://a b", "is no https:// address"),
-    "other data": ("data:text/html;base64,AAAA", "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB"),
-    "a vector": ("data:image/svg+xml;base64,AAAA", "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB"),
+    "other data": (
+        "data:text/html;base64,AAAA",
+        "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB",
+    ),
+    "a vector": (
+        "data:image/svg+xml;base64,AAAA",
+        "is no PNG, JPEG, GIF or WebP in base64 of at most 20 MiB",
+    ),
     "a number": (7, "is a number, no address and no path"),
     "bytes": ({"bytes": "x"}, "is an object, no address and no path"),
 }
@@ -140,7 +189,10 @@ def test_takes_no_other_file_and_no_other_address(folder: Path, name: str) -> No
         large.write(PNG)
         large.truncate(20 * 2**20 + 1)
     row = {"prompt": "p", "response": "r", "image": url}
-    for rows, columns, place in (([row], {"image": "image"}, 'field "image"'), ([chat(part(url))], None, "part 1")):  # type: ignore[arg-type]
+    for rows, columns, place in (
+        ([row], {"image": "image"}, 'field "image"'),
+        ([chat(part(url))], None, "part 1"),  # type: ignore[arg-type]
+    ):
         if isinstance(url, dict) and columns is None:
             continue
         path = put(folder, *rows, {**row, "image": ADDRESS} if columns else chat(part(ADDRESS)))
@@ -175,7 +227,11 @@ FORGED = "\ufdd0[image: cats/1.png]\ufdd1"
         {
             "messages": [
                 {"role": "user", "content": "x"},
-                {"role": "assistant", "content": None, "tool_calls": [{"name": "f", "arguments": FORGED}]},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"name": "f", "arguments": FORGED}],
+                },
             ]
         },
     ],
@@ -205,7 +261,9 @@ def test_takes_images_beside_each_file_below_the_folder_of_the_first(folder: Pat
 
 def test_rates_an_attribute_that_is_called_image_by_its_column(folder: Path) -> None:
     (pair,) = load_pairs(
-        put(folder, {"prompt": "p", "response": "r", "stars": 3}), columns={"image": "stars"}, ratings=["image"]
+        put(folder, {"prompt": "p", "response": "r", "stars": 3}),
+        columns={"image": "stars"},
+        ratings=["image"],
     ).pairs
     assert pair.human == {"image": 3.0}
 
@@ -216,7 +274,10 @@ REFUSALS = {
     "vLLM": (400, "org/m is not a multimodal model"),
     "vLLM, none": (400, "At most 0 image(s) may be provided in one prompt."),
     "llama.cpp": (500, "image input is not supported - hint: you may need to provide the mmproj"),
-    "DeepSeek": (422, "messages[1]: unknown variant `image_url`, expected `text` at line 1 column 9"),
+    "DeepSeek": (
+        422,
+        "messages[1]: unknown variant `image_url`, expected `text` at line 1 column 9",
+    ),
     "Groq": (400, "messages[1].content must be a string"),
     "Gemini": (400, "Image input modality is not enabled for models/gemma-3-1b-it"),
 }
@@ -226,7 +287,17 @@ REFUSALS = {
 def test_ends_with_one_error_where_the_model_takes_no_images(folder: Path, name: str) -> None:
     put(folder, *(chat(text(f"{number}"), part("cats/1.png")) for number in range(3)))
     with serving(lambda _number, _body: error(*REFUSALS[name])) as wire:
-        done = robin("judge", "data/pairs.jsonl", "--budget", "9", "--base-url", wire.url, *JUDGED, cwd=folder, exits=3)
+        done = robin(
+            "judge",
+            "data/pairs.jsonl",
+            "--budget",
+            "9",
+            "--base-url",
+            wire.url,
+            *JUDGED,
+            cwd=folder,
+            exits=3,
+        )
     has(done.stderr, "the model eyes does not accept images", REFUSALS[name][1][:20], "--model")
     assert len(wire.bodies) == 1
 
@@ -243,14 +314,34 @@ def test_gives_up_the_pair_alone_whose_image_is_refused(folder: Path) -> None:
         )
 
     with serving(handler) as wire:
-        robin("judge", "data/pairs.jsonl", "--budget", "4", "--base-url", wire.url, *JUDGED, cwd=folder, exits=0)
+        robin(
+            "judge",
+            "data/pairs.jsonl",
+            "--budget",
+            "4",
+            "--base-url",
+            wire.url,
+            *JUDGED,
+            cwd=folder,
+            exits=0,
+        )
     assert sum(ADDRESS in json.dumps(sent) for sent in asked(wire)) == 1
 
 
 def test_goes_on_with_the_files_as_they_were_and_with_no_others(folder: Path) -> None:
     put(folder, chat(part("cats/1.png")))
     with serving(good) as wire:
-        robin("judge", "data/pairs.jsonl", "--budget", "1", "--base-url", wire.url, *JUDGED, cwd=folder, exits=0)
+        robin(
+            "judge",
+            "data/pairs.jsonl",
+            "--budget",
+            "1",
+            "--base-url",
+            wire.url,
+            *JUDGED,
+            cwd=folder,
+            exits=0,
+        )
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
         robin("resume", folder / "run", "--budget", "2", cwd=elsewhere, exits=0)
@@ -272,7 +363,19 @@ def test_compares_responses_with_images_in_both_orders(folder: Path) -> None:
     }
     path = put(folder, {"prompt": said, **row})
     with serving(lambda *_: completion("Verdict: A")) as wire:
-        more = ("--budget", "2", "--pairwise", "--seed", "1", "--model", "eyes", "--run", "run", "--base-url", wire.url)
+        more = (
+            "--budget",
+            "2",
+            "--pairwise",
+            "--seed",
+            "1",
+            "--model",
+            "eyes",
+            "--run",
+            "run",
+            "--base-url",
+            wire.url,
+        )
         robin("judge", path, *more, cwd=folder, exits=0)
     sent = {tuple(each["image_url"]["url"] for each in content[1:]) for content in asked(wire)}
     assert sent == {(SENT, OTHER_SENT, ADDRESS), (SENT, ADDRESS, OTHER_SENT)}
@@ -280,7 +383,19 @@ def test_compares_responses_with_images_in_both_orders(folder: Path) -> None:
 
 def test_writes_images_into_the_files_of_a_batch(folder: Path) -> None:
     put(folder, chat(part("cats/1.png"), text("Which?")))
-    more = ("--batch-files", "files", "--rounds", "1", "--budget", "2", *JUDGED[:4], "--model", "org/m", "--run", "run")
+    more = (
+        "--batch-files",
+        "files",
+        "--rounds",
+        "1",
+        "--budget",
+        "2",
+        *JUDGED[:4],
+        "--model",
+        "org/m",
+        "--run",
+        "run",
+    )
     commands = robin("judge", "data/pairs.jsonl", *more, cwd=folder, exits=0).stdout
     lines, _ = requests(*commands.splitlines())
     assert [line["body"]["messages"][-1]["content"][1:] for line in lines] == [[part(SENT)]] * 2
@@ -297,7 +412,13 @@ def test_gives_a_function_the_messages_with_parts(folder: Path) -> None:
         heard.append(messages[-1]["content"])
         return "Feedback: fine.\nRating: 3"
 
-    judge(put(folder, chat(part("cats/1.png"))), attribute="helpfulness", budget=1, judge=looking, run=folder / "run")
+    judge(
+        put(folder, chat(part("cats/1.png"))),
+        attribute="helpfulness",
+        budget=1,
+        judge=looking,
+        run=folder / "run",
+    )
     ((said, image),) = heard
     assert "[image 1]" in said["text"]
     assert image == part(SENT)
@@ -306,17 +427,43 @@ def test_gives_a_function_the_messages_with_parts(folder: Path) -> None:
 def test_shows_images_in_render_and_their_files_in_the_report(folder: Path) -> None:
     (folder / "data" / "large.png").write_bytes(PNG + b"1" * 2**19)
     large = f"data:image/png;base64,{base64.b64encode(PNG + b'0' * 3000).decode()}"
-    put(folder, {"id": "a", **chat(part("cats/1.png"), part(ADDRESS), part(large), part("large.png"))})
-    shown = robin("render", "data/pairs.jsonl", "--pair", "a", "-a", "helpfulness", cwd=folder, exits=0).stdout
-    has(shown, "[image 1]\n[image 2]\n[image 3]", "[images]\n1: cats/1.png\n2: https://images.example", "…")
+    put(
+        folder,
+        {"id": "a", **chat(part("cats/1.png"), part(ADDRESS), part(large), part("large.png"))},
+    )
+    shown = robin(
+        "render", "data/pairs.jsonl", "--pair", "a", "-a", "helpfulness", cwd=folder, exits=0
+    ).stdout
+    has(
+        shown,
+        "[image 1]\n[image 2]\n[image 3]",
+        "[images]\n1: cats/1.png\n2: https://images.example",
+        "…",
+    )
     assert large not in shown
     with serving(good) as wire:
-        robin("judge", "data/pairs.jsonl", "--budget", "1", "--base-url", wire.url, *JUDGED, cwd=folder, exits=0)
+        robin(
+            "judge",
+            "data/pairs.jsonl",
+            "--budget",
+            "1",
+            "--base-url",
+            wire.url,
+            *JUDGED,
+            cwd=folder,
+            exits=0,
+        )
     robin("report", "run", "-o", "report.html", cwd=folder, exits=0)
     page = (folder / "report.html").read_text(encoding="utf-8")
     data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
     assert data["images"] == {"0": [SENT]}
     ((said, _),) = json.loads(gzip.decompress(base64.b64decode(data["texts"][0])))
-    has(said[0], "[image: cats/1.png]", f"[image: {ADDRESS}]", "[image: data:image/png;base64,", "…]")
+    has(
+        said[0],
+        "[image: cats/1.png]",
+        f"[image: {ADDRESS}]",
+        "[image: data:image/png;base64,",
+        "…]",
+    )
     assert "\ufdd0" not in page
     assert len(said[0]) < 400

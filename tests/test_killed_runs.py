@@ -34,13 +34,29 @@ def _wait_for_answers(record: Record, count: int, process: subprocess.Popen[byte
 
 
 def kill_and_resume(
-    record: Record, folder: Path, *, model: str, budget: int, concurrency: int, kills: int, seed: int
+    record: Record,
+    folder: Path,
+    *,
+    model: str,
+    budget: int,
+    concurrency: int,
+    kills: int,
+    seed: int,
 ) -> None:
     """Spend ``budget`` calls with ``kills`` SIGKILLs at random moments, resuming after each, and check the books."""
     moments = sorted(random.Random(seed).sample(range(budget // 20, budget - budget // 20), kills))
     run = folder / "run"
     data = write_pairs(folder / "pairs.jsonl", 20)
-    judge = ["judge", str(data), "--budget", str(budget), "--attribute", "helpfulness", "--base-url", record.url]
+    judge = [
+        "judge",
+        str(data),
+        "--budget",
+        str(budget),
+        "--attribute",
+        "helpfulness",
+        "--base-url",
+        record.url,
+    ]
     judge += [
         *("--model", model, "--run", str(run), "--concurrency", str(concurrency)),
         *("--quiet", "-o", str(folder / "s.csv")),
@@ -61,29 +77,43 @@ def kill_and_resume(
     assert sum(kept.values()) == budget
     assert set(kept.values()) == {1}, "an answer is there twice"
     assert set(kept) <= set(record.sent), "an answer is there that nobody gave"
-    assert len(set(record.sent) - set(kept)) <= kills * concurrency, "more was lost than can have been in flight"
+    assert len(set(record.sent) - set(kept)) <= kills * concurrency, (
+        "more was lost than can have been in flight"
+    )
     assert record.most_open <= 2 * concurrency  # those of a killed process stay open for a moment
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("concurrency", "seed"), [(1, 1), pytest.param(16, 2, marks=pytest.mark.whole), (64, 3)])
-def test_keeps_every_answer_through_three_kills(tmp_path: Path, concurrency: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("concurrency", "seed"), [(1, 1), pytest.param(16, 2, marks=pytest.mark.whole), (64, 3)]
+)
+def test_keeps_every_answer_through_three_kills(
+    tmp_path: Path, concurrency: int, seed: int
+) -> None:
     with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
-        kill_and_resume(record, tmp_path, model=REPLAY_MODEL, budget=150, concurrency=concurrency, kills=3, seed=seed)
+        kill_and_resume(
+            record,
+            tmp_path,
+            model=REPLAY_MODEL,
+            budget=150,
+            concurrency=concurrency,
+            kills=3,
+            seed=seed,
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.external
 def test_keeps_every_answer_of_a_real_server_through_three_kills(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log") as url, recorded(url) as record:
-        kill_and_resume(record, tmp_path, model="tiny-judge", budget=80, concurrency=8, kills=3, seed=4)
+        kill_and_resume(
+            record, tmp_path, model="tiny-judge", budget=80, concurrency=8, kills=3, seed=4
+        )
 
 
 def test_removes_temporary_folders_that_killed_processes_left_and_no_others(tmp_path: Path) -> None:
     hold = "import time\nfrom robin_cli.files.local import temporary_folder\n"
-    hold += (
-        "with temporary_folder() as folder:\n (folder / 'texts').touch()\n print(folder, flush=True)\n time.sleep(600)"
-    )
+    hold += "with temporary_folder() as folder:\n (folder / 'texts').touch()\n print(folder, flush=True)\n time.sleep(600)"
     places = {name: tmp_path / name for name in ("temporary", "mine")}
     for place in places.values():
         place.mkdir()

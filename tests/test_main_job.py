@@ -46,7 +46,9 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
 
     done = robin(
-        *judging(replay_url, data, 207, "--run", "r", "--concurrency", str(concurrency)), cwd=tmp_path, exits=0
+        *judging(replay_url, data, 207, "--run", "r", "--concurrency", str(concurrency)),
+        cwd=tmp_path,
+        exits=0,
     )
 
     scores = rows(done.stdout)
@@ -77,19 +79,35 @@ def test_writes_the_columns_of_the_contract(tmp_path: Path, replay_url: str) -> 
     assert list(judgments.columns)[:15] == contract.split()
     assert set(judgments["status"]) == {"ok"}
     state = pd.read_parquet(tmp_path / "r" / "state.parquet")
-    assert list(state.columns)[:7] == ["pair_id", "attribute", "n", "mean", "m2", "n_unparsed", "retired"]
+    assert list(state.columns)[:7] == [
+        "pair_id",
+        "attribute",
+        "n",
+        "mean",
+        "m2",
+        "n_unparsed",
+        "retired",
+    ]
     assert state["n"].sum() == 30
-    assert list(pd.read_parquet(tmp_path / "r" / "pairs.parquet").columns)[:3] == ["pair_id", "prompt", "response"]
+    assert list(pd.read_parquet(tmp_path / "r" / "pairs.parquet").columns)[:3] == [
+        "pair_id",
+        "prompt",
+        "response",
+    ]
 
 
-def test_takes_everything_but_budget_and_attribute_from_robin_toml(tmp_path: Path, replay_url: str) -> None:
+def test_takes_everything_but_budget_and_attribute_from_robin_toml(
+    tmp_path: Path, replay_url: str
+) -> None:
     write_pairs(tmp_path / "mine.jsonl", 5)
     robin("init", cwd=tmp_path, exits=0)
     settings = (tmp_path / "robin.toml").read_text(encoding="utf-8")
     settings = settings.replace('"https://api.openai.com/v1"', f'"{replay_url}"').replace(
         '"gpt-4.1-nano"', f'"{REPLAY_MODEL}"'
     )
-    (tmp_path / "robin.toml").write_text(settings.replace('"pairs.jsonl"', '"mine.jsonl"'), encoding="utf-8")
+    (tmp_path / "robin.toml").write_text(
+        settings.replace('"pairs.jsonl"', '"mine.jsonl"'), encoding="utf-8"
+    )
 
     done = robin("judge", "--budget", "100", "--attribute", "helpfulness", cwd=tmp_path, exits=0)
 
@@ -97,8 +115,12 @@ def test_takes_everything_but_budget_and_attribute_from_robin_toml(tmp_path: Pat
     assert len(list((tmp_path / "runs").glob("*Z-helpfulness"))) == 1
 
 
-@pytest.mark.parametrize("scheduler", [pytest.param("robin-hood", marks=pytest.mark.whole), "two-priors"])
-def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, replay_url: str, scheduler: str) -> None:
+@pytest.mark.parametrize(
+    "scheduler", [pytest.param("robin-hood", marks=pytest.mark.whole), "two-priors"]
+)
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
+    tmp_path: Path, replay_url: str, scheduler: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     common = ("--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
     whole = robin(*judging(replay_url, data, 120, "--run", "whole", *common), cwd=tmp_path)
@@ -119,7 +141,9 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(tmp_path: Path, re
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+def test_stops_when_asked_and_prints_the_command_to_go_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "30") as url:
         with Robin(
@@ -140,14 +164,22 @@ def test_stops_when_asked_and_prints_the_command_to_go_on(tmp_path: Path, number
         assert (tmp_path / "scores.csv").read_text(encoding="utf-8").count("\n") == 11
         kept = len(pd.read_parquet(tmp_path / "r" / "judgments"))
         status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-        assert (status["state"], status["spent"], status["in_flight_at_stop"]) == ("stopped", kept, 0)
+        assert (status["state"], status["spent"], status["in_flight_at_stop"]) == (
+            "stopped",
+            kept,
+            0,
+        )
         robin("resume", "r", "-q", cwd=tmp_path, exits=0)
     assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 100
 
 
-def test_says_that_nothing_was_asked_when_stopped_while_it_reads_data(tmp_path: Path, replay_url: str) -> None:
+def test_says_that_nothing_was_asked_when_stopped_while_it_reads_data(
+    tmp_path: Path, replay_url: str
+) -> None:
     pipe = subprocess.PIPE
-    with Robin(judging(replay_url, "-", 10), cwd=tmp_path, env=environment(), stdin=pipe, stderr=pipe) as process:
+    with Robin(
+        judging(replay_url, "-", 10), cwd=tmp_path, env=environment(), stdin=pipe, stderr=pipe
+    ) as process:
         assert process.stdin is not None
         process.stdin.write(b" " * 500_000)  # more than a pipe holds: it reads
         process.send_signal(signal.SIGINT)
@@ -157,7 +189,9 @@ def test_says_that_nothing_was_asked_when_stopped_while_it_reads_data(tmp_path: 
     assert not (tmp_path / "runs").exists()
 
 
-def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path, replay_url: str) -> None:
+def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
 
@@ -172,14 +206,18 @@ def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(tmp_path: Path,
 def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)
-    (tmp_path / "robin.toml").write_text('base_url = "http://elsewhere/v1"\nnonsense = 1\n', encoding="utf-8")
+    (tmp_path / "robin.toml").write_text(
+        'base_url = "http://elsewhere/v1"\nnonsense = 1\n', encoding="utf-8"
+    )
 
     done = robin("resume", "r", "--budget", "60", cwd=tmp_path, exits=0)
 
     assert sum(int(row["n"]) for row in rows(done.stdout)) == 60
 
 
-def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(tmp_path: Path, replay_url: str) -> None:
+def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     run = ("--run", "r")
     robin(*judging(replay_url, data, 50, *run), cwd=tmp_path)
@@ -195,17 +233,45 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     command = ["judge", str(data), "-a", "helpfulness", "--run", "r"]
     nowhere = f"http://127.0.0.1:{free_port()}/v1"
-    robin(*command, "-b", "50", "--base-url", replay_url, "--model", REPLAY_MODEL, cwd=tmp_path, exits=0)
+    robin(
+        *command,
+        "-b",
+        "50",
+        "--base-url",
+        replay_url,
+        "--model",
+        REPLAY_MODEL,
+        cwd=tmp_path,
+        exits=0,
+    )
 
     typo = robin(
-        *command, "-b", "60", "--base-url", nowhere, "--model", REPLAY_MODEL, "--max-retries", "0", cwd=tmp_path
+        *command,
+        "-b",
+        "60",
+        "--base-url",
+        nowhere,
+        "--model",
+        REPLAY_MODEL,
+        "--max-retries",
+        "0",
+        cwd=tmp_path,
     )
     assert (typo.returncode, "has not answered a single call" in typo.stderr) == (3, True)
-    mended = robin(*command, "-b", "60", "--model", f"{REPLAY_MODEL}@{replay_url}", cwd=tmp_path, exits=0)
+    mended = robin(
+        *command, "-b", "60", "--model", f"{REPLAY_MODEL}@{replay_url}", cwd=tmp_path, exits=0
+    )
     assert sum(int(row["n"]) for row in rows(mended.stdout)) == 60
-    robin("resume", "r", "--budget", "65", cwd=tmp_path, exits=0)  # at the address that answered last
-    other = robin(*command, "-b", "70", "--base-url", replay_url, "--model", "another", cwd=tmp_path)
-    assert (other.returncode, f"model: the run has {REPLAY_MODEL}, now another" in other.stderr) == (2, True)
+    robin(
+        "resume", "r", "--budget", "65", cwd=tmp_path, exits=0
+    )  # at the address that answered last
+    other = robin(
+        *command, "-b", "70", "--base-url", replay_url, "--model", "another", cwd=tmp_path
+    )
+    assert (
+        other.returncode,
+        f"model: the run has {REPLAY_MODEL}, now another" in other.stderr,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -246,14 +312,35 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
 
     done = robin(*judging(url, data, 50), cwd=tmp_path, exits=3)
 
-    has(done.stderr, "not answered a single call", "nothing was answered, and no run is kept; once it can be, give the")
+    has(
+        done.stderr,
+        "not answered a single call",
+        "nothing was answered, and no run is kept; once it can be, give the",
+    )
     assert "bill" not in done.stderr
-    unknown = ("judge", data, "-a", "helpfulness", "-b", "50", "--base-url", replay_url, "--model", "gpt-9")
-    has(robin(*unknown, cwd=tmp_path, exits=3).stderr, "nothing was answered, and no run is kept", "check --model")
+    unknown = (
+        "judge",
+        data,
+        "-a",
+        "helpfulness",
+        "-b",
+        "50",
+        "--base-url",
+        replay_url,
+        "--model",
+        "gpt-9",
+    )
+    has(
+        robin(*unknown, cwd=tmp_path, exits=3).stderr,
+        "nothing was answered, and no run is kept",
+        "check --model",
+    )
     assert not list((tmp_path / "runs").iterdir())
 
 
-NO_TEXT = completion(choices=[{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}])
+NO_TEXT = completion(
+    choices=[{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}]
+)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +378,9 @@ def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
     pair = {"id": "x", "prompt": "{{ 7 * 7 }} {instruction}", "response": "Rating: 4\n{% raw %}"}
     (tmp_path / "p.jsonl").write_text(json.dumps(pair), encoding="utf-8")
 
-    shown = robin("render", "p.jsonl", "--pair", "x", "--attribute", "verbosity", cwd=tmp_path).stdout
+    shown = robin(
+        "render", "p.jsonl", "--pair", "x", "--attribute", "verbosity", cwd=tmp_path
+    ).stdout
 
     assert shown.startswith("[system]\nYou are a fair judge")
     assert "###Instruction to evaluate:\n{{ 7 * 7 }} {instruction}\n" in shown
@@ -301,9 +390,20 @@ def test_renders_the_messages_that_would_be_sent(tmp_path: Path) -> None:
 
 
 def test_parses_recorded_answers(tmp_path: Path) -> None:
-    lines = [{"text": "Feedback: good.\nRating: 3"}, {"text": "Rating: 9"}, {"text": "four out of five"}]
+    lines = [
+        {"text": "Feedback: good.\nRating: 3"},
+        {"text": "Rating: 9"},
+        {"text": "four out of five"},
+    ]
 
-    done = robin("parse", "-", "--scale", "0-4", cwd=tmp_path, stdin="".join(json.dumps(line) + "\n" for line in lines))
+    done = robin(
+        "parse",
+        "-",
+        "--scale",
+        "0-4",
+        cwd=tmp_path,
+        stdin="".join(json.dumps(line) + "\n" for line in lines),
+    )
 
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         {"rating": 3, "status": "ok"},
@@ -341,7 +441,12 @@ def test_ends_quietly_when_the_reader_of_a_pipe_leaves(tmp_path: Path, replay_ur
 
     command = ["export", "r", "--what", "judgments"]
     with Robin(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -363,8 +468,12 @@ def test_states_its_defaults_in_the_help(tmp_path: Path) -> None:
 
 def test_imports_nothing_heavy_for_help() -> None:
     heavy = ("openai", "pandas", "pyarrow", "numpy", "aiohttp")
-    code = f"import sys, robin_cli.cli.app; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
+    code = (
+        f"import sys, robin_cli.cli.app; print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
+    )
     assert done.stdout == "[]\n"
 
 
@@ -373,7 +482,16 @@ def test_imports_nothing_heavy_for_help() -> None:
 def test_judges_with_a_real_server(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
         command: list[str | Path] = [
-            *("judge", DEMO / "pairs.jsonl", "--limit", "12", "--budget", "24", "-a", "correctness"),
+            *(
+                "judge",
+                DEMO / "pairs.jsonl",
+                "--limit",
+                "12",
+                "--budget",
+                "24",
+                "-a",
+                "correctness",
+            ),
             *("--base-url", url),
         ]
         command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]
@@ -393,12 +511,29 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
 
 
 def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text("id,prompt,response\na,p,r\nb,q,\nc,,r\na,s,t\n", encoding="utf-8")
-    command = ("judge", "pairs.csv", "-b", "8", "-a", "helpfulness", "--model", "m", "--run", "r", "--skip-bad-rows")
+    (tmp_path / "pairs.csv").write_text(
+        "id,prompt,response\na,p,r\nb,q,\nc,,r\na,s,t\n", encoding="utf-8"
+    )
+    command = (
+        "judge",
+        "pairs.csv",
+        "-b",
+        "8",
+        "-a",
+        "helpfulness",
+        "--model",
+        "m",
+        "--run",
+        "r",
+        "--skip-bad-rows",
+    )
     with serving(lambda number, body: completion(f"Rating: {number % 5}")) as wire:
         judged = robin(*command, "--base-url", wire.url, cwd=tmp_path, exits=0)
     said = " ".join(judged.stderr.split())
-    assert "pairs.csv: 2 bad rows of 4 left out (--skip-bad-rows): 1 no prompt, 1 the same pair or id again." in said
+    assert (
+        "pairs.csv: 2 bad rows of 4 left out (--skip-bad-rows): 1 no prompt, 1 the same pair or id again."
+        in said
+    )
     assert "the mean is too high" in said
     assert 'left out: pairs.csv:4: field "prompt" is empty' in said
     assert "empty responses in 1 of 2 pairs, judged as they are" in said
@@ -409,4 +544,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
     assert facts["rows_left_out_first"][0] == 'pairs.csv:4: field "prompt" is empty'
     assert facts["empty_responses"] == 1
     shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
-    assert "the scores are of the 2 pairs that are left, and say nothing of these; the first: pairs.csv:4:" in shown
+    assert (
+        "the scores are of the 2 pairs that are left, and say nothing of these; the first: pairs.csv:4:"
+        in shown
+    )

@@ -18,7 +18,9 @@ from tests.conftest import REPLAY_MODEL, ROOT, environment, judging, write_pairs
 from tests.many_starts import starts
 
 AFTER = "    seed: int | None = _ask("
-ENTRY = '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
+ENTRY = (
+    '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
+)
 ENTRY += '    above: float | None = _ask("Say how many scores are above it.")\n'
 PYTHON = """import sys, robin_cli
 given = dict(attribute="helpfulness", base_url=sys.argv[1], model=sys.argv[2], budget=9, seed=3, quiet=True)
@@ -88,14 +90,18 @@ class Share(Rating):
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of robin that has both."""
     folder = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "robin_cli", folder / "robin_cli")  # with what is compiled: the times of files are kept
+    shutil.copytree(
+        ROOT / "robin_cli", folder / "robin_cli"
+    )  # with what is compiled: the times of files are kept
     for name in ("pyproject.toml", "prompts", "configs"):
         (folder / name).symlink_to(ROOT / name)
     table = folder / "robin_cli" / "settings" / "table.py"
     text = table.read_text(encoding="utf-8")
     assert text.count(AFTER) == 1
     table.write_text(text.replace(AFTER, ENTRY + AFTER), encoding="utf-8")
-    (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(POLICY, encoding="utf-8")
+    (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(
+        POLICY, encoding="utf-8"
+    )
     (folder / "robin_cli" / "goals" / "own" / "share.py").write_text(GOAL, encoding="utf-8")
     return folder
 
@@ -110,7 +116,9 @@ def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_ent
             check(partial(changed.robin, cwd=folder), folder, replay_url)
     command = [sys.executable, "-c", PYTHON, replay_url, REPLAY_MODEL]
     env = environment(PYTHONPATH=str(source))
-    python = subprocess.run(command, cwd=tmp_path / "check_setting", env=env, capture_output=True, text=True)
+    python = subprocess.run(
+        command, cwd=tmp_path / "check_setting", env=env, capture_output=True, text=True
+    )
     assert python.returncode == 0, python.stderr
     assert python.stdout == "Python: patience 12: must be minutes, 1 to 9\n"
 
@@ -119,11 +127,15 @@ Robin = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def check_policy(robin: Robin, folder: Path, url: str) -> None:
-    asked = judging(url, write_pairs(folder / "p.jsonl", 2), 9, "--scheduler", "very-greedy", "--run", "r")
+    asked = judging(
+        url, write_pairs(folder / "p.jsonl", 2), 9, "--scheduler", "very-greedy", "--run", "r"
+    )
     done = robin(*asked)
     assert done.returncode == 0, done.stderr
     assert robin("status", "r").returncode == 0
-    simulated = robin("simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "20", "--runs", "2")
+    simulated = robin(
+        "simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "20", "--runs", "2"
+    )
     assert "very-greedy" in simulated.stdout, simulated.stderr
     named = robin(*asked[:-3], "very_greedy", "--run", "s")
     assert 'uniform, very-greedy; did you mean "very-greedy"?' in named.stderr
@@ -133,7 +145,10 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     """The share of scores above a number: one file, and the setting that names the number."""
     asked = judging(url, write_pairs(folder / "p.jsonl", 6), 30, "--above", "1.5")
     both = robin(*asked, "--decide", "score>=2", "--run", "both")
-    assert (both.returncode, "--decide and --above: a run has one goal" in both.stderr) == (2, True), both.stderr
+    assert (both.returncode, "--decide and --above: a run has one goal" in both.stderr) == (
+        2,
+        True,
+    ), both.stderr
     assert not (folder / "both").exists()
     planned = robin("plan", *asked[1:])
     assert planned.returncode == 0, planned.stderr
@@ -143,7 +158,9 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     answer = f"{100 * facts['share_above']:.0f} % of the scores are above 1.5\n"
     assert done.stderr.endswith(f"{answer}next: robin report r -o report.html\n")
     assert status.startswith(answer)
-    scores = [float(row["score"]) for row in csv.DictReader(io.StringIO(robin("export", "r").stdout))]
+    scores = [
+        float(row["score"]) for row in csv.DictReader(io.StringIO(robin("export", "r").stdout))
+    ]
     assert facts["share_above"] == sum(score > 1.5 for score in scores) / len(scores)
     summary = robin("export", "r", "--what", "summary", "--threshold", "1.5")
     assert summary.returncode == 0, summary.stderr
@@ -173,4 +190,6 @@ def check_setting(robin: Robin, folder: Path, url: str) -> None:
     command[-1] = "without"
     assert robin(*command, "--patience", "3").returncode == 0
     recorded = json.loads((folder / "without" / "manifest.json").read_bytes())["settings"]
-    assert "patience" not in recorded  # at its default a run is one from before there was the setting
+    assert (
+        "patience" not in recorded
+    )  # at its default a run is one from before there was the setting

@@ -36,7 +36,17 @@ FILES = {
     'run = "~nobody-of-this-name/r"': "write the whole path",
     **{
         f'{name} = "a\\u0000b"': f"{name}: holds a NUL"
-        for name in ("data", "run", "output", "rubric", "template", "variances", "model", "base_url", "api_key_env")
+        for name in (
+            "data",
+            "run",
+            "output",
+            "rubric",
+            "template",
+            "variances",
+            "model",
+            "base_url",
+            "api_key_env",
+        )
     },
 }
 TEMPLATES = {
@@ -65,19 +75,32 @@ def test_says_what_is_wrong_in_a_settings_file(tmp_path: Path, content: str) -> 
 def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
     source = f"{{% block user %}}{TEMPLATES[name]}{{% endblock %}}"
 
-    refuses(InputError, "nested too deeply; write it flatter", PromptSet, [rubric_of("helpfulness")], source)
+    refuses(
+        InputError,
+        "nested too deeply; write it flatter",
+        PromptSet,
+        [rubric_of("helpfulness")],
+        source,
+    )
 
 
 def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
     for value in ("a\0b", "a\udcff"):
-        refuses(InputError, "--run: holds a NUL, or bytes that are not UTF-8", checked, {"run": value})
+        refuses(
+            InputError, "--run: holds a NUL, or bytes that are not UTF-8", checked, {"run": value}
+        )
         with pytest.raises(RobinError, match="Python: run: holds a NUL"):
-            robin_cli.judge(tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value)
+            robin_cli.judge(
+                tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value
+            )
     refuses(InputError, "more than 64 bits", checked, {"budget": 10**40})
 
 
 def test_looks_into_the_json_of_a_flag(tmp_path: Path) -> None:
-    for text, said in {'{"a": "\\u0000"}': "holds a NUL", '{"a": [99999999999999999999]}': "more than 64 bits"}.items():
+    for text, said in {
+        '{"a": "\\u0000"}': "holds a NUL",
+        '{"a": [99999999999999999999]}': "more than 64 bits",
+    }.items():
         refuses(InputError, f"--extra-body: .*{said}", checked, {"extra_body": text})
 
 
@@ -100,13 +123,22 @@ def test_repeats_no_more_of_a_manifests_value_than_a_line(tmp_path: Path, name: 
 
 def test_refuses_an_array_where_one_number_is_wanted() -> None:
     assert checked({"budget": np.int64(7)}) == {"budget": 7}
-    refuses(InputError, "--budget must be a whole number, not array", checked, {"budget": np.array([7, 8])})
+    refuses(
+        InputError,
+        "--budget must be a whole number, not array",
+        checked,
+        {"budget": np.array([7, 8])},
+    )
 
 
 def test_makes_no_folder_called_after_an_address(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
 
-    done = robin(*judging("http://127.0.0.1:9/v1", data, 3, "--run", "s3://bucket/run"), cwd=tmp_path, exits=2)
+    done = robin(
+        *judging("http://127.0.0.1:9/v1", data, 3, "--run", "s3://bucket/run"),
+        cwd=tmp_path,
+        exits=2,
+    )
 
     assert "--run s3://bucket/run: a run is a folder on this machine" in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["pairs.jsonl"]
@@ -115,14 +147,18 @@ def test_makes_no_folder_called_after_an_address(tmp_path: Path) -> None:
 def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
 
-    done = robin(*judging("http://127.0.0.1:9/v1", data, 3, "--run", "n" * 3000), cwd=tmp_path, exits=2)
+    done = robin(
+        *judging("http://127.0.0.1:9/v1", data, 3, "--run", "n" * 3000), cwd=tmp_path, exits=2
+    )
 
     assert "File name too long" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert len(done.stderr) < 300
 
 
-def test_goes_on_without_a_log_of_requests_that_cannot_be_written(tmp_path: Path, replay_url: str) -> None:
+def test_goes_on_without_a_log_of_requests_that_cannot_be_written(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
 
     done = robin(*judging(replay_url, data, 12, "--debug-http", "/dev/full"), cwd=tmp_path, exits=0)
@@ -148,20 +184,33 @@ def test_reads_no_device_no_folder_and_no_giant(tmp_path: Path) -> None:
     with (tmp_path / "giant.yaml").open("wb") as file:
         file.truncate(2**31)
 
-    assert complaint(Path("/dev/zero")).startswith("a device or a socket, not a file; name a text file")
+    assert complaint(Path("/dev/zero")).startswith(
+        "a device or a socket, not a file; name a text file"
+    )
     assert complaint(tmp_path / "zero.toml").startswith("a device or a socket, not a file")
     assert complaint(tmp_path / "folder.toml").startswith("a folder, not a file; name a text file")
-    assert complaint(tmp_path / "giant.yaml").startswith("longer than 1 MiB, too long for such a file; check")
-    with pytest.raises(InputError, match=r"--template \S+zero.jinja: a device or a socket, not a file"):
+    assert complaint(tmp_path / "giant.yaml").startswith(
+        "longer than 1 MiB, too long for such a file; check"
+    )
+    with pytest.raises(
+        InputError, match=r"--template \S+zero.jinja: a device or a socket, not a file"
+    ):
         load_prompts(["helpfulness"], template=str(tmp_path / "zero.jinja"))
-    refuses(InputError, r"zero.toml: a device or a socket, not a file", read_toml, tmp_path / "zero.toml")
+    refuses(
+        InputError,
+        r"zero.toml: a device or a socket, not a file",
+        read_toml,
+        tmp_path / "zero.toml",
+    )
 
 
 def test_waits_only_so_long_for_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WAIT_S", 0.05)
     os.mkfifo(tmp_path / "tone.toml")
 
-    assert complaint(tmp_path / "tone.toml").startswith("a pipe that has not ended after 0.05 s; let its writer finish")
+    assert complaint(tmp_path / "tone.toml").startswith(
+        "a pipe that has not ended after 0.05 s; let its writer finish"
+    )
 
 
 @pytest.mark.parametrize("name", ["tone.toml", "no-suffix"])
@@ -187,7 +236,9 @@ def test_reads_yaml_settings_and_templates_out_of_pipes(tmp_path: Path) -> None:
         writers.append(threading.Thread(target=(tmp_path / name).write_text, args=(text,)))
         writers[-1].start()
 
-    assert load_prompts((), [str(tmp_path / "rubric")], str(tmp_path / "template")).attributes == ("tone",)
+    assert load_prompts((), [str(tmp_path / "rubric")], str(tmp_path / "template")).attributes == (
+        "tone",
+    )
     assert read_toml(find_config(str(tmp_path / "config")))["budget"] == 7
     for writer in writers:
         writer.join()
@@ -195,7 +246,9 @@ def test_reads_yaml_settings_and_templates_out_of_pipes(tmp_path: Path) -> None:
 
 def test_refuses_yaml_that_expands_or_nests_without_end(tmp_path: Path) -> None:
     names = "abcdefghijklmnop"
-    laughs = [f"{after}: &{after} [{', '.join([f'*{name}'] * 9)}]" for name, after in pairwise(names)]
+    laughs = [
+        f"{after}: &{after} [{', '.join([f'*{name}'] * 9)}]" for name, after in pairwise(names)
+    ]
     explodes = "\n".join(["a: &a [lol]", *laughs, "examples: [{rating: *p}]"])
     (tmp_path / "aliases.yaml").write_text(explodes, encoding="utf-8")
     (tmp_path / "deep.yaml").write_text("[" * 50_000, encoding="utf-8")

@@ -37,7 +37,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run, r, of three pairs."""
     folder = tmp_path_factory.mktemp("outputs")
     made = manifest(
-        budget=9, settings={"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **manifest().settings}
+        budget=9,
+        settings={"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **manifest().settings},
     )
     with RunStore.create(folder / "r", made, PAIRS) as store:
         store.append([judgment(number) for number in range(9)])
@@ -116,7 +117,9 @@ def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
         '"$@" -o /dev/fd/5'
     )
     command = ["bash", "-c", script, "bash", *COMMAND, "export", "r"]
-    done = subprocess.run(command, cwd=work, env=environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=work, env=environment(), capture_output=True, text=True, timeout=120
+    )
     assert (work / "out.csv").read_text() == "first\n" + plain
     assert (work / "three.csv").read_text() == (work / "four.csv").read_text() == plain
     assert done.returncode == 2
@@ -126,7 +129,12 @@ def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
 def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -> None:
     kept = {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()}
     (work / "to.json").symlink_to("r/manifest.json")
-    for name in (*kept, work / "to.json", work / "r/judgments/00009.parquet", work / "r/rescued.jsonl"):
+    for name in (
+        *kept,
+        work / "to.json",
+        work / "r/judgments/00009.parquet",
+        work / "r/rescued.jsonl",
+    ):
         for write in (
             lambda to: check_output("csv", to),
             lambda to: write_report([work / "r"], to),
@@ -138,12 +146,26 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
     (work / "pairs.jsonl").write_text(pairs)
     for data in ("pairs.jsonl", "p*.jsonl"):
         done = robin(
-            *("judge", data, "-a", "helpfulness", "-b", "1", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"),
+            *(
+                "judge",
+                data,
+                "-a",
+                "helpfulness",
+                "-b",
+                "1",
+                "--model",
+                "m",
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+            ),
             *("-o", "./pairs.jsonl"),
             cwd=work,
             exits=2,
         )
-        assert "./pairs.jsonl: is read in this command, and would be lost; name another file" in done.stderr
+        assert (
+            "./pairs.jsonl: is read in this command, and would be lost; name another file"
+            in done.stderr
+        )
     run = json.loads((work / "r" / "manifest.json").read_text())
     (work / "of-it").mkdir()
     shutil.copytree(work / "r", work / "of-it" / "r")
@@ -153,7 +175,10 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
         for command in ("export", "report"):
             for folder, output in ((work, "./pairs.jsonl"), (work / "of-it", "../pairs.jsonl")):
                 done = robin(command, str(work / "of-it" / "r"), "-o", output, cwd=folder)
-                assert (done.returncode, f"{output}: is read in this command" in done.stderr) == (2, True), done.stderr
+                assert (done.returncode, f"{output}: is read in this command" in done.stderr) == (
+                    2,
+                    True,
+                ), done.stderr
     assert (work / "pairs.jsonl").read_text() == pairs
 
 
@@ -178,7 +203,12 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
     ):  # the pipe has no reader yet: to look must neither wait nor open it
         check_output("csv", str(tmp_path / name))
     assert (tmp_path / "there.csv").read_text() == "earlier"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "loop.csv", "pipe.csv", "there.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "folder.csv",
+        "loop.csv",
+        "pipe.csv",
+        "there.csv",
+    ]
 
 
 def test_finds_as_anyone_where_it_may_not_write() -> None:
@@ -196,7 +226,9 @@ def test_finds_as_anyone_where_it_may_not_write() -> None:
         (folder / "locked.csv").chmod(0o444)
         command = [sys.executable, "-c", code, str(folder / "locked.csv"), "/nobody.csv"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert done.stdout.count("cannot be written (Permission denied); name another file") == 2, done.stderr
+    assert done.stdout.count("cannot be written (Permission denied); name another file") == 2, (
+        done.stderr
+    )
 
 
 def test_leaves_no_half_of_a_file_and_what_killed_processes_left_goes(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ scale = [1, 10]
 @pytest.fixture
 def wire() -> Iterator[Wire]:
     """A judge that rates 7 or 8, and remembers what it was asked."""
-    with serving(lambda number, _body: completion(f"Feedback: ok.\nRating: {7 + number % 2}")) as wire:
+    with serving(
+        lambda number, _body: completion(f"Feedback: ok.\nRating: {7 + number % 2}")
+    ) as wire:
         yield wire
 
 
@@ -56,7 +58,11 @@ def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None
     assert (scores["ci_high"] <= 10).all()
     assert scores["human"].tolist() == [1, 2, 3]
     asked = wire.bodies[0]["messages"][1]["content"]
-    has(asked, "an integer between 1 and 10", "Stars:\nScore 1-3: Bad.\nScore 4-7: Fair.\nScore 8-10: Good.")
+    has(
+        asked,
+        "an integer between 1 and 10",
+        "Stars:\nScore 1-3: Bad.\nScore 4-7: Fair.\nScore 8-10: Good.",
+    )
 
     (tmp_path / "stars.toml").write_text(STARS.replace("Fair", "So so"), encoding="utf-8")
     changed = robin("resume", "r", "--budget", "70", cwd=tmp_path, exits=2)
@@ -67,19 +73,51 @@ def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 5), (1, 7), (1, 10), (0, 100)])
-def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(tmp_path: Path, low: int, high: int) -> None:
+def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(
+    tmp_path: Path, low: int, high: int
+) -> None:
     middle = (low + high) // 2
     levels = f'"{low}-{middle}" = "Unlike the reference."\n"{middle + 1}-{high}" = "As good as the reference."\n'
-    (tmp_path / "match.toml").write_text(f'attribute = "match"\nscale = [{low}, {high}]\n[levels]\n{levels}')
-    answers = [f"Feedback: ok.\nRating: {low}", f"Feedback: ok.\nRating: {high}/{high}", f"Rating: {high + 1}"]
-    command: list[str | Path] = ["judge", pairs(tmp_path, reference=True), "--rubric", "match.toml", "--budget", "36"]
+    (tmp_path / "match.toml").write_text(
+        f'attribute = "match"\nscale = [{low}, {high}]\n[levels]\n{levels}'
+    )
+    answers = [
+        f"Feedback: ok.\nRating: {low}",
+        f"Feedback: ok.\nRating: {high}/{high}",
+        f"Rating: {high + 1}",
+    ]
+    command: list[str | Path] = [
+        "judge",
+        pairs(tmp_path, reference=True),
+        "--rubric",
+        "match.toml",
+        "--budget",
+        "36",
+    ]
     command += [
-        *("--template", "with-reference", "--columns", "reference=gold", "--scheduler", "two-priors"),
+        *(
+            "--template",
+            "with-reference",
+            "--columns",
+            "reference=gold",
+            "--scheduler",
+            "two-priors",
+        ),
         *("--run", "r"),
     ]
 
     with serving(lambda number, _: completion(answers[number % 3])) as wire:
-        done = robin(*command, "--base-url", wire.url, "--model", "m", "--concurrency", "1", cwd=tmp_path, exits=0)
+        done = robin(
+            *command,
+            "--base-url",
+            wire.url,
+            "--model",
+            "m",
+            "--concurrency",
+            "1",
+            cwd=tmp_path,
+            exits=0,
+        )
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
@@ -93,9 +131,25 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(tmp_path
 
 def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
     command: list[str | Path] = [
-        *("judge", pairs(tmp_path, reference=True), "-a", "correctness", "--template", "with-reference"),
+        *(
+            "judge",
+            pairs(tmp_path, reference=True),
+            "-a",
+            "correctness",
+            "--template",
+            "with-reference",
+        ),
     ]
-    where: list[str | Path] = ["--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"]
+    where: list[str | Path] = [
+        "--base-url",
+        wire.url,
+        "--model",
+        "m",
+        "--budget",
+        "9",
+        "--run",
+        "r",
+    ]
 
     lacking = robin(*command, *where, cwd=tmp_path, exits=2)
     robin(*command, *where, "--columns", "reference=gold", cwd=tmp_path, exits=0)
@@ -117,11 +171,30 @@ def test_settings_in_a_file_count_paths_from_it(tmp_path: Path, wire: Wire) -> N
         "{% block user %}Rate {{ response }} by\n{{ rubric }}{% endblock %}", encoding="utf-8"
     )
     (folder / "robin.toml").write_text(
-        'data = "pairs.jsonl"\nrubric = "stars.toml"\ntemplate = "ask.jinja"\nmodel = "m"\n', encoding="utf-8"
+        'data = "pairs.jsonl"\nrubric = "stars.toml"\ntemplate = "ask.jinja"\nmodel = "m"\n',
+        encoding="utf-8",
     )
 
-    robin("judge", "--config", "study/robin.toml", "--base-url", wire.url, "--budget", "6", cwd=tmp_path, exits=0)
-    shown = robin("render", folder / "pairs.jsonl", "--pair", "p2", "--rubric", folder / "stars.toml", cwd=tmp_path)
+    robin(
+        "judge",
+        "--config",
+        "study/robin.toml",
+        "--base-url",
+        wire.url,
+        "--budget",
+        "6",
+        cwd=tmp_path,
+        exits=0,
+    )
+    shown = robin(
+        "render",
+        folder / "pairs.jsonl",
+        "--pair",
+        "p2",
+        "--rubric",
+        folder / "stars.toml",
+        cwd=tmp_path,
+    )
 
     assert wire.bodies[0]["messages"][0]["content"].startswith("Rate r1 by\nStars:")
     assert "###Response to evaluate:\nr2\n" in shown.stdout
@@ -129,7 +202,9 @@ def test_settings_in_a_file_count_paths_from_it(tmp_path: Path, wire: Wire) -> N
 
 def test_shows_the_ready_rubrics_to_start_from(tmp_path: Path) -> None:
     listed = robin("rubrics", cwd=tmp_path).stdout
-    (tmp_path / "mine.toml").write_text(robin("rubrics", "verbosity", cwd=tmp_path).stdout, encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        robin("rubrics", "verbosity", cwd=tmp_path).stdout, encoding="utf-8"
+    )
     template = robin("rubrics", "with-reference", cwd=tmp_path).stdout
     unknown = robin("rubrics", "verbosty", cwd=tmp_path)
 
@@ -143,10 +218,33 @@ def test_shows_the_ready_rubrics_to_start_from(tmp_path: Path) -> None:
     assert "Verbosity:\nScore 0:" in shown.stdout
 
 
-def test_spends_one_budget_over_several_attributes_and_sets_them_side_by_side(tmp_path: Path) -> None:
-    command: list[str | Path] = ["judge", pairs(tmp_path), "-a", "verbosity,coherence", "--model", "m", "--run", "r"]
-    with serving(lambda number, _body: completion(f"Feedback: ok.\nRating: {1 + number % 3}")) as wire:
-        done = robin(*command, "--base-url", wire.url, "--budget", "50", "--wide", "--with-text", cwd=tmp_path, exits=0)
+def test_spends_one_budget_over_several_attributes_and_sets_them_side_by_side(
+    tmp_path: Path,
+) -> None:
+    command: list[str | Path] = [
+        "judge",
+        pairs(tmp_path),
+        "-a",
+        "verbosity,coherence",
+        "--model",
+        "m",
+        "--run",
+        "r",
+    ]
+    with serving(
+        lambda number, _body: completion(f"Feedback: ok.\nRating: {1 + number % 3}")
+    ) as wire:
+        done = robin(
+            *command,
+            "--base-url",
+            wire.url,
+            "--budget",
+            "50",
+            "--wide",
+            "--with-text",
+            cwd=tmp_path,
+            exits=0,
+        )
     long = pd.read_csv(io.StringIO(robin("export", "r", cwd=tmp_path).stdout))
 
     wide = pd.read_csv(io.StringIO(done.stdout))
@@ -156,4 +254,6 @@ def test_spends_one_budget_over_several_attributes_and_sets_them_side_by_side(tm
     for attribute in ("verbosity", "coherence"):
         theirs = long[long["attribute"] == attribute].reset_index(drop=True)
         for column in ("score", "n", "n_unparsed", "given_up", "ci_low"):
-            pd.testing.assert_series_equal(wide[f"{attribute}_{column}"], theirs[column], check_names=False)
+            pd.testing.assert_series_equal(
+                wide[f"{attribute}_{column}"], theirs[column], check_names=False
+            )

@@ -28,14 +28,30 @@ Says = Callable[[str, str, int], str]
 
 PROMPTS = 8
 SYSTEMS = ("alpha", "beta", "gamma")
-CONTRACT = ["pair_id", "system_a", "system_b", "preference", "n", "n_ties", "ci_low", "ci_high", "order_effect"]
+CONTRACT = [
+    "pair_id",
+    "system_a",
+    "system_b",
+    "preference",
+    "n",
+    "n_ties",
+    "ci_low",
+    "ci_high",
+    "order_effect",
+]
 RANKING = ["system", "strength", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_votes"]
 
 
 def rows_of(prompts: int = PROMPTS, systems: tuple[str, ...] = SYSTEMS) -> Rows:
     """The responses of all systems to all prompts."""
     return [
-        {"id": f"{name}-{k}", "prompt": f"Question {k}?", "response": f"Said by {name} on {k}.", "system": name, "k": k}
+        {
+            "id": f"{name}-{k}",
+            "prompt": f"Question {k}?",
+            "response": f"Said by {name} on {k}.",
+            "system": name,
+            "k": k,
+        }
         for k in range(prompts)
         for name in systems
     ]
@@ -76,7 +92,19 @@ def saying(says: Says = by_name) -> Callable[[int, dict[str, Any]], Answer]:
 
 
 def judging(url: str, budget: int, *more: str) -> list[str]:
-    judge = ["judge", "pairs.jsonl", "--pairwise", "-b", str(budget), "--base-url", url, "--model", "m", "--run", "r"]
+    judge = [
+        "judge",
+        "pairs.jsonl",
+        "--pairwise",
+        "-b",
+        str(budget),
+        "--base-url",
+        url,
+        "--model",
+        "m",
+        "--run",
+        "r",
+    ]
     return [*judge, "--scheduler", "uniform", "--concurrency", "1", *more]
 
 
@@ -100,10 +128,20 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
         done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
         asked = [asked_of(body) for body in wire.bodies]
 
-    orders = [(a, b, k) for k in range(PROMPTS) for two in combinations(SYSTEMS, 2) for a, b in (two, two[::-1])]
+    orders = [
+        (a, b, k)
+        for k in range(PROMPTS)
+        for two in combinations(SYSTEMS, 2)
+        for a, b in (two, two[::-1])
+    ]
     assert sorted(asked) == sorted(orders)
     said = said_in(done.stderr)
-    has(said, "24 of 24 comparisons asked in both orders", "order effect: +0.00", "ranking of 3 systems: 1 alpha")
+    has(
+        said,
+        "24 of 24 comparisons asked in both orders",
+        "order effect: +0.00",
+        "ranking of 3 systems: 1 alpha",
+    )
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert list(scores.columns[: len(CONTRACT)]) == CONTRACT
     assert list(scores.columns[-1:]) == ["k"]
@@ -125,7 +163,9 @@ def test_asks_every_comparison_in_both_orders_and_says_what_came_of_it(tmp_path:
         robin(*command, cwd=tmp_path, exits=0)
 
 
-def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(tmp_path: Path) -> None:
+def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_judge(
+    tmp_path: Path,
+) -> None:
 
     def answer(number: int, body: dict[str, Any]) -> Answer:
         return saying(always_first if body["model"] == "hasty" else by_name)(number, body)
@@ -134,10 +174,17 @@ def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_jud
         done = robin(*judging(wire.url, 96, "--model", "hasty"), cwd=tmp_path, exits=0)
     scores = pd.read_csv(io.StringIO(done.stdout))
     alone = scores[(scores["system_a"] == "alpha") & (scores["system_b"] == "gamma")]
-    assert (alone["preference"] == 0.75).all()  # the hasty one prefers neither, whichever it reads first
+    assert (
+        alone["preference"] == 0.75
+    ).all()  # the hasty one prefers neither, whichever it reads first
     assert (scores["order_effect"] == 0.25).all()
     careful, hasty = status_of(tmp_path)["order_effects"]
-    assert (careful["judge"], careful["effect"], careful["n"], careful["n_prompts"]) == ("m", 0, 24, 8)
+    assert (careful["judge"], careful["effect"], careful["n"], careful["n_prompts"]) == (
+        "m",
+        0,
+        24,
+        8,
+    )
     assert (hasty["judge"], hasty["effect"]) == ("hasty", 0.5)
     assert hasty["ci_low"] > 0
     assert "order effect of hasty: +0.50" in said_in(done.stderr)
@@ -186,9 +233,14 @@ def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path
 def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
 
     def answer(_: int, body: dict[str, Any]) -> Answer:
-        likely = {"A": 0.7, "B": 0.2, "tie": 0.1} if asked_of(body)[0] == "alpha" else {"A": 0.5, "B": 0.5}
+        likely = (
+            {"A": 0.7, "B": 0.2, "tie": 0.1}
+            if asked_of(body)[0] == "alpha"
+            else {"A": 0.5, "B": 0.5}
+        )
         listed = [
-            {"token": name, "logprob": math.log(each), "bytes": list(name.encode())} for name, each in likely.items()
+            {"token": name, "logprob": math.log(each), "bytes": list(name.encode())}
+            for name, each in likely.items()
         ]
         said = completion("Verdict: A")
         tokens = [
@@ -208,14 +260,20 @@ def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
 
 
 def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
-    with serving(saying(lambda a, b, _: "neither, I cannot say" if "gamma" in {a, b} else "A")) as wire:
+    with serving(
+        saying(lambda a, b, _: "neither, I cannot say" if "gamma" in {a, b} else "A")
+    ) as wire:
         done = robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
-    assert "no ranking of systems: no chain of comparisons with a preference connects" in said_in(done.stderr)
+    assert "no ranking of systems: no chain of comparisons with a preference connects" in said_in(
+        done.stderr
+    )
     facts = status_of(tmp_path)
     assert sorted(map(sorted, facts["not_connected"])) == [["alpha", "beta"], ["gamma"]]
     assert facts["ranking"] == []
     refused = robin("export", "r", "--what", "ranking", cwd=tmp_path, exits=2)
-    assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(refused.stderr)
+    assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(
+        refused.stderr
+    )
     assert "robin resume r --budget MORE" in refused.stderr
 
 
@@ -223,7 +281,11 @@ def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(20, ("alpha", "beta")))
     with serving(saying(lambda a, b, _: "A" if a < b else "B")) as wire:
         done = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
-    has(said_in(done.stderr), "alpha is preferred to beta in 100 %", "of 20 comparisons: told apart at 95 %")
+    has(
+        said_in(done.stderr),
+        "alpha is preferred to beta in 100 %",
+        "of 20 comparisons: told apart at 95 %",
+    )
 
 
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
@@ -236,10 +298,17 @@ def test_exports_what_trainers_read(tmp_path: Path) -> None:
     assert len(rows) == 20
     assert (rows["margin"] == 0.5).all()
     assert rows["certified"].all()
-    better = rows["chosen"].str.extract(r"by (\w+)")[0] < rows["rejected"].str.extract(r"by (\w+)")[0]
+    better = (
+        rows["chosen"].str.extract(r"by (\w+)")[0] < rows["rejected"].str.extract(r"by (\w+)")[0]
+    )
     assert better.all()
-    chats = robin("export", "r", "--what", "preferences", "--messages", "--format", "jsonl", cwd=tmp_path)
-    assert [turn["role"] for turn in json.loads(chats.stdout.splitlines()[0])["chosen"]] == ["user", "assistant"]
+    chats = robin(
+        "export", "r", "--what", "preferences", "--messages", "--format", "jsonl", cwd=tmp_path
+    )
+    assert [turn["role"] for turn in json.loads(chats.stdout.splitlines()[0])["chosen"]] == [
+        "user",
+        "assistant",
+    ]
 
 
 def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
@@ -256,12 +325,16 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
     assert "'=1+1" in text.stdout
     assert "system_" in text.stderr
     has(shown.stdout, "A preferred", "order ±")
-    assert "3 systems by 6 comparisons of 2 prompts" in shown.stdout  # the ranking is under the comparisons
+    assert (
+        "3 systems by 6 comparisons of 2 prompts" in shown.stdout
+    )  # the ranking is under the comparisons
     table = robin("export", "r", "--format", "table", "--top", "2", "--sort", "score", cwd=tmp_path)
     assert "2 of 6 rows, highest preference for A first" in table.stdout
     wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path, exits=2)
     assert "--wide: is for several attributes" in wide.stderr
-    ranking = robin("export", "r", "--what", "ranking", "--length-control", "--format", "table", cwd=tmp_path)
+    ranking = robin(
+        "export", "r", "--what", "ranking", "--length-control", "--format", "table", cwd=tmp_path
+    )
     assert "length control: strengths at equal length" in said_in(ranking.stdout)
     long = exported(tmp_path, "--what", "ranking", "--length-control")
     assert set(long["covariate"]) == {"length"}
@@ -278,7 +351,12 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
 def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(2))
     run = robin_cli.judge(
-        tmp_path / "pairs.jsonl", judge=here, pairwise=True, budget=12, run=tmp_path / "r", quiet=True
+        tmp_path / "pairs.jsonl",
+        judge=here,
+        pairwise=True,
+        budget=12,
+        run=tmp_path / "r",
+        quiet=True,
     )
     for command, step in REFUSED:
         done = robin(*command, cwd=tmp_path, exits=2)
@@ -297,7 +375,9 @@ def said_of(response: str) -> str:
 
 def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "pairs.jsonl", rows_of(48, SYSTEMS[:2]))
-    run = robin_cli.judge(data, judge=here, pairwise=True, budget=96, run=tmp_path / "r", quiet=True)
+    run = robin_cli.judge(
+        data, judge=here, pairwise=True, budget=96, run=tmp_path / "r", quiet=True
+    )
     wanted = run.labels_wanted(40)
     wanted["label"] = [said_of(each) for each in wanted["response_a"]]
     wanted.to_csv(tmp_path / "labels.csv", index=False)
@@ -305,14 +385,29 @@ def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
     people = wanted["label"].map({"A": 1.0, "B": 0.0, " Tie": 0.5}).to_numpy()
     found = run.agreement(labels=wanted).set_index("coefficient")["value"]
     assert found["pearson"] == pytest.approx(np.corrcoef(preference, people)[0, 1])
-    assert found["same"] == pytest.approx(np.mean(np.sign(preference - 0.5) == np.sign(people - 0.5)))
+    assert found["same"] == pytest.approx(
+        np.mean(np.sign(preference - 0.5) == np.sign(people - 0.5))
+    )
     levels = run.calibration(labels=wanted).set_index("level")["mean_human"]
-    assert levels.to_dict() == {each: pytest.approx(people[preference == each].mean()) for each in (0.0, 0.5, 1.0)}
+    assert levels.to_dict() == {
+        each: pytest.approx(people[preference == each].mean()) for each in (0.0, 0.5, 1.0)
+    }
     status = robin("status", "r", "--labels", "labels.csv", cwd=tmp_path, exits=0).stdout
-    has(said_in(status), f"the same preferred {found['same']:.2f}", "corrected by 40 labels of 40 prompts")
-    assert "with fewer than 50 labelled prompts rare errors may be in none of them" in said_in(status)
+    has(
+        said_in(status),
+        f"the same preferred {found['same']:.2f}",
+        "corrected by 40 labels of 40 prompts",
+    )
+    assert "with fewer than 50 labelled prompts rare errors may be in none of them" in said_in(
+        status
+    )
     wanted.loc[3, "label"] = "C"
-    refuses(RobinError, 'row 4: the label "C" is not a verdict. Write A, B or tie', run.agreement, labels=wanted)
+    refuses(
+        RobinError,
+        'row 4: the label "C" is not a verdict. Write A, B or tie',
+        run.agreement,
+        labels=wanted,
+    )
 
 
 def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
@@ -329,20 +424,35 @@ def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "pairs.jsonl", given)
     asked: dict[str, Any] = {"judge": here, "pairwise": True, "budget": 48, "quiet": True}
     run = robin_cli.judge(data, columns={"preference": "human"}, run=tmp_path / "r", **asked)
-    labels = pd.DataFrame({"pair_id": [str(row["id"]) for row in given], "label": [row["human"] for row in given]})
+    labels = pd.DataFrame(
+        {"pair_id": [str(row["id"]) for row in given], "label": [row["human"] for row in given]}
+    )
     own, labelled = run.agreement(), run.agreement(labels=labels)
     pd.testing.assert_frame_equal(own, labelled)
     assert own["value"].notna().sum() >= 6
     assert "Spearman ρ with human preference" in run.report().read_text(encoding="utf-8")
     write_rows(data, [{**rows[0], "human": "both"}])
     step = 'is "both", no verdict. Give A, B, tie or null'
-    refuses(RobinError, step, robin_cli.judge, data, columns={"preference": "human"}, run=tmp_path / "s", **asked)
+    refuses(
+        RobinError,
+        step,
+        robin_cli.judge,
+        data,
+        columns={"preference": "human"},
+        run=tmp_path / "s",
+        **asked,
+    )
 
 
 def test_has_no_ranking_of_a_run_of_ratings(tmp_path: Path) -> None:
     rows = [Pair(f"p{k}", f"Question {k}?", f"Answer {k}.") for k in range(3)]
     run = robin_cli.judge(
-        rows, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=3, run=tmp_path / "r", quiet=True
+        rows,
+        judge=lambda _: "Rating: 3",
+        attribute="helpfulness",
+        budget=3,
+        run=tmp_path / "r",
+        quiet=True,
     )
     refuses(RobinError, "robin judge --pairwise", run.ranking)
 
@@ -361,11 +471,14 @@ def first_alone(messages: list[Mapping[str, str]]) -> str:
 def pairs_of(rows: Rows) -> list[Pair]:
     columns = [{name: row[name] for name in ("system", "k")} for row in rows]
     return [
-        Pair(row["id"], row["prompt"], row["response"], columns=each) for row, each in zip(rows, columns, strict=True)
+        Pair(row["id"], row["prompt"], row["response"], columns=each)
+        for row, each in zip(rows, columns, strict=True)
     ]
 
 
-def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compares_files_frames_and_pairs_in_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = rows_of()
     data = write_rows(tmp_path / "pairs.jsonl")
     given: dict[str, Any] = {"file": data, "frame": pd.DataFrame(rows), "pairs": pairs_of(rows)}
@@ -373,7 +486,11 @@ def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytes
     for name, data in given.items():
         run = robin_cli.judge(data, pairwise=True, judge=here, budget=48, run=tmp_path / name)
         assert run.scores()["preference"].notna().all()
-        assert list(run.scores(with_text=True).columns[-3:]) == ["prompt", "response_a", "response_b"]
+        assert list(run.scores(with_text=True).columns[-3:]) == [
+            "prompt",
+            "response_a",
+            "response_b",
+        ]
         assert run.status()["comparisons_asked"] == 24
         rankings.append(run.ranking())
     assert "next: open_run(" in capsys.readouterr().err
@@ -382,21 +499,32 @@ def test_compares_files_frames_and_pairs_in_python(tmp_path: Path, capsys: pytes
     again = open_run(tmp_path / "pairs").resume(budget=60, judge=here)
     assert again.scores()["n"].sum() == 60
     with pytest.raises(RobinError, match=r"the run has|differs|another"):
-        robin_cli.judge(pairs_of(rows_of(3)), pairwise=True, judge=here, budget=60, run=tmp_path / "pairs")
+        robin_cli.judge(
+            pairs_of(rows_of(3)), pairwise=True, judge=here, budget=60, run=tmp_path / "pairs"
+        )
 
 
-def test_spends_nothing_on_more_systems_than_are_ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spends_nothing_on_more_systems_than_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     two = [{"system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(2000)]
     pairs = [Pair(f"{at}", "q", "a", columns=columns, other="b") for at, columns in enumerate(two)]
-    with pytest.raises(RobinError, match=r"2,001 systems.*Compare fewer, or each with one system.*--reference"):
+    with pytest.raises(
+        RobinError, match=r"2,001 systems.*Compare fewer, or each with one system.*--reference"
+    ):
         robin_cli.judge(pairs, pairwise=True, judge=here, budget=9000, run=tmp_path / "r")
     assert [each.name for each in tmp_path.iterdir()] == ["pairs.jsonl"]
 
-    run = robin_cli.judge(pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few")
+    run = robin_cli.judge(
+        pairs_of(rows_of()), pairwise=True, judge=here, budget=48, run=tmp_path / "few"
+    )
     monkeypatch.setattr(pairwise, "MOST_SYSTEMS", 2)  # as a run of an earlier version may have more
     facts = run.status()
     assert facts["ranking"] == []
-    assert facts["not_ranked_because"] == "3 systems are too many, 2 are the most; judge fewer of them in one run"
+    assert (
+        facts["not_ranked_because"]
+        == "3 systems are too many, 2 are the most; judge fewer of them in one run"
+    )
 
 
 def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:
@@ -409,9 +537,17 @@ def test_compares_pairs_that_hold_both_responses(tmp_path: Path) -> None:
     assert list(run.scores()["preference"]) == [1, 0]
     assert list(run.scores()["pair_id"]) == ["x", "y"]
     with pytest.raises(RobinError, match="pairwise=True compares them"):
-        robin_cli.judge(two, judge=here, attribute="helpfulness", budget=4, run=tmp_path / "s", quiet=True)
+        robin_cli.judge(
+            two, judge=here, attribute="helpfulness", budget=4, run=tmp_path / "s", quiet=True
+        )
     with pytest.raises(RobinError, match="1 of 2 rows hold two responses"):
-        robin_cli.judge([two[0], *pairs_of(rows_of(1))[:1]], pairwise=True, judge=here, budget=4, run=tmp_path / "t")
+        robin_cli.judge(
+            [two[0], *pairs_of(rows_of(1))[:1]],
+            pairwise=True,
+            judge=here,
+            budget=4,
+            run=tmp_path / "t",
+        )
 
 
 def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
@@ -425,17 +561,35 @@ def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
     asked = re.findall(r"Said by (\w+) on", done.stdout)
     assert asked == [a, b, b, a]
     has(done.stdout, "[user, a-first]", "[user, b-first]", "One of A, B and tie")
-    alone = robin("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0", cwd=tmp_path, exits=2)
+    alone = robin(
+        "render",
+        "pairs.jsonl",
+        "--no-ties",
+        "-a",
+        "helpfulness",
+        "--pair",
+        "alpha-0",
+        cwd=tmp_path,
+        exits=2,
+    )
     assert "--no-ties: is for --pairwise" in alone.stderr
 
 
 def test_reads_verdicts_from_lines(tmp_path: Path) -> None:
     (tmp_path / "said.jsonl").write_text(
-        "".join(json.dumps({"text": f"Why.\nVerdict: {said}"}) + "\n" for said in ("A", "B", "tie", "A and B"))
+        "".join(
+            json.dumps({"text": f"Why.\nVerdict: {said}"}) + "\n"
+            for said in ("A", "B", "tie", "A and B")
+        )
     )
     done = robin("parse", "said.jsonl", "--pairwise", cwd=tmp_path)
     chosen = robin("parse", "said.jsonl", "--pairwise", "--no-ties", cwd=tmp_path)
-    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["A", "B", "tie", None]
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == [
+        "A",
+        "B",
+        "tie",
+        None,
+    ]
     assert json.loads(done.stdout.splitlines()[3])["reason"] == "ambiguous"
     assert json.loads(chosen.stdout.splitlines()[2])["reason"] == "out_of_range"
     robin("parse", "said.jsonl", "--no-ties", cwd=tmp_path, exits=2)
@@ -477,20 +631,32 @@ def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
 
 
 def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None:
-    rows = [Pair(row["id"], row["prompt"], row["response"]) for row in rows_of(3)]  # nobody says who wrote them
+    rows = [
+        Pair(row["id"], row["prompt"], row["response"]) for row in rows_of(3)
+    ]  # nobody says who wrote them
 
     def judge(messages: list[Mapping[str, str]]) -> str:
-        return f"Verdict: {'A' if (asked := asked_of({'messages': messages}))[0] < asked[1] else 'B'}"
+        return (
+            f"Verdict: {'A' if (asked := asked_of({'messages': messages}))[0] < asked[1] else 'B'}"
+        )
 
-    run = robin_cli.judge(rows, pairwise=True, decide="best", judge=judge, budget=600, run=tmp_path / "r", quiet=True)
+    run = robin_cli.judge(
+        rows, pairwise=True, decide="best", judge=judge, budget=600, run=tmp_path / "r", quiet=True
+    )
 
     told = run.status()
     assert (told["state"], told["best"]["certified"], told["best"]["of"]) == ("finished", 3, 3)
     assert told["spent"] < 600
     scores = run.scores(with_text=True)
     assert scores["best_certified"].all()
-    of_alpha = scores["response_a"].str.contains("alpha"), scores["response_b"].str.contains("alpha")
-    assert (scores["best"] == of_alpha[0].map({True: "A", False: ""}) + of_alpha[1].map({True: "B", False: ""})).all()
+    of_alpha = (
+        scores["response_a"].str.contains("alpha"),
+        scores["response_b"].str.contains("alpha"),
+    )
+    assert (
+        scores["best"]
+        == of_alpha[0].map({True: "A", False: ""}) + of_alpha[1].map({True: "B", False: ""})
+    ).all()
     preferences = run.preferences()
     assert preferences[preferences["chosen"].str.contains("alpha")]["certified"].sum() == 6
     assert "ranking" not in robin("status", "r", cwd=tmp_path).stdout
@@ -514,10 +680,28 @@ def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
         pytest.param("json_schema", True, marks=pytest.mark.whole),
     ],
 )
-def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: str, *, ties: bool) -> None:
-    how = ("--budget", "600", "--answer-format", answer_format, "--seed", "7", *([] if ties else ["--no-ties"]))
+def test_finds_the_order_effect_that_was_planted(
+    tmp_path: Path, answer_format: str, *, ties: bool
+) -> None:
+    how = (
+        "--budget",
+        "600",
+        "--answer-format",
+        answer_format,
+        "--seed",
+        "7",
+        *([] if ties else ["--no-ties"]),
+    )
     with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
-        judge = ("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url, "--model", "replay:votes")
+        judge = (
+            "judge",
+            DEMO / "responses.jsonl",
+            "--pairwise",
+            "--base-url",
+            url,
+            "--model",
+            "replay:votes",
+        )
         robin(*judge, "--run", "r", *how, cwd=tmp_path, exits=0)
     (effect,) = status_of(tmp_path)["order_effects"]
     assert effect["effect"] == pytest.approx(0.3, abs=0.1)  # three standard errors
@@ -526,7 +710,10 @@ def test_finds_the_order_effect_that_was_planted(tmp_path: Path, answer_format: 
 
 def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
     done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
-    assert "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings" in done.stderr
+    assert (
+        "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings"
+        in done.stderr
+    )
 
 
 def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Path) -> None:
@@ -564,7 +751,10 @@ def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Pat
     assert (met["verdict"], met["estimate"]) == ("pass", pytest.approx(scores["preference"].mean()))
     share = gate("a", "share(preference>=0.5)>=0.05")
     assert share["estimate"] == pytest.approx((scores["preference"] >= 0.5).mean())
-    assert "inside the scale 0-1" in robin("gate", "a", "--require", "mean(preference)>=1", cwd=tmp_path).stderr
+    assert (
+        "inside the scale 0-1"
+        in robin("gate", "a", "--require", "mean(preference)>=1", cwd=tmp_path).stderr
+    )
 
     wanted = judged["a"].labels_wanted(5)
     assert {"prompt", "response_a", "response_b"} <= set(wanted.columns)
@@ -582,4 +772,6 @@ def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Pat
     by_other = robin("compare", "a", "c", "--json", cwd=tmp_path, exits=0)
     assert "judged in different ways" in by_other.stderr
     assert "not in all of the runs" not in by_other.stderr
-    assert json.loads(by_other.stdout)["comparisons"][0]["difference"] == pytest.approx((mine - third).mean())
+    assert json.loads(by_other.stdout)["comparisons"][0]["difference"] == pytest.approx(
+        (mine - third).mean()
+    )

@@ -27,7 +27,11 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A replay of two judges, one of whom gives 1.5 points more and varies more."""
     rng = np.random.default_rng(2)
     rows = [
-        {"pair_id": f"p{k}", "attribute": name, "rating": int(np.clip(round(rng.normal(1 + k % 2 + more, sd)), 0, 4))}
+        {
+            "pair_id": f"p{k}",
+            "attribute": name,
+            "rating": int(np.clip(round(rng.normal(1 + k % 2 + more, sd)), 0, 4)),
+        }
         for k in range(12)
         for name, more, sd in (("harsh", 0.0, 0.4), ("mild", 1.5, 0.9))
         for _ in range(40)
@@ -38,21 +42,39 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: Path, two_judges: str) -> None:
+def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
+    tmp_path: Path, two_judges: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     judge: list[str | Path] = [
         *("judge", data, "-a", "helpfulness", "-b", "700", "--base-url", two_judges),
         *("--scheduler", "two-priors"),
     ]
-    done = robin(*judge, "--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8", cwd=tmp_path, exits=0)
+    done = robin(
+        *judge,
+        "--model",
+        HARSH,
+        "--model",
+        MILD,
+        "--run",
+        "r",
+        "--concurrency",
+        "8",
+        cwd=tmp_path,
+        exits=0,
+    )
 
     scores = pd.read_csv(io.StringIO(done.stdout))
-    each = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout))
+    each = pd.read_csv(
+        io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
+    )
     assert len(scores) == 10
     assert list(each["judge"]) == [HARSH, MILD] * 10
     assert scores["n"].sum() == each["n"].sum() == 700
     by_judge = each.pivot(index="pair_id", columns="judge", values="score").loc[scores["pair_id"]]
-    np.testing.assert_allclose(scores["score"], by_judge.mean(axis=1))  # equal weights, though unequally often asked
+    np.testing.assert_allclose(
+        scores["score"], by_judge.mean(axis=1)
+    )  # equal weights, though unequally often asked
     asked = each.groupby("judge")["n"].sum()
     assert asked[MILD] > 1.2 * asked[HARSH]  # it varies more
     noise = (each["std_error"] ** 2).to_numpy().reshape(10, 2).sum(axis=1)
@@ -73,13 +95,18 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(tmp_path: 
     shown = robin("export", "r", "--format", "table", cwd=tmp_path, COLUMNS="80").stdout
     assert "judges ±" in shown
     assert "…" not in shown.split("judge:")[0]  # numbers are never cut
-    wide = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout))
+    wide = pd.read_csv(
+        io.StringIO(robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout)
+    )
     assert list(wide[f"helpfulness_{MILD}_n"]) == list(each[each["judge"] == MILD]["n"])
 
 
 def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
-    with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as other:
+    with (
+        serving(lambda *_: completion()) as one,
+        serving(lambda *_: completion("Rating: 1")) as other,
+    ):
         done = robin(
             *("judge", data, "-a", "helpfulness", "-b", "24", "--run", "r", "--concurrency", "2"),
             *("--base-url", one.url, "--model", "first", "--model", f"second@{other.url}"),
@@ -90,21 +117,45 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
             exits=0,
         )
         told = [
-            ({body["model"] for body in wire.bodies}, {headers["Authorization"] for headers in wire.headers})
+            (
+                {body["model"] for body in wire.bodies},
+                {headers["Authorization"] for headers in wire.headers},
+            )
             for wire in (one, other)
         ]
     assert told == [({"first"}, {"Bearer sk-one-1111"}), ({"second"}, {"Bearer sk-two-2222"})]
     assert set(pd.read_csv(io.StringIO(done.stdout))["score"]) == {2.0}
 
-    with serving(lambda *_: completion()) as one, serving(lambda *_: completion("Rating: 1")) as moved:
+    with (
+        serving(lambda *_: completion()) as one,
+        serving(lambda *_: completion("Rating: 1")) as moved,
+    ):
         keys = {"KEY_ONE": "sk-one-1111", "KEY_TWO": "sk-two-2222"}
         again = ["resume", "r", "--budget", "30", "--base-url", one.url]
-        done = robin(*again, "--model", f"second@{moved.url}", "--model", "first", cwd=tmp_path, **keys, exits=0)
+        done = robin(
+            *again,
+            "--model",
+            f"second@{moved.url}",
+            "--model",
+            "first",
+            cwd=tmp_path,
+            **keys,
+            exits=0,
+        )
         for wire, name, key in ((one, "first", "sk-one-1111"), (moved, "second", "sk-two-2222")):
             assert {body["model"] for body in wire.bodies} == {name}
             assert {headers["Authorization"] for headers in wire.headers} == {f"Bearer {key}"}
         done = robin(
-            *again[:2], "--budget", "36", "--model", "first", "--model", "third", cwd=tmp_path, **keys, exits=2
+            *again[:2],
+            "--budget",
+            "36",
+            "--model",
+            "first",
+            "--model",
+            "third",
+            cwd=tmp_path,
+            **keys,
+            exits=2,
         )
         assert "this run's judges are first, second, not first, third" in done.stderr
 
@@ -139,30 +190,64 @@ def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
     assert dear == pytest.approx(tokens.iloc[0] * 1e-4 + tokens.iloc[1] * 2e-4)
 
 
-def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(tmp_path: Path) -> None:
+def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(
+    tmp_path: Path,
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
 
     def respond(_number: int, body: dict[str, object]) -> Answer:
-        return completion() if body["model"] in {"good", "better"} else error(404, f"no model {body['model']}")
+        return (
+            completion()
+            if body["model"] in {"good", "better"}
+            else error(404, f"no model {body['model']}")
+        )
 
     with serving(respond) as wire:
-        judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r"]
+        judge: list[str | Path] = [
+            "judge",
+            data,
+            "-a",
+            "helpfulness",
+            "-b",
+            "8",
+            "--base-url",
+            wire.url,
+            "--run",
+            "r",
+        ]
         judge += ["--concurrency", "1"]
         wrong = robin(*judge, "--model", "bad", "--model", "worse", cwd=tmp_path, exits=3)
         right = robin(*judge, "--model", "better", "--model", "good", cwd=tmp_path, exits=0)
     assert "bad: http" in wrong.stderr or "worse: http" in wrong.stderr
-    assert right.returncode == 0, right.stderr  # nothing was answered before: the empty run made way
+    assert right.returncode == 0, (
+        right.stderr
+    )  # nothing was answered before: the empty run made way
 
 
 def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     names = ["=x", 'say "y"', "z\u2028"[:1]]
     with serving(lambda *_: completion()) as wire:
-        judge: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r"]
-        robin(*judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path, exits=0)
+        judge: list[str | Path] = [
+            "judge",
+            data,
+            "-a",
+            "helpfulness",
+            "-b",
+            "12",
+            "--base-url",
+            wire.url,
+            "--run",
+            "r",
+        ]
+        robin(
+            *judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path, exits=0
+        )
     text = robin("export", "r", "--what", "judge-scores", "--wide", cwd=tmp_path).stdout
     wide = pd.read_csv(io.StringIO(text))
-    assert [column for column in wide.columns if column.endswith("_n")] == [f"helpfulness_{name}_n" for name in names]
+    assert [column for column in wide.columns if column.endswith("_n")] == [
+        f"helpfulness_{name}_n" for name in names
+    ]
     assert (wide[[f"helpfulness_{name}_score" for name in names]] == 3).all(axis=None)
     shown = robin("export", "r", "--what", "judge-scores", "--format", "table", cwd=tmp_path).stdout
     assert 'say "y"' in shown
@@ -170,13 +255,20 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
 
 def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    asked: dict[str, Any] = {"attribute": "helpfulness", "scheduler": "uniform", "base_url": two_judges, "quiet": True}
+    asked: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "scheduler": "uniform",
+        "base_url": two_judges,
+        "quiet": True,
+    }
     run = robin_cli.judge(data, budget=48, model=[HARSH, MILD], run=tmp_path / "r", **asked)
 
     each = run.judge_scores()
     assert list(each["judge"]) == [HARSH, MILD] * 4
     assert set(each["n"]) == {6}
-    np.testing.assert_allclose(run.scores()["score"], each["score"].to_numpy().reshape(4, 2).mean(axis=1))
+    np.testing.assert_allclose(
+        run.scores()["score"], each["score"].to_numpy().reshape(4, 2).mean(axis=1)
+    )
     assert run.resume(budget=56, quiet=True).status()["spent"] == 56
 
 
@@ -198,7 +290,11 @@ def test_says_what_is_wrong_with_a_panel(change: dict[str, tuple[str, ...]], sai
 
 
 def test_reads_names_that_hold_an_at_sign() -> None:
-    found = judges_of(Settings(model=("claude@2025", "m@https://x.example/v1/"), base_url=("http://localhost:1/v1",)))
+    found = judges_of(
+        Settings(
+            model=("claude@2025", "m@https://x.example/v1/"), base_url=("http://localhost:1/v1",)
+        )
+    )
     assert [(each.name, each.base_urls) for each in found] == [
         ("claude@2025", ("http://localhost:1/v1",)),
         ("m", ("https://x.example/v1",)),

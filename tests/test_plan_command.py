@@ -26,9 +26,7 @@ COMMON = """attributes budget_usd completion_tokens completion_tokens_at_most fo
     prompt_tokens scheduler scheduler_asked scheduler_because service_tier tokens_from ways"""
 OF_RATINGS = """arms below_warm_up budget by_text calls_an_arm calls_for decide errors_are for_error max_cost_calls_at_least
     max_cost_calls_at_most pairs ratings_known ratings_vary_as simulated_runs target_error target_guaranteed variances_from"""
-OF_VERDICTS = (
-    "budget calls_a_comparison calls_once comparisons decide pairwise preferences_vary prompts ranks_systems systems"
-)
+OF_VERDICTS = "budget calls_a_comparison calls_once comparisons decide pairwise preferences_vary prompts ranks_systems systems"
 OF_SYSTEMS = """alpha budget calls_a_prompt cheapest compare differences_are known_from pairs power prompts rows spreads systems
     times_as_many"""
 
@@ -67,7 +65,12 @@ def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def write_answers(path: Path, prompts: int) -> Path:
     """Responses of two systems to each prompt."""
     rows = [
-        {"id": f"p{k}", "prompt": f"Name {k // 2} colours.", "response": f"Blue, and {k} more.", "system": "ab"[k % 2]}
+        {
+            "id": f"p{k}",
+            "prompt": f"Name {k // 2} colours.",
+            "response": f"Blue, and {k} more.",
+            "system": "ab"[k % 2],
+        }
         for k in range(2 * prompts)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -78,14 +81,54 @@ def write_answers(path: Path, prompts: int) -> Path:
 @pytest.mark.parametrize(
     ("given", "keys", "begins", "knows"),
     [
-        (("--budget", "400"), OF_RATINGS, "400 calls cost about $", "the worst score is off by about"),
-        (("--for-error", "0.4"), OF_RATINGS, "For a largest error of 0.4 you need", "the worst score is off by about"),
-        (("--budget", "400", *DECISION), OF_RATINGS, "To decide everything (score>=3", "of the decisions are wrong"),
-        (("--budget", "200", *DECISION, "--batch"), OF_RATINGS, "To decide everything (score>=3", "are certified"),
-        (("--compare", "0.5"), OF_SYSTEMS, "To see a difference of 0.5 between a and b", "a difference of"),
-        (("--objective", "compare", "--budget", "80"), OF_SYSTEMS, "80 calls cost about $", "a difference of"),
-        (("--budget", "600", "--batch"), OF_RATINGS, "600 calls cost about $", "the worst score is off by about"),
-        (("--budget-usd", "0.2"), OF_RATINGS, "$0.2 (--budget-usd) pay for about", "the worst score is off by about"),
+        (
+            ("--budget", "400"),
+            OF_RATINGS,
+            "400 calls cost about $",
+            "the worst score is off by about",
+        ),
+        (
+            ("--for-error", "0.4"),
+            OF_RATINGS,
+            "For a largest error of 0.4 you need",
+            "the worst score is off by about",
+        ),
+        (
+            ("--budget", "400", *DECISION),
+            OF_RATINGS,
+            "To decide everything (score>=3",
+            "of the decisions are wrong",
+        ),
+        (
+            ("--budget", "200", *DECISION, "--batch"),
+            OF_RATINGS,
+            "To decide everything (score>=3",
+            "are certified",
+        ),
+        (
+            ("--compare", "0.5"),
+            OF_SYSTEMS,
+            "To see a difference of 0.5 between a and b",
+            "a difference of",
+        ),
+        (
+            ("--objective", "compare", "--budget", "80"),
+            OF_SYSTEMS,
+            "80 calls cost about $",
+            "a difference of",
+        ),
+        (
+            ("--budget", "600", "--batch"),
+            OF_RATINGS,
+            "600 calls cost about $",
+            "the worst score is off by about",
+        ),
+        (
+            ("--budget-usd", "0.2"),
+            OF_RATINGS,
+            "$0.2 (--budget-usd) pay for about",
+            "the worst score is off by about",
+        ),
     ],
 )
 def test_says_first_what_was_asked_for_and_keeps_to_fifteen_lines(
@@ -93,7 +136,18 @@ def test_says_first_what_was_asked_for_and_keeps_to_fifteen_lines(
 ) -> None:
     data = write_answers(tmp_path / "pairs.jsonl", 20)
     url = f"http://127.0.0.1:{free_port()}/v1"  # nobody listens
-    command: list[str | Path] = ["plan", data, "-a", "helpfulness", *given, "--base-url", url, "--model", "m", *PRICES]
+    command: list[str | Path] = [
+        "plan",
+        data,
+        "-a",
+        "helpfulness",
+        *given,
+        "--base-url",
+        url,
+        "--model",
+        "m",
+        *PRICES,
+    ]
 
     shown = robin(*command, cwd=tmp_path, COLUMNS="80")
     facts = facts_of(tmp_path, *command)
@@ -103,7 +157,12 @@ def test_says_first_what_was_asked_for_and_keeps_to_fifteen_lines(
     said = " ".join(shown.stdout.split())
     assert said.startswith(begins)
     assert len(lines) <= 15
-    for part in (knows, "Nothing was sent.", "assumed: as with the two judges of the paper", "--details"):
+    for part in (
+        knows,
+        "Nothing was sent.",
+        "assumed: as with the two judges of the paper",
+        "--details",
+    ):
         assert part in said
     assert {*COMMON.split(), *keys.split()} <= {*facts}
     budget = facts["budget"] if isinstance(facts["budget"], int) else facts["forecast"][1]["budget"]
@@ -117,7 +176,9 @@ def test_says_first_what_was_asked_for_and_keeps_to_fifteen_lines(
 @pytest.mark.usefixtures("planned_once")
 def test_plans_a_budget_with_its_tokens_money_and_time(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    command = plan(data, 1600, "--model", "m", "--price-in", "1", "--price-out", "2", "--rpm", "600")
+    command = plan(
+        data, 1600, "--model", "m", "--price-in", "1", "--price-out", "2", "--rpm", "600"
+    )
 
     facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
 
@@ -135,7 +196,9 @@ def test_plans_a_budget_with_its_tokens_money_and_time(tmp_path: Path) -> None:
     assert at["seconds"] == at["seconds_about"] == 160
     assert at["cost_usd_at_least"] == pytest.approx(facts["prompt_tokens"] / 1e6)
     assert at["cost_usd_at_most"] - at["cost_usd_at_least"] == pytest.approx(2 * 1024 * 1600 / 1e6)
-    assert "Theorem 2, with B − K·t0 for B" in said_by(tmp_path, *plan(data, 8_000, "--mode", "theory"))
+    assert "Theorem 2, with B − K·t0 for B" in said_by(
+        tmp_path, *plan(data, 8_000, "--mode", "theory")
+    )
 
 
 def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> None:
@@ -152,7 +215,10 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
     facts = json.loads(done.stdout)
     assert facts["pilot"] == {"run": "r", "spent": 80}
     # by the budget that is planned for, and not by the pilot's
-    assert facts["scheduler"] == json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["scheduler"]
+    assert (
+        facts["scheduler"]
+        == json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]["scheduler"]
+    )
     answers = pd.read_parquet(tmp_path / "r" / "judgments").iloc[:80]
     row = facts["forecast"][1]
     assert row["cost_usd_at_least"] == row["cost_usd_at_most"] == row["cost_usd_about"]
@@ -170,7 +236,17 @@ def test_a_pilot_is_a_run_whose_calls_count(tmp_path: Path, replay_url: str) -> 
 @pytest.mark.usefixtures("planned_once")
 def test_finds_the_budget_for_an_error_without_a_guess(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
-    command = ("plan", data, "-a", "helpfulness", "--scheduler", "uniform", *PRICES, "--for-error", "0.15")
+    command = (
+        "plan",
+        data,
+        "-a",
+        "helpfulness",
+        "--scheduler",
+        "uniform",
+        *PRICES,
+        "--for-error",
+        "0.15",
+    )
 
     facts, said = facts_of(tmp_path, *command), said_by(tmp_path, *command)
 
@@ -185,13 +261,17 @@ def test_finds_the_budget_for_an_error_without_a_guess(tmp_path: Path) -> None:
     )
 
 
-def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_path: Path, replay_url: str) -> None:
+def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--run", "r")
 
     facts = facts_of(tmp_path, *plan(data, 900, *judge, "--pilot", "20", "--max-cost", "0.4"))
     refused = robin(*plan(data, 300, *judge, "--pilot", "2"), cwd=tmp_path)
-    target = robin("plan", data, "-a", "helpfulness", *judge, "--pilot", "2", "--for-error", "2", cwd=tmp_path)
+    target = robin(
+        "plan", data, "-a", "helpfulness", *judge, "--pilot", "2", "--for-error", "2", cwd=tmp_path
+    )
     whole = robin("resume", "r", "--budget", "900", "--max-cost", "0.4", cwd=tmp_path)
 
     answers = pd.read_parquet(tmp_path / "r" / "judgments")
@@ -217,15 +297,22 @@ def test_never_plans_less_than_a_pilot_spent_and_says_where_the_money_ends(tmp_p
 
 
 def test_says_where_a_budget_does_not_reach(tmp_path: Path) -> None:
-    said = said_by(tmp_path, *plan(write_pairs(tmp_path / "pairs.jsonl", 30), 120, "--scheduler", "robin-hood"))
+    said = said_by(
+        tmp_path, *plan(write_pairs(tmp_path / "pairs.jsonl", 30), 120, "--scheduler", "robin-hood")
+    )
     assert "below ROBIN-HOOD's warm-up" in said
-    assert "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)." in said
+    assert (
+        "For a largest error of 0.1 you need more than 480 calls (spread evenly: more than 480)."
+        in said
+    )
 
 
 def write_pool(path: Path, ratings: dict[int, list[int]], pairs: int) -> None:
     """Ratings of each pair: those of the first number that divides its own."""
     rows = [
-        (f"p{k}", each) for k in range(pairs) for each in next(values for of, values in ratings.items() if k % of == 0)
+        (f"p{k}", each)
+        for k in range(pairs)
+        for each in next(values for of, values in ratings.items() if k % of == 0)
     ]
     pd.DataFrame(rows, columns=["pair_id", "rating"]).to_csv(path, index=False)
 
@@ -235,14 +322,19 @@ def test_plans_by_the_ratings_of_an_earlier_run(tmp_path: Path) -> None:
     write_pool(tmp_path / "alike.csv", {1: [3] * 20}, 30)
     write_pool(tmp_path / "varied.csv", {1: [0, 4] * 10}, 30)
 
-    calm, wild = (facts_of(tmp_path, *plan(data, 900, "--variances", f"{name}.csv")) for name in ("alike", "varied"))
+    calm, wild = (
+        facts_of(tmp_path, *plan(data, 900, "--variances", f"{name}.csv"))
+        for name in ("alike", "varied")
+    )
 
     assert calm["forecast"][1]["worst_error"] < 0.15
     assert wild["forecast"][1]["worst_error"] > 0.4
     assert "varied.csv" in wild["ratings_vary_as"]
 
 
-def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: Path, replay_url: str) -> None:
+def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     evenly = ("--scheduler", "uniform")
     asked = judging(replay_url, data, 30, *evenly, "--samples-per-request", "3", "--run", "r")
@@ -250,11 +342,14 @@ def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: P
     sent = pd.read_parquet(tmp_path / "r" / "judgments")["prompt_tokens"].sum()
 
     one, two = (
-        facts_of(tmp_path, *plan(data, 90, *evenly, "--variances", "r", "--samples-per-request", n)) for n in "12"
+        facts_of(tmp_path, *plan(data, 90, *evenly, "--variances", "r", "--samples-per-request", n))
+        for n in "12"
     )
 
     assert one["prompt_tokens"] == pytest.approx(sent / 10 * 90, rel=0.01)
-    assert two["prompt_tokens"] == pytest.approx(sent / 10 * 50, rel=0.01)  # nine by twos: five requests a pair
+    assert two["prompt_tokens"] == pytest.approx(
+        sent / 10 * 50, rel=0.01
+    )  # nine by twos: five requests a pair
 
 
 @pytest.mark.parametrize(
@@ -271,14 +366,19 @@ def test_counts_a_prompt_for_each_request_that_the_planned_run_makes(tmp_path: P
         (("--for-error", "4"), "below 4"),
         (("--decide", "score>=3", "--for-error", "0.2"), "leave one of the two out"),
         (("--decide", "score>=9"), "not inside the scale"),
-        (("--decide", "best"), "name the column that says which responses belong together with --group"),
+        (
+            ("--decide", "best"),
+            "name the column that says which responses belong together with --group",
+        ),
         (("--decide", "best", "--group", "system"), '"system"'),
         (("--decide", "score>=3", "--group", "id"), "--group: is for --decide best"),
         (("--decide", "score>=3", "--scheduler", "lucb"), "needs groups"),
         (("--decide", "score>=3", "--pilot", "100"), "make the pilot smaller"),
     ],
 )
-def test_refuses_a_plan_that_could_not_be_run(tmp_path: Path, more: tuple[str, ...], step: str) -> None:
+def test_refuses_a_plan_that_could_not_be_run(
+    tmp_path: Path, more: tuple[str, ...], step: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
     refused = robin(*plan(data, 900, *more), cwd=tmp_path)
     assert refused.returncode == 2
@@ -295,7 +395,11 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
 
     decide, rows = facts["decide"], facts["forecast"]
     assert (facts["scheduler"], facts["scheduler_asked"]) == ("apt", "auto")
-    assert (decide["of"], decide["decisions"], decide["margins"]) == ("pairs", 60, {"helpfulness": 0.2})
+    assert (decide["of"], decide["decisions"], decide["margins"]) == (
+        "pairs",
+        60,
+        {"helpfulness": 0.2},
+    )
     assert said.startswith(
         f"To decide everything (score>=3, for 60 pairs) takes about {decide['calls_to_end']:,} calls or fewer in 9 of 10 cases "
         f"(95 %: {decide['calls_to_end_low']:,} to {decide['calls_to_end_high']:,}; spread evenly: "
@@ -303,7 +407,9 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
     assert decide["calls_to_end_low"] < decide["calls_to_end"] < decide["calls_to_end_high"]
     assert decide["calls_to_end"] < decide["even_calls_to_end"]
     assert [row["budget"] for row in rows] == [300, 600, 1200, 2400]
-    assert all(later["wrong"] < row["wrong"] + 0.003 for row, later in pairwise(rows))  # one of 480 decisions
+    assert all(
+        later["wrong"] < row["wrong"] + 0.003 for row, later in pairwise(rows)
+    )  # one of 480 decisions
     assert rows[0]["wrong"] < rows[0]["even_wrong"]
     assert rows[0]["calls"] == 300
     assert rows[0]["certified"] < rows[1]["certified"] < 1
@@ -321,13 +427,19 @@ def test_plans_decisions_and_says_when_everything_is_decided(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("rough_forecasts")
 def test_plans_the_best_of_groups_as_an_earlier_run_rated_them(tmp_path: Path) -> None:
-    rows = [{"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"{k} more."} for k in range(8)]
+    rows = [
+        {"id": f"p{k}", "prompt": f"Name {k // 4} colours.", "response": f"{k} more."}
+        for k in range(8)
+    ]
     data = tmp_path / "pairs.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     write_pool(tmp_path / "clear.csv", {4: [4] * 9 + [3], 1: [0, 1] * 5}, 8)
     write_pool(tmp_path / "alike.csv", {4: [3, 3, 4] * 4, 1: [1, 2, 3] * 4}, 8)
     easy, hard = (
-        robin(*plan(data, 80, "--decide", "best", "--variances", f"{name}.csv", "--json"), cwd=tmp_path)
+        robin(
+            *plan(data, 80, "--decide", "best", "--variances", f"{name}.csv", "--json"),
+            cwd=tmp_path,
+        )
         for name in ("clear", "alike")
     )
     facts = json.loads(easy.stdout)
@@ -344,7 +456,17 @@ def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_
     tmp_path: Path, replay_url: str
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 30)
-    judge = ("--base-url", replay_url, "--model", REPLAY_MODEL, *PRICES, "--seed", "3", "--run", "r")
+    judge = (
+        "--base-url",
+        replay_url,
+        "--model",
+        REPLAY_MODEL,
+        *PRICES,
+        "--seed",
+        "3",
+        "--run",
+        "r",
+    )
     decision = ("--decide", "score>=3", "--margin", "0.5")
 
     facts = facts_of(tmp_path, *plan(data, 4_000, *judge, *decision, "--pilot", "6"))
@@ -354,7 +476,9 @@ def test_a_pilot_of_decisions_is_the_beginning_of_the_run_and_tells_how_long_it_
 
     assert facts["pilot"] == {"run": "r", "spent": 180}
     assert facts["decide"]["by_pilot"] is False
-    assert "decide" in other.stderr  # the run at r is to decide something, and this plan is of another
+    assert (
+        "decide" in other.stderr
+    )  # the run at r is to decide something, and this plan is of another
     assert other.returncode == 2
     assert whole.returncode == 0, whole.stderr
     spent = len(pd.read_parquet(tmp_path / "r" / "judgments"))
@@ -388,7 +512,11 @@ def test_compares_the_ways_to_make_the_same_calls(tmp_path: Path) -> None:
     alone, flex, batch = facts["ways"]
     assert [each["way"] for each in facts["ways"]] == ["one call at a time", "flex", "batch"]
     assert [each["is_planned"] for each in facts["ways"]] == [True, False, False]
-    assert flex["cost_usd_at_most"] == batch["cost_usd_at_most"] == pytest.approx(alone["cost_usd_at_most"] / 2)
+    assert (
+        flex["cost_usd_at_most"]
+        == batch["cost_usd_at_most"]
+        == pytest.approx(alone["cost_usd_at_most"] / 2)
+    )
     assert [each["seconds"] for each in facts["ways"]] == [120, None, 4 * 24 * 3600]
     assert alone["worst_error"] == facts["forecast"][1]["worst_error"] == flex["worst_error"]
     assert batch["worst_error"] == pytest.approx(alone["worst_error"], rel=0.2)
@@ -405,7 +533,9 @@ def test_says_how_the_ways_differ_and_names_none_where_there_is_one(tmp_path: Pa
     assert "by the answers of the rounds before." in said_by(tmp_path, *plan(data, 1000, *OPENAI))
     batched = said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch"))
     assert "--scheduler auto: two-priors; it asks where ratings vary" in batched
-    assert "--batch, 1 round" in said_by(tmp_path, *plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform"))
+    assert "--batch, 1 round" in said_by(
+        tmp_path, *plan(data, 1000, *OPENAI, "--batch", "--scheduler", "uniform")
+    )
     given = said_by(tmp_path, *plan(data, 100, *local, "--price-in", "1", "--price-out", "1"))
     assert "Where the endpoint has them: they are taken to cost half." in given
     assert facts_of(tmp_path, *plan(data, 100, *local))["ways"] == []
@@ -417,14 +547,21 @@ PAIRWISE = ("plan", RESPONSES, "--pairwise")
 @pytest.mark.usefixtures("rough_forecasts", "planned_once")
 def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Path) -> None:
     few = tmp_path / "few.jsonl"  # of twelve prompts
-    few.write_text("".join(RESPONSES.read_text(encoding="utf-8").splitlines(keepends=True)[: 12 * 6]), encoding="utf-8")
+    few.write_text(
+        "".join(RESPONSES.read_text(encoding="utf-8").splitlines(keepends=True)[: 12 * 6]),
+        encoding="utf-8",
+    )
     command = ("plan", few, "--pairwise", "--budget", "180", "--model", "gpt-4.1-mini")
     shown = robin(*command, cwd=tmp_path, COLUMNS="80")
     assert shown.returncode == 0, shown.stderr
     assert len(shown.stdout.splitlines()) <= 15
     said = said_by(tmp_path, *command)
     for part in (
-        *("180 calls cost about $", "180 comparisons of 6 systems", "To ask all once takes 360 calls: 2 orders."),
+        *(
+            "180 calls cost about $",
+            "180 comparisons of 6 systems",
+            "To ask all once takes 360 calls: 2 orders.",
+        ),
         *("--scheduler auto: tournament", "Nothing was sent.", "not all comparisons need be asked"),
         "each system's win rate is known to ± ",
     ):
@@ -441,9 +578,13 @@ def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Pat
     assert wins == sorted(wins, reverse=True)
     assert rows[2]["wrong"] < rows[0]["wrong"] < 0.3
     assert rows[2]["wrong"] < rows[2]["even_wrong"] + 2 * rows[2]["even_wrong_sem"]
-    assert [row["cost_usd_at_least"] for row in rows] == sorted(row["cost_usd_at_least"] for row in rows)
+    assert [row["cost_usd_at_least"] for row in rows] == sorted(
+        row["cost_usd_at_least"] for row in rows
+    )
     ways = {row["way"]: row for row in facts["ways"]}
-    assert ways["batch"]["cost_usd_at_least"] == pytest.approx(0.5 * ways["one call at a time"]["cost_usd_at_least"])
+    assert ways["batch"]["cost_usd_at_least"] == pytest.approx(
+        0.5 * ways["one call at a time"]["cost_usd_at_least"]
+    )
     assert ways["batch"]["seconds"] == 4 * 24 * 3600
 
     written = robin(*command, "-o", "plan.csv", cwd=tmp_path)
@@ -457,7 +598,10 @@ def test_says_how_many_comparisons_a_budget_asks_and_sends_nothing(tmp_path: Pat
 def test_plans_to_ask_all_once_where_no_budget_is_given(tmp_path: Path) -> None:
     two = tmp_path / "two.jsonl"
     rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
-    two.write_text("".join(json.dumps(row) + "\n" for row in rows if row["system"] in {"amber", "birch"}), "utf-8")
+    two.write_text(
+        "".join(json.dumps(row) + "\n" for row in rows if row["system"] in {"amber", "birch"}),
+        "utf-8",
+    )
     facts = facts_of(tmp_path, "plan", two, "--pairwise", "--model", "a", "--model", "b")
     assert (facts["comparisons"], facts["calls_a_comparison"], facts["budget"]) == (40, 4, 160)
     assert facts["scheduler"] == "preferences"
@@ -494,7 +638,9 @@ def test_plans_comparisons_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path:
         (("--target-error", "0.1"), "leave one of the two out"),
     ],
 )
-def test_refuses_what_comparisons_do_not_have(tmp_path: Path, more: tuple[str, ...], says: str) -> None:
+def test_refuses_what_comparisons_do_not_have(
+    tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
     done = robin(*PAIRWISE, "--model", "m", *more, cwd=tmp_path)
     assert done.returncode == 2
     assert says in " ".join(done.stderr.split())

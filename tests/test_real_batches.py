@@ -46,12 +46,22 @@ def talk(url: str, what: Callable[[OpenAIBatches], Awaitable[Made]]) -> Made:
 
 
 def requests(
-    path: Path, count: int, *, model: str = "llama/tiny-judge", wrong: Mapping[int, dict[str, Any]] | None = None
+    path: Path,
+    count: int,
+    *,
+    model: str = "llama/tiny-judge",
+    wrong: Mapping[int, dict[str, Any]] | None = None,
 ) -> Path:
     def body(number: int) -> dict[str, Any]:
         prompt = f"Criterion: clarity\nResponse: word {number}\nRate from 0 to 4."
         messages = [{"role": "user", "content": prompt}]
-        asked = {"model": model, "messages": messages, "max_tokens": 64, "temperature": 1.0, "seed": number}
+        asked = {
+            "model": model,
+            "messages": messages,
+            "max_tokens": 64,
+            "temperature": 1.0,
+            "seed": number,
+        }
         return asked | GRAMMAR | (wrong or {}).get(number, {})
 
     path.write_bytes(b"".join(line_of(f"r{number}", body(number)) for number in range(count)))
@@ -74,10 +84,18 @@ async def lines(service: OpenAIBatches, batch: Batch, folder: Path) -> dict[str 
     return {line.custom_id: line for line in read_lines(paths, 2**22)}
 
 
-def test_makes_batches_at_ogx_and_a_run_in_rounds_through_a_kill(tmp_path: Path, llama: str) -> None:
+def test_makes_batches_at_ogx_and_a_run_in_rounds_through_a_kill(
+    tmp_path: Path, llama: str
+) -> None:
     with batch_service(tmp_path / "server.log", llama, tmp_path / "data") as ogx:
         for number, check in enumerate(
-            (comes_back_whole, is_refused_for_its_model, is_cancelled_for_good, is_not_made_of_a_deleted_file, judges)
+            (
+                comes_back_whole,
+                is_refused_for_its_model,
+                is_cancelled_for_good,
+                is_not_made_of_a_deleted_file,
+                judges,
+            )
         ):
             folder = tmp_path / str(number)
             folder.mkdir()
@@ -85,7 +103,9 @@ def test_makes_batches_at_ogx_and_a_run_in_rounds_through_a_kill(tmp_path: Path,
 
 
 def comes_back_whole(tmp_path: Path, ogx: str) -> None:
-    asked = requests(tmp_path / "asked.jsonl", 12, wrong={3: {"max_tokens": -5}, 7: {"grammar": "no grammar ::"}})
+    asked = requests(
+        tmp_path / "asked.jsonl", 12, wrong={3: {"max_tokens": -5}, 7: {"grammar": "no grammar ::"}}
+    )
 
     async def whole(service: OpenAIBatches) -> tuple[Batch, Batch | None, dict[str | None, Line]]:
         batch = await over(service, await service.create(await service.upload(asked), NAMED))
@@ -99,7 +119,9 @@ def comes_back_whole(tmp_path: Path, ogx: str) -> None:
     failed = {name for name, line in came.items() if isinstance(line.outcome, Failure)}
     assert failed == {"r3", "r7"}
     answered = [line.outcome for line in came.values() if isinstance(line.outcome, Completion)]
-    assert all("Rating: " in each.answers[0].text and each.usage.completion_tokens for each in answered)
+    assert all(
+        "Rating: " in each.answers[0].text and each.usage.completion_tokens for each in answered
+    )
     assert len(answered) == 10
 
 
@@ -107,11 +129,16 @@ def is_refused_for_its_model(tmp_path: Path, ogx: str) -> None:
     asked = requests(tmp_path / "asked.jsonl", 3, model="llama/none")
 
     async def whole(service: OpenAIBatches) -> Batch:
-        return await over(service, await service.create(await service.upload(asked), {"robin": "refused"}))
+        return await over(
+            service, await service.create(await service.upload(asked), {"robin": "refused"})
+        )
 
     batch = talk(ogx, whole)
     assert (batch.status, batch.is_full, batch.output_file) == ("failed", False, None)
-    assert batch.errors[0] == "model_not_found: line 1: Model 'llama/none' does not exist or is not supported"
+    assert (
+        batch.errors[0]
+        == "model_not_found: line 1: Model 'llama/none' does not exist or is not supported"
+    )
 
 
 def is_cancelled_for_good(tmp_path: Path, ogx: str) -> None:
@@ -157,7 +184,12 @@ def judges(tmp_path: Path, ogx: str) -> None:
     ]
     with Robin([*judge, *asked, "--quiet"], env=environment(), cwd=tmp_path) as process:
         ledger = tmp_path / "run" / "batches" / "00001.json"
-        wait_until(lambda: ledger.exists() and json.loads(ledger.read_text("utf-8"))["batch_id"] is not None, process)
+        wait_until(
+            lambda: (
+                ledger.exists() and json.loads(ledger.read_text("utf-8"))["batch_id"] is not None
+            ),
+            process,
+        )
         process.send_signal(signal.SIGKILL)
     robin("resume", "run", "-o", "s.csv", cwd=tmp_path, exits=0)
     kept = pd.read_parquet(tmp_path / "run" / "judgments")

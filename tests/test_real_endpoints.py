@@ -18,7 +18,17 @@ from aiohttp import web
 
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from tests.conftest import DEMO, REPLAY_MODEL, environment, free_port, has, lines_of, robin, wait_until, write_pairs
+from tests.conftest import (
+    DEMO,
+    REPLAY_MODEL,
+    environment,
+    free_port,
+    has,
+    lines_of,
+    robin,
+    wait_until,
+    write_pairs,
+)
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 
@@ -27,7 +37,11 @@ HELPFUL = ("-a", "helpfulness", "--model", "judge", "--run", "r")
 
 def varied(number: int, **change: Any) -> dict[str, Any]:
     """An answer like no other, with one of five ratings."""
-    return completion(f"Feedback: this is answer number {number}.\nRating: {number % 5}", id=f"id-{number}", **change)
+    return completion(
+        f"Feedback: this is answer number {number}.\nRating: {number % 5}",
+        id=f"id-{number}",
+        **change,
+    )
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -45,7 +59,9 @@ def answered(run: Path) -> int:
 
 def test_pays_a_prompt_once_for_several_ratings(tmp_path: Path) -> None:
     def several(number: int, body: dict[str, Any]) -> Answer:
-        return varied(number, choices=[varied(17 * number + k)["choices"][0] for k in range(body.get("n", 1))])
+        return varied(
+            number, choices=[varied(17 * number + k)["choices"][0] for k in range(body.get("n", 1))]
+        )
 
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(several) as wire:
@@ -92,7 +108,9 @@ def test_marks_tokens_that_it_had_to_estimate(tmp_path: Path) -> None:
 TRANSIENT: dict[str, Answer] = {
     "429": error(429, "slow down", {"retry-after-ms": "20"}),
     "500": error(500, "oops"),
-    "502 in HTML": web.Response(status=502, text="<html>Bad gateway</html>", content_type="text/html"),
+    "502 in HTML": web.Response(
+        status=502, text="<html>Bad gateway</html>", content_type="text/html"
+    ),
     "503": error(503, "overloaded", {"retry-after-ms": "20"}),
     "error in 200": {"error": {"message": "the model is loading", "code": 503}},
     "HTML in 200": web.Response(text="<html>Please wait</html>", content_type="text/html"),
@@ -104,13 +122,17 @@ UNPARSED: dict[str, Answer] = {
     "truncated": completion(
         None, choices=[{"message": {"content": None, "reasoning": "…"}, "finish_reason": "length"}]
     ),
-    "filtered": completion("", choices=[{"message": {"content": ""}, "finish_reason": "content_filter"}]),
+    "filtered": completion(
+        "", choices=[{"message": {"content": ""}, "finish_reason": "content_filter"}]
+    ),
     "missing": completion("<think>Rating: 3</think> I cannot say."),
 }
 
 
 @pytest.mark.parametrize("samples", ["1", "3"])
-def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(tmp_path: Path, samples: str) -> None:
+def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
+    tmp_path: Path, samples: str
+) -> None:
     generator = random.Random(3)
     lock = threading.Lock()
     sent = [0]
@@ -126,14 +148,28 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
             if chance < 0.35:
                 sent[0] += 1
                 return UNPARSED[generator.choice(list(UNPARSED))]
-            choices = [varied(7 * number + k)["choices"][0] for k in range(generator.randint(1, body.get("n", 1)))]
+            choices = [
+                varied(7 * number + k)["choices"][0]
+                for k in range(generator.randint(1, body.get("n", 1)))
+            ]
             sent[0] += len(choices)
             return varied(number, choices=choices)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     more = ("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "32")
     with serving(any_shape) as wire:
-        done = robin("judge", data, "-b", "300", *HELPFUL, "--base-url", wire.url, *more, cwd=tmp_path, exits=0)
+        done = robin(
+            "judge",
+            data,
+            "-b",
+            "300",
+            *HELPFUL,
+            "--base-url",
+            wire.url,
+            *more,
+            cwd=tmp_path,
+            exits=0,
+        )
     kept = judgments(tmp_path / "r")
     again = int(
         ((kept["reason"] == "truncated") & (kept["status"] == "failed")).sum()
@@ -148,7 +184,17 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(expiring) as wire:
-        command = ("judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, "--concurrency", "4")
+        command = (
+            "judge",
+            data,
+            "-b",
+            "200",
+            *HELPFUL,
+            "--base-url",
+            wire.url,
+            "--concurrency",
+            "4",
+        )
         done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="old", exits=3)
         kept = answered(tmp_path / "r")
         wire.bodies.extend([{}] * 100)  # the new key
@@ -166,31 +212,73 @@ def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(quota) as wire:
         done = robin(
-            "judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, "--concurrency", "4", cwd=tmp_path, exits=3
+            "judge",
+            data,
+            "-b",
+            "200",
+            *HELPFUL,
+            "--base-url",
+            wire.url,
+            "--concurrency",
+            "4",
+            cwd=tmp_path,
+            exits=3,
         )
     assert "quota" in done.stderr
     assert answered(tmp_path / "r") == 40
-    assert len(wire.bodies) <= 40 + 2 * 4  # those under way, and one begun in the place of each while its refusal came
+    assert (
+        len(wire.bodies) <= 40 + 2 * 4
+    )  # those under way, and one begun in the place of each while its refusal came
 
 
 @pytest.mark.slow
 def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     port = free_port()
-    serve: list[str | Path] = ["serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20"]
+    serve: list[str | Path] = [
+        "serve",
+        DEMO / "ratings.parquet",
+        "--port",
+        str(port),
+        "--latency-ms",
+        "20",
+    ]
 
     def served() -> Robin:
         null = subprocess.DEVNULL
-        server = Robin(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=null, text=True, env=environment())
+        server = Robin(
+            serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=null, text=True, env=environment()
+        )
         assert server.stdout is not None
         assert server.stdout.readline()
         return server
 
     log = tmp_path / "http.jsonl"
-    command = ["judge", str(data), "-b", "400", "-a", "helpfulness", "--model", REPLAY_MODEL, "--debug-http", str(log)]
-    command += ["--base-url", f"http://127.0.0.1:{port}/v1", "--run", "r", "--concurrency", "8", "--quiet"]
+    command = [
+        "judge",
+        str(data),
+        "-b",
+        "400",
+        "-a",
+        "helpfulness",
+        "--model",
+        REPLAY_MODEL,
+        "--debug-http",
+        str(log),
+    ]
+    command += [
+        "--base-url",
+        f"http://127.0.0.1:{port}/v1",
+        "--run",
+        "r",
+        "--concurrency",
+        "8",
+        "--quiet",
+    ]
     server = served()
-    with Robin(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+    with Robin(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as run:
         wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 100, run)
         server.kill()
         server.communicate()
@@ -213,7 +301,9 @@ def test_spreads_calls_over_several_servers_and_survives_the_loss_of_one(tmp_pat
 
     with serving(dying) as first, serving(lambda number, _: varied(1000 + number)) as second:
         urls = ("--base-url", first.url, "--base-url", second.url)
-        done = robin("judge", data, "-b", "400", *HELPFUL, *urls, "--concurrency", "4", cwd=tmp_path, exits=0)
+        done = robin(
+            "judge", data, "-b", "400", *HELPFUL, *urls, "--concurrency", "4", cwd=tmp_path, exits=0
+        )
     assert answered(tmp_path / "r") == 400
     assert f"{first.url}: circuit open" in done.stderr
     assert len(second.bodies) == 370
@@ -222,9 +312,13 @@ def test_spreads_calls_over_several_servers_and_survives_the_loss_of_one(tmp_pat
 
 def test_takes_several_servers_from_robin_toml(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
-    with serving(lambda number, _: varied(number)) as first, serving(lambda number, _: varied(number)) as second:
+    with (
+        serving(lambda number, _: varied(number)) as first,
+        serving(lambda number, _: varied(number)) as second,
+    ):
         (tmp_path / "robin.toml").write_text(
-            f'data = "pairs.jsonl"\nmodel = "judge"\nbase_url = ["{first.url}", "{second.url}"]\n', encoding="utf-8"
+            f'data = "pairs.jsonl"\nmodel = "judge"\nbase_url = ["{first.url}", "{second.url}"]\n',
+            encoding="utf-8",
         )
         robin("judge", "-b", "100", "-a", "helpfulness", cwd=tmp_path, exits=0)
     assert len(first.bodies) + len(second.bodies) == 100
@@ -234,7 +328,9 @@ def test_takes_several_servers_from_robin_toml(tmp_path: Path) -> None:
 def test_says_early_that_a_cache_answers(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(
-        lambda number, body: completion(f"Feedback: of {hash(orjson.dumps(body)) % 97}, always so.\nRating: 3")
+        lambda number, body: completion(
+            f"Feedback: of {hash(orjson.dumps(body)) % 97}, always so.\nRating: 3"
+        )
     ) as wire:
         done = robin("judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, cwd=tmp_path)
     assert done.stderr.count("to the letter") == 1
@@ -245,16 +341,31 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
     def picky(number: int, body: dict[str, Any]) -> Answer:
         text = body["messages"][1]["content"]
         if "Name 3 colours" in text:
-            return error(400, "This model's maximum context length is 2048 tokens", code="context_length_exceeded")
+            return error(
+                400,
+                "This model's maximum context length is 2048 tokens",
+                code="context_length_exceeded",
+            )
         return completion("I would rather not.") if "Name 4 colours" in text else varied(number)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(picky) as wire:
-        done = robin("judge", data, "-b", "120", *HELPFUL, "--base-url", wire.url, cwd=tmp_path, exits=0)
+        done = robin(
+            "judge", data, "-b", "120", *HELPFUL, "--base-url", wire.url, cwd=tmp_path, exits=0
+        )
     given_up = {row["pair_id"]: row["given_up"] for row in rows(done.stdout)}
-    assert given_up == {"p0": "", "p1": "", "p2": "", "p3": "context_length", "p4": "missing", "p5": ""}
+    assert given_up == {
+        "p0": "",
+        "p1": "",
+        "p2": "",
+        "p3": "context_length",
+        "p4": "missing",
+        "p5": "",
+    }
     frame = judgments(tmp_path / "r")
-    assert (frame["pair_id"] == "p3").sum() <= 5  # as many as can be under way before the first comes back
+    assert (
+        frame["pair_id"] == "p3"
+    ).sum() <= 5  # as many as can be under way before the first comes back
     assert (frame["pair_id"] == "p4").sum() <= 8
     assert "cannot be rated: 1 too long for the model, 1 missing a rating line" in done.stderr
     assert "1 too long for the model" in robin("status", "r", cwd=tmp_path).stdout
@@ -263,8 +374,17 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
 def test_checks_what_an_endpoint_supports(tmp_path: Path, replay_url: str) -> None:
     done = robin("check", "--base-url", replay_url, "--model", REPLAY_MODEL, cwd=tmp_path, exits=0)
     assert "--samples-per-request pays the prompt once" in done.stdout
-    seen = json.loads(robin("check", "--base-url", replay_url, "--model", REPLAY_MODEL, "--json", cwd=tmp_path).stdout)
-    assert (seen["choices_of_4"], seen["logprobs"], seen["seed"], seen["usage"]) == (4, False, "honoured", True)
+    seen = json.loads(
+        robin(
+            "check", "--base-url", replay_url, "--model", REPLAY_MODEL, "--json", cwd=tmp_path
+        ).stdout
+    )
+    assert (seen["choices_of_4"], seen["logprobs"], seen["seed"], seen["usage"]) == (
+        4,
+        False,
+        "honoured",
+        True,
+    )
     assert seen["rating"] in range(5)
 
 
@@ -274,26 +394,49 @@ def test_checks_an_endpoint_that_supports_little(tmp_path: Path) -> None:
             return error(400, "System role not supported")
         for name in ("max_tokens", "seed", "n", "logprobs"):
             if name in body:
-                return error(400, f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
+                return error(
+                    400,
+                    f"Unsupported parameter: '{name}' is not supported with this model.",
+                    param=name,
+                )
         return completion("I think it is good.", usage=None)
 
     with serving(stubborn) as wire:
-        done = robin("check", "--base-url", wire.url, "--model", "judge", "--json", cwd=tmp_path, exits=0)
+        done = robin(
+            "check", "--base-url", wire.url, "--model", "judge", "--json", cwd=tmp_path, exits=0
+        )
     seen = json.loads(done.stdout)
     assert (seen["rating"], seen["reason"], seen["system_role"]) == (None, "missing", False)
-    assert (seen["choices_of_4"], seen["logprobs"], seen["seed"], seen["usage"]) == (1, False, "refused", False)
+    assert (seen["choices_of_4"], seen["logprobs"], seen["seed"], seen["usage"]) == (
+        1,
+        False,
+        "refused",
+        False,
+    )
     assert seen["repeats"]
     assert "max_completion_tokens" in seen["parameters"]
 
 
 def test_leaves_a_check_with_3_where_nobody_answers(tmp_path: Path) -> None:
-    done = robin("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "judge", cwd=tmp_path, exits=3)
+    done = robin(
+        "check",
+        "--base-url",
+        f"http://127.0.0.1:{free_port()}/v1",
+        "--model",
+        "judge",
+        cwd=tmp_path,
+        exits=3,
+    )
     assert "connection" in done.stderr
 
 
 def test_tells_no_other_address_the_openai_account(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    account = {"OPENAI_ORG_ID": "org-private", "OPENAI_PROJECT_ID": "proj-private", "OPENAI_API_KEY": "sk-some-key"}
+    account = {
+        "OPENAI_ORG_ID": "org-private",
+        "OPENAI_PROJECT_ID": "proj-private",
+        "OPENAI_API_KEY": "sk-some-key",
+    }
     with serving(lambda number, _: varied(number)) as wire:
         robin("judge", data, "-b", "5", *HELPFUL, "--base-url", wire.url, cwd=tmp_path, **account)
     assert "private" not in str(wire.headers)

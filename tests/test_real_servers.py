@@ -15,7 +15,15 @@ import pytest
 
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
-from tests.conftest import GRAMMAR, environment, llama_server, robin, short_prompt, wait_until, write_pairs
+from tests.conftest import (
+    GRAMMAR,
+    environment,
+    llama_server,
+    robin,
+    short_prompt,
+    wait_until,
+    write_pairs,
+)
 from tests.servers_running import faults_made, faulty, litellm_proxy
 from tests.starting import Robin
 
@@ -30,24 +38,52 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def judge(url: str, model: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
-    command: list[str | Path] = ["judge", data, "--budget", str(budget), "-a", "helpfulness", "--base-url", url]
-    command += ["--model", model, "--extra-body", json.dumps(GRAMMAR), "--template", short_prompt(data.parent)]
+    command: list[str | Path] = [
+        "judge",
+        data,
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--base-url",
+        url,
+    ]
+    command += [
+        "--model",
+        model,
+        "--extra-body",
+        json.dumps(GRAMMAR),
+        "--template",
+        short_prompt(data.parent),
+    ]
     return [*command, "--run", "r", *more]
 
 
-def test_judges_through_litellm_and_holds_still_when_it_names_a_time(tmp_path: Path, llama: str) -> None:
+def test_judges_through_litellm_and_holds_still_when_it_names_a_time(
+    tmp_path: Path, llama: str
+) -> None:
     with litellm_proxy(tmp_path / "server.log", llama) as litellm:
         check_litellm(tmp_path, litellm)
 
 
 def check_litellm(tmp_path: Path, litellm: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    refused = robin(*judge(litellm, "judge", data, 10), cwd=tmp_path, OPENAI_API_KEY="sk-wrong-0a1b2c3d", exits=3)
+    refused = robin(
+        *judge(litellm, "judge", data, 10),
+        cwd=tmp_path,
+        OPENAI_API_KEY="sk-wrong-0a1b2c3d",
+        exits=3,
+    )
     assert "key was refused" in refused.stderr
     assert "0a1b2c3d" not in refused.stdout + refused.stderr
     shutil.rmtree(tmp_path / "r", ignore_errors=True)
 
-    robin(*judge(litellm, "judge", data, 12, "--concurrency", "4"), cwd=tmp_path, OPENAI_API_KEY="sk-ok", exits=0)
+    robin(
+        *judge(litellm, "judge", data, 12, "--concurrency", "4"),
+        cwd=tmp_path,
+        OPENAI_API_KEY="sk-ok",
+        exits=0,
+    )
     assert list(pd.read_parquet(tmp_path / "r" / "judgments")["status"]) == ["ok"] * 12
     shutil.rmtree(tmp_path / "r")
 
@@ -72,14 +108,25 @@ def check_litellm(tmp_path: Path, litellm: str) -> None:
     assert len(judgments) == 10
 
 
-def test_finds_out_what_llama_server_supports_and_takes_several_ratings_a_request(tmp_path: Path) -> None:
+def test_finds_out_what_llama_server_supports_and_takes_several_ratings_a_request(
+    tmp_path: Path,
+) -> None:
     with llama_server(tmp_path / "server.log", "--api-key", "sk-right-5f2e") as guarded:
         check_support(tmp_path, guarded)
         check_several(tmp_path, guarded)
 
 
 def check_support(tmp_path: Path, guarded: str) -> None:
-    command = ("check", "--base-url", guarded, "--model", "tiny-judge", "--extra-body", json.dumps(GRAMMAR), "--json")
+    command = (
+        "check",
+        "--base-url",
+        guarded,
+        "--model",
+        "tiny-judge",
+        "--extra-body",
+        json.dumps(GRAMMAR),
+        "--json",
+    )
     done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", exits=0)
     seen = json.loads(done.stdout)
     assert seen["rating"] in range(5)
@@ -96,21 +143,41 @@ def check_support(tmp_path: Path, guarded: str) -> None:
 def check_several(tmp_path: Path, guarded: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
     command = judge(
-        guarded, "tiny-judge", data, 83, "--samples-per-request", "16", "--seed", "3", "--scheduler", "uniform"
+        guarded,
+        "tiny-judge",
+        data,
+        83,
+        "--samples-per-request",
+        "16",
+        "--seed",
+        "3",
+        "--scheduler",
+        "uniform",
     )
     done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", exits=0)
     assert "asking for" in done.stderr  # its eight slots are fewer than sixteen
     frame = pd.read_parquet(tmp_path / "r" / "judgments")
     assert list(frame["status"]) == ["ok"] * 83
-    assert frame["request_id"].nunique() < 83 / 2  # how many exactly depends on what is under way together
-    assert frame["text"].nunique() > 5  # a seed of its own for every request; the tiny judge knows few sentences
+    assert (
+        frame["request_id"].nunique() < 83 / 2
+    )  # how many exactly depends on what is under way together
+    assert (
+        frame["text"].nunique() > 5
+    )  # a seed of its own for every request; the tiny judge knows few sentences
     assert frame["usage_estimated"].any()  # it counts one choice of several
 
 
 def test_keeps_exactly_250_ratings_where_four_calls_in_ten_fail(tmp_path: Path, llama: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 40)
 
-    with faulty(tmp_path / "aimock.log", llama, tmp_path / "none", ratelimit=0.2, disconnect=0.1, malformed=0.1) as url:
+    with faulty(
+        tmp_path / "aimock.log",
+        llama,
+        tmp_path / "none",
+        ratelimit=0.2,
+        disconnect=0.1,
+        malformed=0.1,
+    ) as url:
         command = judge(url, "tiny-judge", data, 250, "--concurrency", "64", "--max-retries", "20")
         robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-any", exits=0)
         made = faults_made(url)

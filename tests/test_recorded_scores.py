@@ -35,7 +35,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f1 = np.clip(rng.normal((ease + skill) / 2, 0.1), 0, 1)
                 rows.append([f"q{sample}", model, epoch, int(rng.random() < f1), round(f1, 3)])
     file = tmp_path_factory.mktemp("scores") / "table.csv"
-    pd.DataFrame(rows, columns=["question", "model", "epoch", "correct", "f1"]).to_csv(file, index=False)
+    pd.DataFrame(rows, columns=["question", "model", "epoch", "correct", "f1"]).to_csv(
+        file, index=False
+    )
     return file
 
 
@@ -59,10 +61,18 @@ def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None
     assert set(scores["n"]) == {3}
     assert scores["variance"].dropna().shape == (160,)
     of_f1 = scores[scores["attribute"] == "f1"].set_index(["system", "pair_id"])["score"]
-    assert of_f1["large", "large/q7"] == pytest.approx(raw.query("model == 'large' and question == 'q7'")["f1"].mean())
-    summary = exported(tmp_path, table, "--columns", OF_TABLE, "--what", "summary", "--by", "system")
+    assert of_f1["large", "large/q7"] == pytest.approx(
+        raw.query("model == 'large' and question == 'q7'")["f1"].mean()
+    )
+    summary = exported(
+        tmp_path, table, "--columns", OF_TABLE, "--what", "summary", "--by", "system"
+    )
     assert summary["mean"].tolist() == pytest.approx(
-        [raw[raw["model"] == system][name].mean() for name in ("correct", "f1") for system in ("small", "large")]
+        [
+            raw[raw["model"] == system][name].mean()
+            for name in ("correct", "f1")
+            for system in ("small", "large")
+        ]
     )
     judgments = exported(tmp_path, table, "--columns", OF_TABLE, "--what", "judgments")
     kept = judgments["expected_rating"].fillna(judgments["rating"])
@@ -78,10 +88,16 @@ def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None
 
 
 def test_gates_a_build_by_scores(table: Path, tmp_path: Path) -> None:
-    required = {"compare(large,small,f1)>=0": 0, "mean(f1)>=0.9": 5, "compare(large,small,correct)>=0.08": 6}
+    required = {
+        "compare(large,small,f1)>=0": 0,
+        "mean(f1)>=0.9": 5,
+        "compare(large,small,correct)>=0.08": 6,
+    }
     said = ""
     for requirement, code in required.items():
-        done = robin("gate", table, "--columns", OF_TABLE, "--require", requirement, cwd=tmp_path, exits=code)
+        done = robin(
+            "gate", table, "--columns", OF_TABLE, "--require", requirement, cwd=tmp_path, exits=code
+        )
         has(done.stdout, requirement)
         said = done.stdout
     has(said, "more samples would settle it, or about")
@@ -103,25 +119,38 @@ def test_takes_what_inspect_s_scorers_said(tmp_path: Path) -> None:
     has(done.stderr, "3 prompts with a rating of both systems: 5 are needed")
 
 
-def test_takes_each_filter_of_lm_evaluation_harness_as_a_metric_and_likelihoods_without_texts(tmp_path: Path) -> None:
+def test_takes_each_filter_of_lm_evaluation_harness_as_a_metric_and_likelihoods_without_texts(
+    tmp_path: Path,
+) -> None:
     for file in LM_EVAL:
         logged = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         scores = exported(tmp_path, file).set_index(["attribute", "pair_id"])["score"]
         for sample in logged:
-            name = "exact_match" if sample["filter"] == "strict" else f"exact_match.{sample['filter']}"
-            (found,) = (pair for pair in scores[name].index if pair.endswith(f"/{sample['doc_id']}"))
+            name = (
+                "exact_match" if sample["filter"] == "strict" else f"exact_match.{sample['filter']}"
+            )
+            (found,) = (
+                pair for pair in scores[name].index if pair.endswith(f"/{sample['doc_id']}")
+            )
             assert scores[name][found] == sample["exact_match"]
     (choice,) = LOGS.glob("lm-eval-choice/*/samples_*.jsonl")
     assert exported(tmp_path, choice)["attribute"].tolist() == ["acc", "acc"]
 
 
-def test_matches_samples_by_their_ids_whatever_templates_are_around_their_prompts(tmp_path: Path) -> None:
+def test_matches_samples_by_their_ids_whatever_templates_are_around_their_prompts(
+    tmp_path: Path,
+) -> None:
     line = json.loads(LM_EVAL[0].read_text(encoding="utf-8").splitlines()[0])
     rng, values = np.random.default_rng(1), {}
     for name in "ab":
         values[name] = rng.integers(0, 2, 30).astype(float)
         rows = [
-            {**line, "doc_id": at, "exact_match": value, "arguments": [[f"<{name}> Question {at}", {}]]}
+            {
+                **line,
+                "doc_id": at,
+                "exact_match": value,
+                "arguments": [[f"<{name}> Question {at}", {}]],
+            }
             for at, value in enumerate(values[name])
         ]
         (tmp_path / name).mkdir()
@@ -141,13 +170,25 @@ ROWS = [{"prompt": f"q{at}", "score": at / 2} for at in range(12)]
 def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     done = robin("gate", "s.jsonl", "--require", "mean(score)>=2", cwd=tmp_path)
-    has(done.stderr, "scores lie from 0 to 5.5; their scale is taken to be 0-6; name another with --scale")
+    has(
+        done.stderr,
+        "scores lie from 0 to 5.5; their scale is taken to be 0-6; name another with --scale",
+    )
     done = robin("export", "s.jsonl", "--scale", "0-10", cwd=tmp_path, exits=0)
     assert not done.stderr
     refused = {
-        ("--scale", "0-5"): "--scale 0-5: score: scores lie from 0 to 5.5; name a scale that holds them",
-        ("--columns", "score=prompt"): 's.jsonl:1: "prompt" is q0, not a score. Use --columns score=NAME',
-        ("--columns", "score=f1"): 's.jsonl: no column of scores "f1"; found prompt, score. Use --columns score=NAME',
+        (
+            "--scale",
+            "0-5",
+        ): "--scale 0-5: score: scores lie from 0 to 5.5; name a scale that holds them",
+        (
+            "--columns",
+            "score=prompt",
+        ): 's.jsonl:1: "prompt" is q0, not a score. Use --columns score=NAME',
+        (
+            "--columns",
+            "score=f1",
+        ): 's.jsonl: no column of scores "f1"; found prompt, score. Use --columns score=NAME',
     }
     for flags, said in refused.items():
         has(robin("export", "s.jsonl", *flags, cwd=tmp_path, exits=2).stderr, said)
@@ -168,7 +209,9 @@ def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) ->
         ({"prompt": "\ud800", "score": 1}, "surrogate"),
     ],
 )
-def test_says_what_keeps_a_file_from_being_one_of_scores(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+def test_says_what_keeps_a_file_from_being_one_of_scores(
+    tmp_path: Path, row: dict[str, Any], said: str
+) -> None:
     file = tmp_path / "s.jsonl"
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     refuses(InputError, said, robin_cli.compare, file, by="system")
@@ -187,8 +230,14 @@ def test_replaces_no_file_that_a_command_reads(tmp_path: Path) -> None:
         "--summary": ("gate", "*a.csv", *required),
     }.items():
         done = robin(*args, flag, "./a.csv", cwd=tmp_path, exits=2)
-        has(done.stderr, f"{flag} ./a.csv: is read in this command, and would be lost; name another file")
-    has(robin("gate", "a.csv", *required, "-o", "a.csv", cwd=tmp_path, exits=2).stderr, "would be lost")
+        has(
+            done.stderr,
+            f"{flag} ./a.csv: is read in this command, and would be lost; name another file",
+        )
+    has(
+        robin("gate", "a.csv", *required, "-o", "a.csv", cwd=tmp_path, exits=2).stderr,
+        "would be lost",
+    )
     assert (tmp_path / "a.csv").read_bytes() == before
 
 
@@ -207,7 +256,13 @@ def test_names_the_file_where_it_has_no_column_of_systems_and_no_scores(tmp_path
 def test_takes_no_column_of_ids_for_one_of_attributes(tmp_path: Path) -> None:
     rows = [{"id": at, "attribute": f"a{at}", "score": 1} for at in range(501)]
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    refuses(InputError, "scores of more than 500 attributes", robin_cli.compare, tmp_path / "s.jsonl", by="system")
+    refuses(
+        InputError,
+        "scores of more than 500 attributes",
+        robin_cli.compare,
+        tmp_path / "s.jsonl",
+        by="system",
+    )
 
 
 def test_takes_no_score_for_two_and_says_it_where_files_are_several_ratings(tmp_path: Path) -> None:

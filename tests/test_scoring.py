@@ -28,20 +28,38 @@ def with_logprobs(likely: dict[str, float], drawn: str = "3") -> dict[str, Any]:
         return {"token": text, "logprob": math.log(probability), "bytes": list(text.encode())}
 
     listed = [one(text, probability) for text, probability in likely.items()]
-    tokens = [one("Feedback: fine.\n", 1), one("Rating: ", 1), {**one(drawn, likely[drawn]), "top_logprobs": listed}]
+    tokens = [
+        one("Feedback: fine.\n", 1),
+        one("Rating: ", 1),
+        {**one(drawn, likely[drawn]), "top_logprobs": listed},
+    ]
     answer = completion(f"Feedback: fine.\nRating: {drawn}")
     answer["choices"][0]["logprobs"] = {"content": tokens}
     return answer
 
 
 def judge(url: str, data: Path, *more: str) -> list[str | Path]:
-    command: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "24", "--base-url", url, "--model", "m"]
+    command: list[str | Path] = [
+        "judge",
+        data,
+        "-a",
+        "helpfulness",
+        "-b",
+        "24",
+        "--base-url",
+        url,
+        "--model",
+        "m",
+    ]
     return [*command, "--run", "r", "--concurrency", "1", *more]
 
 
 def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    answers = [with_logprobs(each) for each in ({"3": 0.5, "2": 0.5}, {"3": 0.9, "2": 0.1}, {"3": 0.6, "x": 0.4})]
+    answers = [
+        with_logprobs(each)
+        for each in ({"3": 0.5, "2": 0.5}, {"3": 0.9, "2": 0.1}, {"3": 0.6, "x": 0.4})
+    ]
     with serving(lambda number, _: answers[number % 3]) as wire:
         done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
         assert all(body["logprobs"] is True and body["top_logprobs"] == 20 for body in wire.bodies)
@@ -69,8 +87,16 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
 @pytest.mark.parametrize(
     ("refuse", "said", "why"),
     [
-        (lambda body: "logprobs" in body and "logprobs is not supported", 'refuses "logprobs"', "no_logprobs"),
-        (lambda body: body.get("top_logprobs", 0) > 5 and "top_logprobs must be at most 5", "asking for 5", None),
+        (
+            lambda body: "logprobs" in body and "logprobs is not supported",
+            'refuses "logprobs"',
+            "no_logprobs",
+        ),
+        (
+            lambda body: body.get("top_logprobs", 0) > 5 and "top_logprobs must be at most 5",
+            "asking for 5",
+            None,
+        ),
         (lambda body: False, "", "no_logprobs"),  # takes them and sends none
     ],
 )
@@ -96,21 +122,30 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
     ("likely", "says"),
     [
         ({"3": 0.5, "2": 0.5}, "yes: --scoring logprobs would rate the answer they came with 2.50"),
-        ({"3": 0.6, "x": 0.4}, "by its text: more than 5% of the probability at its rating is of no rating"),
+        (
+            {"3": 0.6, "x": 0.4},
+            "by its text: more than 5% of the probability at its rating is of no rating",
+        ),
     ],
 )
-def test_checks_what_scoring_by_log_probabilities_would_do(tmp_path: Path, likely: dict[str, float], says: str) -> None:
+def test_checks_what_scoring_by_log_probabilities_would_do(
+    tmp_path: Path, likely: dict[str, float], says: str
+) -> None:
     def respond(_number: int, body: dict[str, Any]) -> Answer:
         if body.get("n", 1) > 2:
             return error(400, "n must be at most 2")
         return completion(choices=with_logprobs(likely)["choices"] * body.get("n", 1))
 
     with serving(respond) as wire:
-        done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200", exits=0)
+        done = robin(
+            "check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, COLUMNS="200", exits=0
+        )
     has(done.stdout, says, "above 2 asks for 2")
     sent = next(line for line in done.stdout.splitlines() if line.startswith("parameters sent"))
     assert sent.rstrip().endswith("max_tokens, temperature, top_p; with --seed also seed")
-    assert "--scoring" not in " ".join(line for line in done.stdout.splitlines() if line.startswith("robin judge will"))
+    assert "--scoring" not in " ".join(
+        line for line in done.stdout.splitlines() if line.startswith("robin judge will")
+    )
 
 
 def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None:
@@ -119,20 +154,29 @@ def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None
     command = ("render", data, "--pair", pair, "-a", "helpfulness")
     with serving(lambda *_: completion('{"feedback": "fine", "rating": 3}')) as wire:
         robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
-    by_text, shown = (robin(*command, *more, cwd=tmp_path).stdout for more in ((), ("--answer-format", "json_schema")))
+    by_text, shown = (
+        robin(*command, *more, cwd=tmp_path).stdout
+        for more in ((), ("--answer-format", "json_schema"))
+    )
     messages, _, structure = shown.partition("[sent along]\n")
     sent = next(body for body in wire.bodies if body["messages"][-1]["content"] in messages)
-    assert "".join(f"[{each['role']}]\n{each['content']}\n\n" for each in sent["messages"]) == messages
+    assert (
+        "".join(f"[{each['role']}]\n{each['content']}\n\n" for each in sent["messages"]) == messages
+    )
     assert json.loads(structure) == {"response_format": sent["response_format"]}
     assert "sent along" not in by_text
     assert "JSON" not in by_text
     assert '"root ::=' in robin(*command, "--answer-format", "grammar", cwd=tmp_path).stdout
 
 
-def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(tmp_path: Path) -> None:
+def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(
+    tmp_path: Path,
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     done = robin(
-        *judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"), cwd=tmp_path, exits=2
+        *judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"),
+        cwd=tmp_path,
+        exits=2,
     )
     assert "needs --temperature 1 and --top-p 1" in done.stderr
     assert not (tmp_path / "r").exists()
@@ -140,11 +184,20 @@ def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(tmp
 
 def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
-    answers = [completion('{"feedback": "so so", "rating": 2}'), completion('{"feedback": "?", "rating": 9}')]
+    answers = [
+        completion('{"feedback": "so so", "rating": 2}'),
+        completion('{"feedback": "?", "rating": 9}'),
+    ]
     with serving(lambda number, _: answers[number % 2]) as wire:
         robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
         body = wire.bodies[0]
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["rating"]["enum"] == [0, 1, 2, 3, 4]
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["rating"]["enum"] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
     assert "one JSON object" in body["messages"][-1]["content"]
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     assert set(judgments["rating"].dropna()) == {2}
@@ -156,27 +209,40 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer_format", ["json_schema", "grammar"])
-def test_says_where_an_answer_format_is_taken_and_ignored(tmp_path: Path, answer_format: str) -> None:
+def test_says_where_an_answer_format_is_taken_and_ignored(
+    tmp_path: Path, answer_format: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(lambda *_: completion("Well. Feedback: fine.\n\nRating: 3")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path, exits=0)
+        done = robin(
+            *judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path, exits=0
+        )
     assert done.stderr.count(f"not held to --answer-format {answer_format}") == 1
-    assert f"answer format {answer_format}" in " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
+    assert f"answer format {answer_format}" in " ".join(
+        robin("status", "r", cwd=tmp_path).stdout.split()
+    )
     line = json.dumps({"text": '{"feedback": "x", "rating": 2}'})
-    assert '"rating":2' in robin("parse", "--answer-format", "json_schema", cwd=tmp_path, stdin=line).stdout
+    assert (
+        '"rating":2'
+        in robin("parse", "--answer-format", "json_schema", cwd=tmp_path, stdin=line).stdout
+    )
 
 
 def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     with serving(lambda *_: error(400, message, param="response_format")) as wire:
-        done = robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3)
+        done = robin(
+            *judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3
+        )
     has(done.stderr, "does not enforce this --answer-format", "works everywhere")
 
 
 @pytest.mark.external
 @pytest.mark.slow
-def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(tmp_path: Path) -> None:
+def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
+    tmp_path: Path,
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     (tmp_path / "tiny.jinja").write_text(
         "{% block user %}Criterion: clarity\nResponse: the answer is clear\nRate from {{ low }} to {{ high }}.{% endblock %}"
@@ -188,7 +254,9 @@ def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
             "logprobs": ["--scoring", "logprobs"],
             "both": ["--scoring", "logprobs", "--answer-format", "json_schema", *QUOTES],
         }.items():
-            ask = judge(url, data, *more, "--template", "tiny.jinja", "--run", name, "--max-tokens", "300")
+            ask = judge(
+                url, data, *more, "--template", "tiny.jinja", "--run", name, "--max-tokens", "300"
+            )
             robin(*ask, cwd=tmp_path, exits=0)
 
     def found(name: str) -> pd.DataFrame:
@@ -197,7 +265,8 @@ def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
     schema = found("schema")[lambda rows: rows["status"] == "ok"]
     assert len(schema) >= 20
     assert all(
-        json.loads(text)["rating"] == rating for text, rating in zip(schema["text"], schema["rating"], strict=True)
+        json.loads(text)["rating"] == rating
+        for text, rating in zip(schema["text"], schema["rating"], strict=True)
     )
     grammar = found("grammar")
     assert grammar["text"].str.fullmatch(r"Feedback: [^\n]+\nRating: [0-4]").sum() >= 20

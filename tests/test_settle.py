@@ -23,7 +23,11 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     rng = np.random.default_rng(2)
     quality = rng.normal(2, 1, PAIRS)
     rows = [
-        {"pair_id": f"p{k}", "attribute": name, "rating": int(np.clip(round(rng.normal(a + b * q, sd)), 0, 4))}
+        {
+            "pair_id": f"p{k}",
+            "attribute": name,
+            "rating": int(np.clip(round(rng.normal(a + b * q, sd)), 0, 4)),
+        }
         for k, q in enumerate(quality)
         for name, a, b, sd in (("cheap", 0.8, 0.8, 0.6), ("dear", 0.0, 1.0, 0.3))
         for _ in range(30)
@@ -36,12 +40,27 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def judged(url: str, data: Path, *more: str) -> list[str | Path]:
     return [
-        *("judge", data, "-a", "helpfulness", "--base-url", url, "--run", "r", "--decide", "score>=2.5", "--seed", "1"),
+        *(
+            "judge",
+            data,
+            "-a",
+            "helpfulness",
+            "--base-url",
+            url,
+            "--run",
+            "r",
+            "--decide",
+            "score>=2.5",
+            "--seed",
+            "1",
+        ),
         *("--model", CHEAP, "--settle", DEAR, "--concurrency", "1", *more),
     ]
 
 
-def test_asks_the_dear_judge_at_random_and_where_a_decision_is_open(tmp_path: Path, two_judges: str) -> None:
+def test_asks_the_dear_judge_at_random_and_where_a_decision_is_open(
+    tmp_path: Path, two_judges: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
     done = robin(*judged(two_judges, data, "-b", str(CALLS)), cwd=tmp_path, exits=0)
 
@@ -52,15 +71,21 @@ def test_asks_the_dear_judge_at_random_and_where_a_decision_is_open(tmp_path: Pa
     first, later = judgments[: PAIRS + START], judgments[PAIRS + START :]
     assert (first["judge"] == DEAR).sum() == START
     assert set(later["judge"]) == {DEAR}
-    each = pd.read_csv(io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout))
+    each = pd.read_csv(
+        io.StringIO(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
+    )
     means = each.pivot(index="pair_id", columns="judge", values="score").loc[scores.index]
     unasked = scores["n"] == 0
     assert 0 < unasked.sum() == PAIRS - len(asked[DEAR])
     distance = (scores["score"] - 2.5).abs()
     assert distance[later["pair_id"]].mean() < 0.7 * distance[unasked].mean()
-    line = np.polyfit(means[CHEAP][unasked], scores["score"][unasked], 1)  # what is predicted lies on one line
+    line = np.polyfit(
+        means[CHEAP][unasked], scores["score"][unasked], 1
+    )  # what is predicted lies on one line
     inside = unasked & scores["score"].between(0.01, 3.99)
-    np.testing.assert_allclose(np.polyval(line, means[CHEAP][inside]), scores["score"][inside], atol=0.2)
+    np.testing.assert_allclose(
+        np.polyval(line, means[CHEAP][inside]), scores["score"][inside], atol=0.2
+    )
     drawn = ~unasked & (scores["n"] > 2)
     assert ((scores["score"] - means[DEAR]).abs()[drawn] < 0.5).all()
     assert not scores["certified"][unasked].any()
@@ -83,16 +108,44 @@ def test_spends_one_budget_of_money_over_both(tmp_path: Path, two_judges: str) -
     ("more", "said"),
     [
         ((), "--settle: is for --decide, which is not given"),
-        (("--decide", "score>=2", "--model", "third"), "it needs one other judge; name a single --model"),
-        (("--decide", "score>=2", "--scheduler", "uniform"), "--settle: has schedulers of its own; leave --scheduler"),
-        (("--decide", "score>=2", "--batch"), "--settle: not with --batch; leave one of the two out"),
-        (("--decide", "score>=2", "--samples-per-request", "2"), "--settle: not with --samples-per-request"),
-        (("--decide", "score>=2", "-b", "51"), "is asked about everything once, and dear about 20 pairs at random"),
+        (
+            ("--decide", "score>=2", "--model", "third"),
+            "it needs one other judge; name a single --model",
+        ),
+        (
+            ("--decide", "score>=2", "--scheduler", "uniform"),
+            "--settle: has schedulers of its own; leave --scheduler",
+        ),
+        (
+            ("--decide", "score>=2", "--batch"),
+            "--settle: not with --batch; leave one of the two out",
+        ),
+        (
+            ("--decide", "score>=2", "--samples-per-request", "2"),
+            "--settle: not with --samples-per-request",
+        ),
+        (
+            ("--decide", "score>=2", "-b", "51"),
+            "is asked about everything once, and dear about 20 pairs at random",
+        ),
     ],
 )
-def test_refuses_what_goes_not_with_a_judge_that_settles(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+def test_refuses_what_goes_not_with_a_judge_that_settles(
+    tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
-    judge = ("judge", data, "-a", "helpfulness", "--base-url", "http://127.0.0.1:9", "--model", "m", "--settle", "dear")
+    judge = (
+        "judge",
+        data,
+        "-a",
+        "helpfulness",
+        "--base-url",
+        "http://127.0.0.1:9",
+        "--model",
+        "m",
+        "--settle",
+        "dear",
+    )
     budget = () if "-b" in more else ("-b", "100")
     done = robin(*judge, *budget, *more, cwd=tmp_path, exits=2)
     assert said in " ".join(done.stderr.split())
@@ -116,6 +169,8 @@ def test_plans_by_money_whether_to_take_both(tmp_path: Path) -> None:
         "0.9",
     )
     prices = ("--price-in", "0", "--price-in", "0", "--price-out", "5", "--price-out", "50")
-    said = " ".join(robin(*plan, *prices, "--budget-usd", "0.3", cwd=tmp_path, exits=0).stdout.split())
+    said = " ".join(
+        robin(*plan, *prices, "--budget-usd", "0.3", cwd=tmp_path, exits=0).stdout.split()
+    )
     assert "of the decisions are wrong by both judges," in said
     assert "by dear alone: " in said

@@ -18,7 +18,16 @@ from tests.conftest import robin
 from tests.judges.wire import Wire, completion, serving
 from tests.test_own_prompts import STARS, pairs
 
-ARGUMENTS = ["-a", "helpfulness,stars", "--rubric", "stars.toml", "--model", "m", "--scheduler", "two-priors"]
+ARGUMENTS = [
+    "-a",
+    "helpfulness,stars",
+    "--rubric",
+    "stars.toml",
+    "--model",
+    "m",
+    "--scheduler",
+    "two-priors",
+]
 
 
 def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +45,17 @@ def wire() -> Iterator[Wire]:
 def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, wire: Wire) -> None:
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     pairs(tmp_path)
-    asked = [*ARGUMENTS, "--base-url", wire.url, "--answer-format", "json_schema", "--run", "r", "--concurrency", "1"]
+    asked = [
+        *ARGUMENTS,
+        "--base-url",
+        wire.url,
+        "--answer-format",
+        "json_schema",
+        "--run",
+        "r",
+        "--concurrency",
+        "1",
+    ]
 
     done = robin("judge", "pairs.jsonl", *asked, "-b", "180", "--seed", "1", cwd=tmp_path, exits=0)
 
@@ -49,14 +68,18 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
     # a spread of 2 of 9 points is less of its scale than 4 of 4: there the calls go
     assert helpful["n"].min() > 2 * stars["n"].max()
     levels = {
-        json.dumps(body["response_format"]["json_schema"]["schema"]["properties"]["rating"]) for body in wire.bodies
+        json.dumps(body["response_format"]["json_schema"]["schema"]["properties"]["rating"])
+        for body in wire.bodies
     }
     assert {len(json.loads(each)["enum"]) for each in levels} == {5, 10}
 
     state = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert state["errors_are"] == "shares of the scale"
     # the reach of an interval is at least its half, at most the scale
-    widest = max(((helpful["ci_high"] - helpful["ci_low"]) / 4).max(), ((stars["ci_high"] - stars["ci_low"]) / 9).max())
+    widest = max(
+        ((helpful["ci_high"] - helpful["ci_low"]) / 4).max(),
+        ((stars["ci_high"] - stars["ci_low"]) / 9).max(),
+    )
     assert widest / 2 < state["error_bound"] <= 1
     assert 0 < state["worst_error_estimate"] < state["error_bound"]
     assert f"is further than {100 * state['error_bound']:.1f} % of the scale" in re.sub(

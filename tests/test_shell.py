@@ -35,10 +35,16 @@ PAIRS = [{"id": each, "prompt": each, "response": f"{each} is it"} for each in "
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".json", ".csv", ".tsv", ".parquet"])
-def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_url: str, suffix: str) -> None:
+def test_takes_pairs_from_standard_input_in_any_format(
+    tmp_path: Path, replay_url: str, suffix: str
+) -> None:
     done = piped(WRITERS[suffix](PAIRS), *judging(replay_url, "-", 12, "--run", "r"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [line.split(b",")[0] for line in done.stdout.splitlines()[1:]] == [b'"a"', b'"b"', b'"c"']
+    assert [line.split(b",")[0] for line in done.stdout.splitlines()[1:]] == [
+        b'"a"',
+        b'"b"',
+        b'"c"',
+    ]
     if suffix == ".csv":
         robin("resume", "r", "--budget", "15", cwd=tmp_path, exits=0)
         assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 15
@@ -55,7 +61,9 @@ def test_takes_pairs_from_standard_input_in_any_format(tmp_path: Path, replay_ur
     ],
     ids=["empty", "no response", "cut gzip", "gzip in gzip", "no Parquet"],
 )
-def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str, content: bytes, said: str) -> None:
+def test_says_what_is_wrong_with_standard_input(
+    tmp_path: Path, replay_url: str, content: bytes, said: str
+) -> None:
     done = piped(content, *judging(replay_url, "-", 12), cwd=tmp_path)
 
     assert done.returncode == 2
@@ -66,7 +74,17 @@ def test_says_what_is_wrong_with_standard_input(tmp_path: Path, replay_url: str,
 
 def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> None:
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
-    command = ["judge", data, "-a", "helpfulness", "--base-url", replay_url, "--model", REPLAY_MODEL, "--budget"]
+    command = [
+        "judge",
+        data,
+        "-a",
+        "helpfulness",
+        "--base-url",
+        replay_url,
+        "--model",
+        REPLAY_MODEL,
+        "--budget",
+    ]
 
     assert "1,200 of 1,200 calls spent" in robin(*command, "1,200", cwd=tmp_path).stderr
     assert "write 3000 or 3,000" in robin(*command, "3k", cwd=tmp_path).stderr
@@ -78,10 +96,24 @@ def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> N
         (["jugde"], "Did you mean 'judge'?"),
         (["judge", "--bugdet", "5"], "--budget"),
         (
-            ["judge", "p.jsonl", "-b", "5", "-a", "helpfullness", "--model", "m", "--base-url", "http://x/v1"],
+            [
+                "judge",
+                "p.jsonl",
+                "-b",
+                "5",
+                "-a",
+                "helpfullness",
+                "--model",
+                "m",
+                "--base-url",
+                "http://x/v1",
+            ],
             '"helpfulness"?',
         ),
-        (["plan", "p.jsonl", "-b", "9", "-a", "verbosity", "--scheduler", "robinhood"], 'did you mean "robin-hood"?'),
+        (
+            ["plan", "p.jsonl", "-b", "9", "-a", "verbosity", "--scheduler", "robinhood"],
+            'did you mean "robin-hood"?',
+        ),
         (["plan", "p.jsnol", "--budget", "9", "-a", "verbosity"], "Did you mean p.jsonl?"),
         (["judge", "--config", "vlm"], 'did you mean "vllm"?'),
         (["status", "runs/firts"], 'did you mean "first"?'),
@@ -97,7 +129,11 @@ def test_suggests_what_was_meant(tmp_path: Path, typed: list[str], meant: str) -
     assert meant in " ".join(done.stderr.replace("│", " ").split())
 
 
-ROBIN = [sys.executable, "-c", "import sys; sys.argv[0] = 'robin'; from robin_cli.cli.app import main; main()"]
+ROBIN = [
+    sys.executable,
+    "-c",
+    "import sys; sys.argv[0] = 'robin'; from robin_cli.cli.app import main; main()",
+]
 """As the shell's script calls it: the program's name decides the variable's."""
 
 
@@ -108,7 +144,9 @@ def completions(shell: str, typed: list[str], cwd: Path) -> str:
     asked = bash if shell == "bash" else {"_TYPER_COMPLETE_ARGS": line}
     action = {"_TYPER_COMPLETE_FISH_ACTION": "get-args"} if shell == "fish" else {}
     env = environment(**asked, **action, _ROBIN_COMPLETE=f"complete_{shell}")
-    return subprocess.run(ROBIN, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False).stdout
+    return subprocess.run(
+        ROBIN, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False
+    ).stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -116,33 +154,43 @@ def test_completes_commands_flags_and_values(tmp_path: Path, shell: str) -> None
     assert "--scheduler" in completions(shell, ["robin", "judge", "--sch"], tmp_path)
     if shell == "bash":
         assert "judge" in completions(shell, ["robin", "ju"], tmp_path)
-        assert "helpfulness,verbosity" in completions(shell, ["robin", "plan", "-a", "helpfulness,ver"], tmp_path)
+        assert "helpfulness,verbosity" in completions(
+            shell, ["robin", "plan", "-a", "helpfulness,ver"], tmp_path
+        )
         assert "two-priors" in completions("bash", ["robin", "judge", "--scheduler", "t"], tmp_path)
         assert "llama-cpp" in completions("bash", ["robin", "judge", "--config", "ll"], tmp_path)
 
 
 def test_bash_completes_with_what_is_installed(tmp_path: Path) -> None:
     sourced = environment(_ROBIN_COMPLETE="source_bash")
-    script = subprocess.run(ROBIN, cwd=tmp_path, env=sourced, capture_output=True, text=True, check=True).stdout
+    script = subprocess.run(
+        ROBIN, cwd=tmp_path, env=sourced, capture_output=True, text=True, check=True
+    ).stdout
     program = f"#!{sys.executable}\nfrom robin_cli.cli.app import main\nmain()\n"
     (tmp_path / "robin").write_text(program, encoding="utf-8")
     (tmp_path / "robin").chmod(0o755)
     asked = f"{script}\nCOMP_WORDS=(robin judge --sched); COMP_CWORD=2; _robin_completion robin; echo ${{COMPREPLY[@]}}"
 
     env = environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
-    done = subprocess.run(["bash", "-c", asked], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", asked], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
 
     assert done.stdout.strip() == "--scheduler", done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_explains_every_command_within_80_columns_and_with_an_example(tmp_path: Path, command: str) -> None:
+def test_explains_every_command_within_80_columns_and_with_an_example(
+    tmp_path: Path, command: str
+) -> None:
     shown = robin(command, "--help", cwd=tmp_path, COLUMNS="80").stdout
 
     has(shown, "Example: robin " + command, "--help")
     assert max(map(len, shown.splitlines())) <= 80
     assert "\x1b" not in shown
-    assert not re.search(r"<(bool|list|path|str|int|float)", shown, re.IGNORECASE)  # what it takes, and not its type
+    assert not re.search(
+        r"<(bool|list|path|str|int|float)", shown, re.IGNORECASE
+    )  # what it takes, and not its type
 
 
 def groups_of(shown: str) -> list[str]:
@@ -152,12 +200,19 @@ def groups_of(shown: str) -> list[str]:
 def test_lists_every_command_in_a_group(tmp_path: Path) -> None:
     shown = robin("--help", cwd=tmp_path, COLUMNS="80").stdout
 
-    has(shown, "Start with robin demo", "Documentation: ", *(f"│ {command} " for command in COMMANDS))
+    has(
+        shown,
+        "Start with robin demo",
+        "Documentation: ",
+        *(f"│ {command} " for command in COMMANDS),
+    )
     assert groups_of(shown) == ["Options", "Start", "Judge", "Look", "Decide", "Tools"]
 
 
 def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
-    few, all_of_them = (robin("judge", flag, cwd=tmp_path, COLUMNS="80").stdout for flag in ("--help", "--help-all"))
+    few, all_of_them = (
+        robin("judge", flag, cwd=tmp_path, COLUMNS="80").stdout for flag in ("--help", "--help-all")
+    )
 
     for shown, lines in ((few, 82), (all_of_them, 182)):
         assert groups_of(shown)[2:] == [
@@ -196,7 +251,10 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     facts = [json.loads(line) for line in robin("runs", "--json", cwd=tmp_path).stdout.splitlines()]
 
     assert [run["state"] for run in facts] == ["damaged", "finished", "finished"]
-    assert [(run["spent"], run["budget"], run["ratings"]) for run in facts[1:]] == [(9, 9, 9), (12, 12, 12)]
+    assert [(run["spent"], run["budget"], run["ratings"]) for run in facts[1:]] == [
+        (9, 9, 9),
+        (12, 12, 12),
+    ]
     assert all(run["run"] in shown for run in facts)
     assert "12 of 12" in shown
     assert (nothing.returncode, nothing.stdout) == (0, "")
@@ -206,7 +264,10 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
     has(listed, '"scores",3,', '"judgments",12,')
     assert "ranking" not in listed
     for command in ("status", "export", "report", "gate --require mean(helpfulness)>=0.01"):
-        assert f"run: {facts[2]['run']}, the newest one" in robin(*command.split(), cwd=tmp_path, exits=0).stderr
+        assert (
+            f"run: {facts[2]['run']}, the newest one"
+            in robin(*command.split(), cwd=tmp_path, exits=0).stderr
+        )
 
 
 def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_url: str) -> None:
@@ -224,7 +285,9 @@ for command in ("status r", "report r -o r.html", "export r -o s.xlsx"):
     print(command, [name for name in ("pandas", "openai", "aiohttp") if name in sys.modules])
 """
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
     has(done.stdout, "status r []\n", "report r -o r.html []\n", "export r -o s.xlsx []\n")
 
     assert (tmp_path / "r.html").exists()

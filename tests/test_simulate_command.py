@@ -21,17 +21,27 @@ from tests.conftest import ROOT, robin
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 VOTES, RATINGS = (ROOT / "configs" / "demo" / f"{name}.parquet" for name in ("votes", "ratings"))
 COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
-VOTE_COLUMNS = (
-    "attribute,scheduler,budget,what,asked_mean,calls_mean,wrong_mean,wrong_sem,any_mean,order_effect_mean,runs"
-)
+VOTE_COLUMNS = "attribute,scheduler,budget,what,asked_mean,calls_mean,wrong_mean,wrong_sem,any_mean,order_effect_mean,runs"
 PICTURES_TOO = [
-    pytest.param(*each, marks=pytest.mark.whole) for each in (("svg", b"<?xml"), ("html", b"<!doctype html>"))
+    pytest.param(*each, marks=pytest.mark.whole)
+    for each in (("svg", b"<?xml"), ("html", b"<!doctype html>"))
 ]
-SMALL = ("--limit", "20", "--runs", "6", "--budget", "500,1000", "--attribute", "gpt-4.1-nano/helpfulness")
+SMALL = (
+    "--limit",
+    "20",
+    "--runs",
+    "6",
+    "--budget",
+    "500,1000",
+    "--attribute",
+    "gpt-4.1-nano/helpfulness",
+)
 
 
 def small_run(
-    folder: Path, *, human: Callable[[int, float], float | None] = lambda k, level: None if k < 2 else level
+    folder: Path,
+    *,
+    human: Callable[[int, float], float | None] = lambda k, level: None if k < 2 else level,
 ) -> Path:
     """A run directory made by hand: 40 pairs of a prompt each, human ratings for all but two, or as ``human`` says."""
     from robin_cli.model.records import Judgment, Pair
@@ -42,37 +52,65 @@ def small_run(
     level = rng.integers(0, 5, 40)
     rated = [human(k, float(level[k])) for k in range(40)]
     pairs = [
-        Pair(f"p{k}", f"prompt {k}", "r", {} if each is None else {"helpfulness": each}) for k, each in enumerate(rated)
+        Pair(f"p{k}", f"prompt {k}", "r", {} if each is None else {"helpfulness": each})
+        for k, each in enumerate(rated)
     ]
     blank = judgment(0)
     settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
-    run = manifest(settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0})
+    run = manifest(
+        settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0}
+    )
     with RunStore.create(folder / "r", run, pairs) as store:
         made = []
         for draw in range(8):
             for k, pair in enumerate(pairs):
                 rating = int(np.clip(level[k] + rng.integers(-1, 2), 0, 4))
                 values = {name: getattr(blank, name) for name in Judgment.__slots__}
-                made.append(Judgment(**(values | {"pair_id": pair.pair_id, "draw": draw, "rating": rating})))
+                made.append(
+                    Judgment(**(values | {"pair_id": pair.pair_id, "draw": draw, "rating": rating}))
+                )
         store.append(made)
     return folder / "r"
 
 
 def test_prints_the_columns_of_the_contract_for_the_budgets_asked(tmp_path: Path) -> None:
-    done = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood,robin,two-priors", cwd=tmp_path)
+    done = robin(
+        "simulate",
+        POOL,
+        *SMALL,
+        "--schedulers",
+        "uniform,robin-hood,robin,two-priors",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == COLUMNS
     table = pd.read_csv(io.StringIO(done.stdout))
     assert list(table["budget"]) == [500, 1000] * 4
     assert (table["runs"] == 6).all()
     assert np.allclose(table["wce_sem"], table["wce_std"] / np.sqrt(6), rtol=1e-4)
-    again = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood,robin,two-priors", cwd=tmp_path)
+    again = robin(
+        "simulate",
+        POOL,
+        *SMALL,
+        "--schedulers",
+        "uniform,robin-hood,robin,two-priors",
+        cwd=tmp_path,
+    )
     assert again.stdout == done.stdout
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), *PICTURES_TOO])
 def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, start: bytes) -> None:
-    done = robin("simulate", POOL, *SMALL, "--schedulers", "uniform,robin-hood", "--plot", f"p.{suffix}", cwd=tmp_path)
+    done = robin(
+        "simulate",
+        POOL,
+        *SMALL,
+        "--schedulers",
+        "uniform,robin-hood",
+        "--plot",
+        f"p.{suffix}",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"p.{suffix}").read_bytes().startswith(start)
     assert "calls saved at equal worst-case error" in done.stderr
@@ -83,39 +121,99 @@ def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, sta
 def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     done = robin(
-        "simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5", "--plot", "p.svg", cwd=tmp_path
+        "simulate",
+        run,
+        "--budget",
+        "400",
+        "--schedulers",
+        "two-priors",
+        "--runs",
+        "5",
+        "--plot",
+        "p.svg",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 1
     picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert "kendall" in picture
     robin(
-        "simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5", "--plot", "q.svg", cwd=tmp_path
+        "simulate",
+        run,
+        "--budget",
+        "400",
+        "--schedulers",
+        "two-priors",
+        "--runs",
+        "5",
+        "--plot",
+        "q.svg",
+        cwd=tmp_path,
     )
     assert (tmp_path / "q.svg").read_text(encoding="utf-8") == picture
 
 
 def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_path: Path) -> None:
     # of three bests one is right, one wrong, and one of two equals is right
-    ratings = {"x/0": (3, 5), "x/1": (1, 2), "y/0": (1, 1), "y/1": (4, 5), "z/0": (2, 2), "z/1": (2, 2)}
-    rows = [f"{pair},{rating},{int(pair.endswith('0'))}" for pair, both in ratings.items() for rating in both]
+    ratings = {
+        "x/0": (3, 5),
+        "x/1": (1, 2),
+        "y/0": (1, 1),
+        "y/1": (4, 5),
+        "z/0": (2, 2),
+        "z/1": (2, 2),
+    }
+    rows = [
+        f"{pair},{rating},{int(pair.endswith('0'))}"
+        for pair, both in ratings.items()
+        for rating in both
+    ]
     (tmp_path / "pool.csv").write_text("\n".join(["pair_id,rating,right", *rows]), encoding="utf-8")
-    command = ("simulate", "pool.csv", "--decide", "best", "--budget", "24", "--runs", "3", "--plot", "p.svg")
+    command = (
+        "simulate",
+        "pool.csv",
+        "--decide",
+        "best",
+        "--budget",
+        "24",
+        "--runs",
+        "3",
+        "--plot",
+        "p.svg",
+    )
     done = robin(*command, cwd=tmp_path, exits=0)
     table = pd.read_csv(io.StringIO(done.stdout))
-    assert table["right_mean"].to_list() == pytest.approx([0.5, 0.5])  # no rating of a group reaches another's
+    assert table["right_mean"].to_list() == pytest.approx(
+        [0.5, 0.5]
+    )  # no rating of a group reaches another's
     assert table["right_sem"].to_list() == [0, 0]
     assert "pool: 50.0 % of the best by all recorded ratings are right" in done.stderr
-    assert "pool · lucb at 24 (4 a response): 50.0 ± 0.0 % right against 50.0 ± 0.0 %" in done.stderr
+    assert (
+        "pool · lucb at 24 (4 a response): 50.0 ± 0.0 % right against 50.0 ± 0.0 %" in done.stderr
+    )
     assert "judge calls a response" in (tmp_path / "p.svg").read_text(encoding="utf-8")
-    of_thresholds = robin("simulate", "pool.csv", "--decide", "score>=3", "--budget", "6", "--runs", "2", cwd=tmp_path)
+    of_thresholds = robin(
+        "simulate", "pool.csv", "--decide", "score>=3", "--budget", "6", "--runs", "2", cwd=tmp_path
+    )
     assert "right" not in of_thresholds.stdout
 
 
 def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
     run = small_run(tmp_path)
-    table = pd.read_csv(io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout))
-    columns = ["attribute", "coefficient", "value", "ci_low", "ci_high", "n", "n_prompts", "resamples", "why"]
+    table = pd.read_csv(
+        io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout)
+    )
+    columns = [
+        "attribute",
+        "coefficient",
+        "value",
+        "ci_low",
+        "ci_high",
+        "n",
+        "n_prompts",
+        "resamples",
+        "why",
+    ]
     assert list(table.columns) == columns
     table = table.set_index("coefficient")
     with_human = ["pearson", "spearman", "kendall", "kappa", "alpha"]
@@ -146,7 +244,17 @@ def test_exports_human_ratings_by_score(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     told = robin("export", run, "--what", "calibration", cwd=tmp_path)
     table = pd.read_csv(io.StringIO(told.stdout))
-    columns = ["attribute", "level", "to_level", "n", "n_prompts", "mean_score", "mean_human", "ci_low", "ci_high"]
+    columns = [
+        "attribute",
+        "level",
+        "to_level",
+        "n",
+        "n_prompts",
+        "mean_score",
+        "mean_human",
+        "ci_low",
+        "ci_high",
+    ]
     assert list(table.columns) == columns
     opened = robin_cli.open_run(run)
     pd.testing.assert_frame_equal(opened.calibration(), table)
@@ -155,14 +263,19 @@ def test_exports_human_ratings_by_score(tmp_path: Path) -> None:
     np.testing.assert_allclose(table["mean_human"], by_level["human"].mean())
     np.testing.assert_allclose(table["mean_score"], by_level["score"].mean())
     assert list(table["n"]) == list(by_level.size())
-    assert [level["level"] for level in opened.status()["calibration"]["helpfulness"]] == list(table["level"])
+    assert [level["level"] for level in opened.status()["calibration"]["helpfulness"]] == list(
+        table["level"]
+    )
     assert "--what calibration" in " ".join(robin("status", run, cwd=tmp_path).stdout.split())
 
 
 def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
     cases: dict[str, tuple[Callable[[int, float], float | None], str]] = {
         "none": (lambda k, level: None, "no human ratings of helpfulness"),
-        "percent": (lambda k, level: 25 * level, "human ratings are off the scale 0-4 (they go from 0 to 100)"),
+        "percent": (
+            lambda k, level: 25 * level,
+            "human ratings are off the scale 0-4 (they go from 0 to 100)",
+        ),
         "few": (
             lambda k, level: level if k < 3 else None,
             "3 pairs of 3 prompts have a score and a human rating; 20 prompts are needed",
@@ -189,11 +302,19 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             assert set(table.loc[with_human, "why"]) == {why}
             assert table.loc[~with_human, "value"].notna().all()  # for that no human is needed
             rows = robin("export", run, "--what", "calibration", cwd=tmp_path)
-            assert rows.stdout == "attribute,level,to_level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
+            assert (
+                rows.stdout
+                == "attribute,level,to_level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
+            )
             assert why in rows.stderr
         if name == "few":
             told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]
-            assert (told_of["value"], told_of["ci_low"], told_of["n"], told_of["why"]) == (None, None, 3, why)
+            assert (told_of["value"], told_of["ci_low"], told_of["n"], told_of["why"]) == (
+                None,
+                None,
+                3,
+                why,
+            )
             assert why in robin("report", run, "-o", "-", cwd=tmp_path).stdout
         assert "reliability of helpfulness scores 0." in status
         if name == "none":
@@ -206,7 +327,16 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> None:
-    hours = ("--limit", "60", "--runs", "100000", "--budget", "50000", "--schedulers", "uniform,robin-hood,robin")
+    hours = (
+        "--limit",
+        "60",
+        "--runs",
+        "100000",
+        "--budget",
+        "50000",
+        "--schedulers",
+        "uniform,robin-hood,robin",
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "robin_cli", "simulate", str(POOL), *hours],
         cwd=tmp_path,
@@ -230,7 +360,10 @@ def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> Non
 def workers_of(session: int) -> list[str]:
     """The processes of a session that were started to simulate, each by its command."""
     listed = subprocess.run(
-        ["ps", "-ww", "-s", str(session), "-o", "stat=", "-o", "args="], check=False, capture_output=True, text=True
+        ["ps", "-ww", "-s", str(session), "-o", "stat=", "-o", "args="],
+        check=False,
+        capture_output=True,
+        text=True,
     ).stdout.splitlines()
     return [line for line in listed if "spawn_main" in line and not line.startswith("Z")]
 
@@ -254,11 +387,21 @@ def test_compares_rankings_with_those_of_an_even_spread(tmp_path: Path) -> None:
 
 
 def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> None:
-    best, _ = simulated(tmp_path, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90")
+    best, _ = simulated(
+        tmp_path, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90"
+    )
     assert best["scheduler"].tolist() == ["uniform", "duels"]
     assert set(best["what"]) == {"prompts"}
     single, _ = simulated(
-        tmp_path, "--budget", "40", "--runs", "3", "--limit", "1", "--schedulers", "uniform,preferences"
+        tmp_path,
+        "--budget",
+        "40",
+        "--runs",
+        "3",
+        "--limit",
+        "1",
+        "--schedulers",
+        "uniform,preferences",
     )
     assert set(single["what"]) == {"comparisons"}
     assert (single["calls_mean"] == 40).all()
@@ -276,14 +419,27 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
         ((VOTES, "--budget", "100"), "add --pairwise"),
         ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
-        ((VOTES, "--pairwise", "--budget", "1"), "does not pay for a comparison for each of 6 systems"),
-        ((VOTES, "--pairwise", "--budget", "100", "--schedulers", "robin"), "has schedulers of its own"),
+        (
+            (VOTES, "--pairwise", "--budget", "1"),
+            "does not pay for a comparison for each of 6 systems",
+        ),
+        (
+            (VOTES, "--pairwise", "--budget", "100", "--schedulers", "robin"),
+            "has schedulers of its own",
+        ),
         ((VOTES, "--pairwise", "--budget", "100", "--scale", "0-2"), "not with --scale"),
         ((VOTES, "--pairwise", "--budget", "100", "--decide", "score>=3"), "--decide best"),
-        ((VOTES, "--pairwise", "--decide", "best", "--budget", "100", "--margin", "1"), "below 0.5"),
+        (
+            (VOTES, "--pairwise", "--decide", "best", "--budget", "100", "--margin", "1"),
+            "below 0.5",
+        ),
         ((VOTES, "--pairwise", "--budget", "100", "--attribute", "me"), "no judge in"),
     ],
 )
-def test_says_what_cannot_be_simulated(tmp_path: Path, flags: tuple[str | Path, ...], said: str) -> None:
+def test_says_what_cannot_be_simulated(
+    tmp_path: Path, flags: tuple[str | Path, ...], said: str
+) -> None:
     done = robin("simulate", *flags, cwd=tmp_path)
-    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), (
+        done.stderr
+    )

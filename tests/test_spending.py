@@ -20,17 +20,27 @@ from tests.conftest import judging, robin, write_pairs
 from tests.storage.test_store import judgment
 
 
-def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(tmp_path: Path, replay_url: str) -> None:
+def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    first = robin(*judging(replay_url, data, 60, "--samples-per-request", "3", "--run", "r"), cwd=tmp_path, exits=0)
+    first = robin(
+        *judging(replay_url, data, 60, "--samples-per-request", "3", "--run", "r"),
+        cwd=tmp_path,
+        exits=0,
+    )
     unpriced = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     said = robin("status", "r", cwd=tmp_path).stdout
-    more = robin("resume", "r", "--budget", "90", "--price-in", "1", "--price-out", "1", cwd=tmp_path)
+    more = robin(
+        "resume", "r", "--budget", "90", "--price-in", "1", "--price-out", "1", cwd=tmp_path
+    )
     answers = pd.read_parquet(tmp_path / "r" / "judgments")
 
     assert "$" not in first.stderr
-    assert answers["cost_usd"].iloc[:60].isna().all()  # of the second and third answer of a request too
+    assert (
+        answers["cost_usd"].iloc[:60].isna().all()
+    )  # of the second and third answer of a request too
     assert (unpriced["cost_usd"], unpriced["cost_usd_at_least"]) == (None, None)
     assert [judge["cost_usd"] for judge in unpriced["judges"]] == [None]
     assert "unknown: no price (--price-in, --price-out)" in said
@@ -40,8 +50,14 @@ def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(tmp_
     assert status["cost_usd"] is None
     assert status["cost_usd_at_least"] == pytest.approx(known)
     partly = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
-    assert f"at least {dollars(status['cost_usd_at_least'])}; of some answers no price is known" in partly
-    assert f"at least {dollars(status['cost_usd_at_least'])}" in robin("report", "r", "-o", "-", cwd=tmp_path).stdout
+    assert (
+        f"at least {dollars(status['cost_usd_at_least'])}; of some answers no price is known"
+        in partly
+    )
+    assert (
+        f"at least {dollars(status['cost_usd_at_least'])}"
+        in robin("report", "r", "-o", "-", cwd=tmp_path).stdout
+    )
 
     (line,) = (line for line in more.stderr.splitlines() if "tokens in" in line)
     mine, all_of_them = line.split("; ")
@@ -58,13 +74,24 @@ def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(tmp_
         ([], None, True),
         ([0.25, 0.0, 0.5], 0.75, True),
         ([0.0, 0.0], 0.0, True),  # free
-        ([None, 0.0, 0.0, None, 0.0, 0.0], None, False),  # as robin 0.1.0 recorded requests of three ratings
+        (
+            [None, 0.0, 0.0, None, 0.0, 0.0],
+            None,
+            False,
+        ),  # as robin 0.1.0 recorded requests of three ratings
         ([None, 0.0, 0.5, 0.0], 0.5, False),
     ],
 )
-def test_adds_up_what_is_known(costs: list[float | None], known: float | None, complete: bool) -> None:
-    failed = asdict(replace(judgment(99), status="failed", rating=None, cost_usd=None, prompt_tokens=None))
-    rows = [asdict(replace(judgment(place), cost_usd=cost, prompt_tokens=5)) for place, cost in enumerate(costs)]
+def test_adds_up_what_is_known(
+    costs: list[float | None], known: float | None, complete: bool
+) -> None:
+    failed = asdict(
+        replace(judgment(99), status="failed", rating=None, cost_usd=None, prompt_tokens=None)
+    )
+    rows = [
+        asdict(replace(judgment(place), cost_usd=cost, prompt_tokens=5))
+        for place, cost in enumerate(costs)
+    ]
 
     fold = Fold(ArmSpace(["p"], ["helpfulness"], ["m"], [Scale(0, 4)]))
     fold.add(np.zeros(len(costs) + 1, dtype=np.int64), judgments_table([*rows, failed]))

@@ -11,10 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import DEMO, ROOT, environment, judging, lines_of, replaying, wait_until, write_pairs
+from tests.conftest import (
+    DEMO,
+    ROOT,
+    environment,
+    judging,
+    lines_of,
+    replaying,
+    wait_until,
+    write_pairs,
+)
 from tests.starting import Robin, run_here
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every start is an interpreter's")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere every start is an interpreter's"
+)
 
 
 BOTH = pytest.mark.parametrize("afresh", [False, True], ids=["forked", "afresh"])
@@ -24,8 +35,12 @@ PIPE = subprocess.PIPE
 ONCE = ["--max-retries", "1"]
 
 
-def ending(*args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str) -> tuple[int, bytes, bytes]:
-    with Robin(args, cwd=cwd, env=environment(**env), afresh=afresh, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+def ending(
+    *args: str, cwd: Path, afresh: bool, stdin: bytes = b"", **env: str
+) -> tuple[int, bytes, bytes]:
+    with Robin(
+        args, cwd=cwd, env=environment(**env), afresh=afresh, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    ) as process:
         out, err = process.communicate(stdin, timeout=60)
     assert process.is_forked is not afresh
     return process.returncode, out, err
@@ -53,12 +68,16 @@ def test_says_and_ends_alike(tmp_path: Path, args: list[str], status: int) -> No
     (tmp_path / "pool.parquet").symlink_to(DEMO / "ratings.parquet")
     said, stdin = {}, '{"text": "Rating: 3 – é"}\n'.encode()
     for afresh in (False, True):
-        said[afresh] = ending(*args, cwd=tmp_path, afresh=afresh, stdin=stdin, COLUMNS="81", OPENAI_API_KEY="")
+        said[afresh] = ending(
+            *args, cwd=tmp_path, afresh=afresh, stdin=stdin, COLUMNS="81", OPENAI_API_KEY=""
+        )
         for run in (tmp_path / "runs").glob("*"):
             for place in sorted(run.rglob("*"), reverse=True):
                 place.rmdir() if place.is_dir() else place.unlink()
             run.rmdir()
-    here = run_here(args, cwd=tmp_path, env=environment(COLUMNS="81", OPENAI_API_KEY=""), stdin=stdin)
+    here = run_here(
+        args, cwd=tmp_path, env=environment(COLUMNS="81", OPENAI_API_KEY=""), stdin=stdin
+    )
     assert here is not None
     for each in (here, said[True]):
         assert each[:2] == said[False][:2] == (status, said[False][1])
@@ -68,9 +87,20 @@ def test_says_and_ends_alike(tmp_path: Path, args: list[str], status: int) -> No
 
 def test_leaves_this_process_as_it_was(tmp_path: Path) -> None:
     def state() -> list[object]:
-        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        handlers = [
+            signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        ]
         files = [os.fstat(number).st_ino for number in range(3)]
-        return [Path.cwd(), dict(os.environ), sys.argv, [*sys.meta_path], sys.stdout, sys.stderr, handlers, files]
+        return [
+            Path.cwd(),
+            dict(os.environ),
+            sys.argv,
+            [*sys.meta_path],
+            sys.stdout,
+            sys.stderr,
+            handlers,
+            files,
+        ]
 
     before = state()
     data = write_pairs(tmp_path / "p.jsonl", 5)
@@ -100,14 +130,20 @@ def traits(process: Robin) -> dict[str, object]:
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.whole), signal.SIGINT]
 )
-def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(tmp_path: Path, number: signal.Signals) -> None:
+def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     seen, ended = [], []
     for afresh in (False, True):
-        with Robin(SERVE, cwd=tmp_path, env=environment(), afresh=afresh, stdout=PIPE, stderr=PIPE) as process:
+        with Robin(
+            SERVE, cwd=tmp_path, env=environment(), afresh=afresh, stdout=PIPE, stderr=PIPE
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(b"http://")
             seen.append(traits(process))
-            process.send_signal(number)  # serve listens to SIGINT also where a shell made what it starts ignore it
+            process.send_signal(
+                number
+            )  # serve listens to SIGINT also where a shell made what it starts ignore it
             out, err = process.communicate(timeout=60)
         ended.append((process.returncode, out, err))
     assert seen[0] == seen[1]
@@ -120,7 +156,15 @@ def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(tmp_path: Path, n
 def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
     master, terminal = pty.openpty()
     env = environment(TERM="xterm-256color", NO_COLOR="")
-    process = Robin(["--help"], cwd=tmp_path, env=env, afresh=afresh, stdin=terminal, stdout=terminal, stderr=terminal)
+    process = Robin(
+        ["--help"],
+        cwd=tmp_path,
+        env=env,
+        afresh=afresh,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    )
     os.close(terminal)
     shown = b""
     try:
@@ -147,9 +191,15 @@ def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> No
         os.kill(process.pid, 0)
 
 
-@pytest.mark.parametrize("name", ["HOME", "LC_ALL", pytest.param("OPENAI_LOG", marks=pytest.mark.whole)])
-def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(tmp_path: Path, name: str) -> None:
-    with Robin(["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE) as process:
+@pytest.mark.parametrize(
+    "name", ["HOME", "LC_ALL", pytest.param("OPENAI_LOG", marks=pytest.mark.whole)]
+)
+def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(
+    tmp_path: Path, name: str
+) -> None:
+    with Robin(
+        ["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE
+    ) as process:
         process.communicate(timeout=60)
     assert not process.is_forked
     assert process.returncode == 0
@@ -157,5 +207,7 @@ def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(tmp_p
 
 def test_the_installed_command_is_this_one(tmp_path: Path) -> None:
     program = Path(sys.executable).parent / "robin"
-    installed = subprocess.run([program, "--version"], cwd=tmp_path, env=environment(), stdout=PIPE, check=True)
+    installed = subprocess.run(
+        [program, "--version"], cwd=tmp_path, env=environment(), stdout=PIPE, check=True
+    )
     assert installed.stdout == ending("--version", cwd=tmp_path, afresh=False)[1]

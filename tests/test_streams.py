@@ -14,14 +14,28 @@ import pandas as pd
 import pytest
 
 from robin_cli.views.messages import messages_for
-from tests.conftest import DEMO, environment, has, judging, lines_of, replaying, robin, robin_afresh, wait_until
+from tests.conftest import (
+    DEMO,
+    environment,
+    has,
+    judging,
+    lines_of,
+    replaying,
+    robin,
+    robin_afresh,
+    wait_until,
+)
 from tests.starting import Robin
 
 PAIRS = DEMO / "pairs.jsonl"
-pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's devices and a POSIX shell")
+pytestmark = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="needs Linux's devices and a POSIX shell"
+)
 
 
-def in_a_shell(before: str, *args: str | Path, after: str = "", **named: Any) -> subprocess.Popen[str]:
+def in_a_shell(
+    before: str, *args: str | Path, after: str = "", **named: Any
+) -> subprocess.Popen[str]:
     """Robin, started by a shell that does ``before``, with the redirections ``after``."""
     script = f'{before}\nexec "$0" -m robin_cli "$@" {after}'
     command = ["sh", "-c", script, sys.executable, *map(str, args)]
@@ -43,7 +57,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
 
 
 @pytest.mark.parametrize("where", ["a full device", "a pipe that nobody reads"])
-def test_works_to_the_end_when_its_notes_cannot_be_printed(tmp_path: Path, replay_url: str, where: str) -> None:
+def test_works_to_the_end_when_its_notes_cannot_be_printed(
+    tmp_path: Path, replay_url: str, where: str
+) -> None:
     if where == "a full device":
         notes = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -59,14 +75,21 @@ def test_works_to_the_end_when_its_notes_cannot_be_printed(tmp_path: Path, repla
 
 
 def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, PAIRS, 120, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl")
+    command = judging(
+        replay_url, PAIRS, 120, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl"
+    )
 
     with in_a_shell("", *command, after="<&- >&-", cwd=tmp_path, stderr=subprocess.PIPE) as process:
         _, said = process.communicate(timeout=60)
-    with in_a_shell("", "resume", "r", "--budget", "150", after="<&- >&- 2>&-", cwd=tmp_path) as silent:
+    with in_a_shell(
+        "", "resume", "r", "--budget", "150", after="<&- >&- 2>&-", cwd=tmp_path
+    ) as silent:
         pass
 
-    assert (process.returncode, silent.returncode) == (1, 1)  # the scores were to go to standard output
+    assert (process.returncode, silent.returncode) == (
+        1,
+        1,
+    )  # the scores were to go to standard output
     assert "Traceback" not in said
     assert "standard output: could not be written (it is closed)" in said.splitlines()[-1]
     assert spent(tmp_path / "r") == 150
@@ -76,10 +99,14 @@ def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: st
     assert all(line.startswith("{") for line in log.splitlines())
 
 
-def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path: Path, replay_url: str) -> None:
+def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(
+    tmp_path: Path, replay_url: str
+) -> None:
     command = judging(replay_url, PAIRS, 120, "--run", "r")
     full = os.open("/dev/full", os.O_WRONLY)
-    with Robin(command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
+    with Robin(
+        command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True
+    ) as process:
         os.close(full)
         _, said = process.communicate()
     reader, writer = os.pipe()
@@ -95,7 +122,13 @@ def test_keeps_everything_and_says_it_when_the_scores_cannot_be_printed(tmp_path
 
 
 PRINTED = [
-    *("status r", "status r --json", "export r", "export r --format xlsx", "export r --format table"),
+    *(
+        "status r",
+        "status r --json",
+        "export r",
+        "export r --format xlsx",
+        "export r --format table",
+    ),
     *("report r -o -", "parse answers.jsonl", "--help"),
 ]
 PRINTED_TOO = [
@@ -106,12 +139,16 @@ PRINTED_TOO = [
 ]
 
 
-@pytest.mark.parametrize("command", [*PRINTED, *(pytest.param(each, marks=pytest.mark.whole) for each in PRINTED_TOO)])
+@pytest.mark.parametrize(
+    "command", [*PRINTED, *(pytest.param(each, marks=pytest.mark.whole) for each in PRINTED_TOO)]
+)
 def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: str) -> None:
     (finished / "answers.jsonl").write_text('{"text": "Rating: 3"}\n', encoding="utf-8")
     full = os.open("/dev/full", os.O_WRONLY)
     words = command.split()
-    with Robin(words, cwd=finished, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True) as process:
+    with Robin(
+        words, cwd=finished, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True
+    ) as process:
         os.close(full)
         _, said = process.communicate()
 
@@ -124,7 +161,9 @@ def test_says_in_one_line_that_nothing_can_be_printed(finished: Path, command: s
 def test_leaves_signals_ignored_that_were_when_it_began(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
         command = judging(url, PAIRS, 160, "--run", "r", "--concurrency", "8", "-o", "scores.csv")
-        with in_a_shell("trap '' HUP INT TERM", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        with in_a_shell(
+            "trap '' HUP INT TERM", *command, cwd=tmp_path, stderr=subprocess.PIPE
+        ) as process:
             wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
                 process.send_signal(number)
@@ -134,31 +173,47 @@ def test_leaves_signals_ignored_that_were_when_it_began(tmp_path: Path) -> None:
     assert spent(tmp_path / "r") == 160
 
 
-def test_makes_fewer_calls_at_a_time_where_few_files_may_be_open(tmp_path: Path, replay_url: str) -> None:
-    command = judging(replay_url, PAIRS, 120, "--run", "r", "--concurrency", "60", "-o", "scores.csv")
+def test_makes_fewer_calls_at_a_time_where_few_files_may_be_open(
+    tmp_path: Path, replay_url: str
+) -> None:
+    command = judging(
+        replay_url, PAIRS, 120, "--run", "r", "--concurrency", "60", "-o", "scores.csv"
+    )
     with in_a_shell("ulimit -n 64", *command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         _, said = process.communicate(timeout=60)
     with in_a_shell(
-        "ulimit -Sn 64", *[*command[:-1], "more.csv"], "--run", "s", cwd=tmp_path, stderr=subprocess.PIPE
+        "ulimit -Sn 64",
+        *[*command[:-1], "more.csv"],
+        "--run",
+        "s",
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
     ) as other:
         _, raised = other.communicate(timeout=60)
 
     assert process.returncode == 0, said
-    assert "calls at a time, not 60: this process may open 64 files and connections; ulimit -n raises that" in said
+    assert (
+        "calls at a time, not 60: this process may open 64 files and connections; ulimit -n raises that"
+        in said
+    )
     assert spent(tmp_path / "r") == 120
     assert other.returncode == 0, raised
     assert "ulimit" not in raised  # what the system lets it raise by itself, it raises
 
 
 def test_writes_to_a_terminal_of_another_encoding_what_comes_nearest(finished: Path) -> None:
-    shown = robin_afresh("export", "r", "--format", "table", cwd=finished, PYTHONIOENCODING="ascii", exits=0)
+    shown = robin_afresh(
+        "export", "r", "--format", "table", cwd=finished, PYTHONIOENCODING="ascii", exits=0
+    )
 
     has(shown.stdout, " - ", "#")
     assert shown.stdout.isascii()
 
 
 def test_refuses_arguments_that_are_no_text(finished: Path) -> None:
-    with in_a_shell("", "status", os.fsdecode(b"r\xff"), cwd=finished, stderr=subprocess.PIPE) as process:
+    with in_a_shell(
+        "", "status", os.fsdecode(b"r\xff"), cwd=finished, stderr=subprocess.PIPE
+    ) as process:
         _, said = process.communicate()
 
     assert process.returncode == 2

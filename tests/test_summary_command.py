@@ -46,15 +46,22 @@ def made(
         system, _, k = name.partition("/")
         own = {attributes[0]: human[name]} if human and name in human else {}
         text = ("=1+1 " if number == 0 else "") + f"answer {name}"
-        pairs.append(Pair(name, f"prompt {k}", text, own, columns={"system": system, "tier": int(k) % 2}))
+        pairs.append(
+            Pair(name, f"prompt {k}", text, own, columns={"system": system, "tier": int(k) % 2})
+        )
         for attribute in attributes:
             for draw in range(3) if number < rated else ():
-                values = {field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__}
+                values = {
+                    field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__
+                }
                 rating = int(np.clip(round(quality + 0.5 + rng.normal(0, 0.6)), 0, 4))
                 values |= {"pair_id": name, "attribute": attribute, "rating": rating, "draw": draw}
                 rows.append(type(judgment(0))(**values))
     made = manifest(
-        settings=SETTINGS, attributes=attributes, data={"source": "x", "sha256": "0", "pairs": len(pairs)}, budget=10**4
+        settings=SETTINGS,
+        attributes=attributes,
+        data={"source": "x", "sha256": "0", "pairs": len(pairs)},
+        budget=10**4,
     )
     with RunStore.create(folder / "r", made, pairs) as store:
         store.append(rows)
@@ -110,7 +117,9 @@ def test_writes_means_by_attribute_and_by_a_column(work: Path) -> None:
     assert ((by.ci_low < by["mean"]) & (by["mean"] < by.ci_high) & (by.share_low < by.share)).all()
     assert table(work, "--what", "summary", "--by", "tier").tier.tolist() == [0, 1]
     frame = robin_cli.open_run(work / "r").summary("system", threshold=3)
-    pd.testing.assert_frame_equal(frame.astype({"system": str, "attribute": str}), by.astype({"system": str}))
+    pd.testing.assert_frame_equal(
+        frame.astype({"system": str, "attribute": str}), by.astype({"system": str})
+    )
 
 
 def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
@@ -122,7 +131,9 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
     assert set(wanted.probability) == {60 / 120}
     assert "score" not in wanted
 
-    done = robin("export", "r", "--what", "labels-wanted", "--n", "60", "-o", "wanted.csv", cwd=work)
+    done = robin(
+        "export", "r", "--what", "labels-wanted", "--n", "60", "-o", "wanted.csv", cwd=work
+    )
     assert done.stderr.startswith("60 pairs to label, of 30 prompts. Fill in the column label from")
     name = labelled(work / "labels.csv", pd.read_csv(work / "wanted.csv"))
     told = table(work, "--what", "summary", "--labels", name, said=f"helpfulness: {CAUTION}")
@@ -136,13 +147,19 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
     frame = run.labels_wanted(60)
     assert frame.pair_id.tolist() == [REAL[name] for name in wanted.pair_id]
     frame["label"] = [TRUE[name] for name in frame.pair_id]
-    assert run.summary(labels=frame).corrected_mean.tolist() == pytest.approx([row["corrected_mean"]], abs=1e-3)
-    assert run.summary(labels=work / name).corrected_mean.tolist() == pytest.approx([row["corrected_mean"]])
+    assert run.summary(labels=frame).corrected_mean.tolist() == pytest.approx(
+        [row["corrected_mean"]], abs=1e-3
+    )
+    assert run.summary(labels=work / name).corrected_mean.tolist() == pytest.approx(
+        [row["corrected_mean"]]
+    )
 
 
 def test_goes_on_drawing_from_the_labels_there_are(work: Path) -> None:
     first = table(work, "--what", "labels-wanted", "--n", "40", said=None)
-    done = first.assign(label=[true(name) if k < 30 else np.nan for k, name in enumerate(first.pair_id)])
+    done = first.assign(
+        label=[true(name) if k < 30 else np.nan for k, name in enumerate(first.pair_id)]
+    )
     done.to_csv(work / "some.csv", index=False)
     more = table(work, "--what", "labels-wanted", "--n", "50", "--labels", "some.csv", said=None)
     assert more.pair_id.tolist()[:40] == first.pair_id.tolist()
@@ -150,7 +167,10 @@ def test_goes_on_drawing_from_the_labels_there_are(work: Path) -> None:
     assert more.label[30:].isna().all()
     assert len(more) == 80
     assert set(more.probability) == {80 / 120}
-    assert more.pair_id.tolist() == table(work, "--what", "labels-wanted", "--n", "80", said=None).pair_id.tolist()
+    assert (
+        more.pair_id.tolist()
+        == table(work, "--what", "labels-wanted", "--n", "80", said=None).pair_id.tolist()
+    )
     every = table(work, "--what", "labels-wanted", "--n", "500", said=None)
     assert len(every) == 120
     assert set(every.probability) == {1.0}
@@ -166,7 +186,9 @@ def test_draws_whole_prompts_for_a_difference(work: Path) -> None:
     told = table(work, "--what", "summary", "--by", "system", "--labels", name, said=None)
     assert told.n_labels.tolist() == [25, 25]
     assert told.corrected_mean.notna().all()
-    more = table(work, "--what", "labels-wanted", "--n", "4", "--by", "system", "--labels", name, said=None)
+    more = table(
+        work, "--what", "labels-wanted", "--n", "4", "--by", "system", "--labels", name, said=None
+    )
     assert (len(more), more.label.isna().sum(), more.prompt.nunique()) == (54, 4, 27)
 
 
@@ -184,10 +206,17 @@ def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Pat
     drawn = []
     for system in ("ours", "theirs"):
         pairs = [Pair(f"{system}/{k}", f"prompt {k}", f"{system} says {k}") for k in range(PROMPTS)]
-        own = manifest(settings=SETTINGS, data={"source": "x", "sha256": "0", "pairs": PROMPTS}, budget=10**4)
+        own = manifest(
+            settings=SETTINGS, data={"source": "x", "sha256": "0", "pairs": PROMPTS}, budget=10**4
+        )
         with RunStore.create(tmp_path / system, own, pairs) as store:
             base = {field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__}
-            store.append([type(judgment(0))(**(base | {"pair_id": pair.pair_id, "rating": 3})) for pair in pairs])
+            store.append(
+                [
+                    type(judgment(0))(**(base | {"pair_id": pair.pair_id, "rating": 3}))
+                    for pair in pairs
+                ]
+            )
         drawn.append(robin_cli.open_run(tmp_path / system).labels_wanted(25))
     assert drawn[0].prompt.tolist() == drawn[1].prompt.tolist()
     assert set(drawn[0].pair_id).isdisjoint(drawn[1].pair_id)
@@ -205,22 +234,38 @@ def test_wants_labels_of_each_attribute_and_keeps_those_of_the_data(tmp_path: Pa
     assert (wanted.attribute == "style").sum() == 10
     assert mine.probability.unique().tolist() == [len(mine) / 120]
     every = dict(TRUE)
-    run = robin_cli.open_run(made(tmp_path / "more", human=every, attributes=("helpfulness", "style")).path)
+    run = robin_cli.open_run(
+        made(tmp_path / "more", human=every, attributes=("helpfulness", "style")).path
+    )
     assert run.labels_wanted(10).attribute.unique().tolist() == ["style"]
     assert run.summary().corrected_mean.tolist()[0] == pytest.approx(np.mean(list(TRUE.values())))
 
 
 def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Path) -> None:
-    name = labelled(work / "status.csv", table(work, "--what", "labels-wanted", "--n", "60", said=None))
-    facts = json.loads(robin("status", "r", "--labels", name, "--json", cwd=work).stdout)["means"]["helpfulness"]
+    name = labelled(
+        work / "status.csv", table(work, "--what", "labels-wanted", "--n", "60", said=None)
+    )
+    facts = json.loads(robin("status", "r", "--labels", name, "--json", cwd=work).stdout)["means"][
+        "helpfulness"
+    ]
     told = table(work, "--what", "summary", "--labels", name, said=None).to_dict("records")[0]
     named = {each: facts[each] for each in told if each != "attribute"}
-    assert named == pytest.approx({each: value for each, value in told.items() if each != "attribute"})
-    assert (facts["n_labelled_prompts"], facts["labels_are"], facts["not_corrected_because"]) == (30, "given", None)
-    assert robin_cli.open_run(work / "r").status(labels=work / name)["means"]["helpfulness"] == facts
+    assert named == pytest.approx(
+        {each: value for each, value in told.items() if each != "attribute"}
+    )
+    assert (facts["n_labelled_prompts"], facts["labels_are"], facts["not_corrected_because"]) == (
+        30,
+        "given",
+        None,
+    )
+    assert (
+        robin_cli.open_run(work / "r").status(labels=work / name)["means"]["helpfulness"] == facts
+    )
     done = robin("status", "r", "--labels", name, cwd=work, COLUMNS="300")
     ends = " ".join(f"{told[end]:.2f}" for end in ("mean", "ci_low", "ci_high", "corrected_mean"))
-    line = next(line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean helpfulness"))
+    line = next(
+        line.rstrip() for line in done.stdout.splitlines() if line.startswith("mean helpfulness")
+    )
     mean, low, high, corrected = ends.split()
     assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs); {corrected} [" in line
     assert line.endswith("] corrected by 60 labels of 30 prompts")
@@ -229,7 +274,10 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
     assert f"{mean} [{low}, {high}] (95 %, over 60 prompts, 120 pairs)\n" in plain
     few = made(tmp_path, human={name: TRUE[name] for name in list(TRUE)[:10]})
     facts = robin_cli.open_run(few.path).status()
-    assert facts["means"]["helpfulness"]["not_corrected_because"] == "5 prompts with a label; 25 are needed"
+    assert (
+        facts["means"]["helpfulness"]["not_corrected_because"]
+        == "5 prompts with a label; 25 are needed"
+    )
     out = robin("status", "r", cwd=tmp_path, COLUMNS="300").stdout
     assert "no agreement: " in out
     all_ = made(tmp_path / "all", human=TRUE)
@@ -264,11 +312,23 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
     ("args", "said"),
     [
         (["--what", "summary", "--by", "systm"], 'no column "systm"'),
-        (["--what", "summary", "--by", "mean"], "--by mean: the table has a column of its own with that name"),
-        (["--what", "summary", "--threshold", "5"], "--threshold 5: is off the scale of helpfulness, 0-4"),
+        (
+            ["--what", "summary", "--by", "mean"],
+            "--by mean: the table has a column of its own with that name",
+        ),
+        (
+            ["--what", "summary", "--threshold", "5"],
+            "--threshold 5: is off the scale of helpfulness, 0-4",
+        ),
         (["--what", "summary", "--threshold", "nan"], "--threshold nan: is off the scale"),
-        (["--what", "summary", "--n", "5"], "--n: is for --what disagreements or labels-wanted; leave it out"),
-        (["--what", "scores", "--threshold", "0"], "--threshold: is for --what judge-quality or summary; leave it out"),
+        (
+            ["--what", "summary", "--n", "5"],
+            "--n: is for --what disagreements or labels-wanted; leave it out",
+        ),
+        (
+            ["--what", "scores", "--threshold", "0"],
+            "--threshold: is for --what judge-quality or summary; leave it out",
+        ),
         (["--by", "system"], "--by: is for --what labels-wanted or summary; leave it out"),
         (["--what", "labels-wanted", "--n", "0"], "--n 0: at least one pair is needed"),
         (["--what", "summary", "--labels", "none.csv"], "none.csv: no such file"),
@@ -276,15 +336,22 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
             ["--what", "labels-wanted", "--labels", "l.csv"],
             "helpfulness: the labels there are were drawn with different prob",
         ),
-        (["--what", "labels-wanted", "--labels", "all.csv"], "every pair with a score has a label already"),
+        (
+            ["--what", "labels-wanted", "--labels", "all.csv"],
+            "every pair with a score has a label already",
+        ),
         (
             ["--what", "labels-wanted", "--labels", "l.csv", "-o", "l.csv"],
             "-o l.csv: is read in this command, and would be",
         ),
     ],
 )
-def test_refuses_what_it_cannot_do_and_says_what_to_do(work: Path, args: list[str], said: str) -> None:
-    (work / "l.csv").write_text("pair_id,label,probability\nours/0,3,0.5\nours/1,3,0.25\n", encoding="utf-8")
+def test_refuses_what_it_cannot_do_and_says_what_to_do(
+    work: Path, args: list[str], said: str
+) -> None:
+    (work / "l.csv").write_text(
+        "pair_id,label,probability\nours/0,3,0.5\nours/1,3,0.25\n", encoding="utf-8"
+    )
     pd.DataFrame({"pair_id": list(TRUE), "label": 3}).to_csv(work / "all.csv", index=False)
     done = robin("export", "r", *args, cwd=work, exits=2)
     assert said in done.stderr

@@ -17,7 +17,17 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.storage.fold import COUNTED, Fold
 from robin_cli.storage.reader import read_run
-from tests.conftest import DEMO, environment, has, judging, refuses, replaying, robin, wait_until, write_pairs
+from tests.conftest import (
+    DEMO,
+    environment,
+    has,
+    judging,
+    refuses,
+    replaying,
+    robin,
+    wait_until,
+    write_pairs,
+)
 from tests.judges.wire import completion, serving
 from tests.recorder import recorded
 from tests.starting import Robin
@@ -43,7 +53,13 @@ class Judge:
 
 
 def judged(run: Path, judge: Judge | None = None, **settings: Any) -> robin_cli.Run:
-    given = {"attribute": "helpfulness", "budget": 5000, "quiet": True, "concurrency": "1", **settings}
+    given = {
+        "attribute": "helpfulness",
+        "budget": 5000,
+        "quiet": True,
+        "concurrency": "1",
+        **settings,
+    }
     return robin_cli.judge(PAIRS, run=str(run), judge=judge or Judge(), **given)
 
 
@@ -95,22 +111,34 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     assert 0 < judge.asked == status["spent"] == expected[first]
     assert (status["state"], status["target_reached"]) == ("finished", True)
     assert (status["target_error"], status["target_guaranteed"]) == (first, guaranteed)
-    assert status["error_bound" if guaranteed else "worst_error_estimate"] == pytest.approx(errors[expected[first]])
+    assert status["error_bound" if guaranteed else "worst_error_estimate"] == pytest.approx(
+        errors[expected[first]]
+    )
 
     run.resume(judge=judge, budget=6000)
     assert judge.asked == expected[first]  # the old target is reached: nothing is sent
     run.resume(judge=judge, target_error=then)
     status = run.status()
     assert expected[first] < judge.asked == status["spent"]
-    assert status["spent"] <= expected[then] * 1.02 + 1  # looks go by the calls at which a session began
+    assert (
+        status["spent"] <= expected[then] * 1.02 + 1
+    )  # looks go by the calls at which a session began
     assert status["error_bound" if guaranteed else "worst_error_estimate"] <= then
-    assert (status["target_error"], status["target_guaranteed"], status["state"]) == (then, guaranteed, "finished")
+    assert (status["target_error"], status["target_guaranteed"], status["state"]) == (
+        then,
+        guaranteed,
+        "finished",
+    )
 
 
 def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"), cwd=tmp_path, exits=0)
+    done = robin(
+        *judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"),
+        cwd=tmp_path,
+        exits=0,
+    )
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
     again = robin("resume", "r", cwd=tmp_path, exits=0)
@@ -136,7 +164,9 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
 def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, data, 60, "--run", "r", "--target-error", "0.2"), cwd=tmp_path, exits=0)
+    done = robin(
+        *judging(replay_url, data, 60, "--run", "r", "--target-error", "0.2"), cwd=tmp_path, exits=0
+    )
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     again = robin("resume", "r", cwd=tmp_path, exits=0)
     larger = robin("resume", "r", "--target-error", "3.9", cwd=tmp_path)
@@ -161,7 +191,11 @@ def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_u
     rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path, exits=0)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
-    assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == ("stopped", 0.3, False)
+    assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == (
+        "stopped",
+        0.3,
+        False,
+    )
     assert "the target error of 0.3 is reached (" in rich.stderr
     assert (status["state"], status["target_reached"]) == ("finished", True)
     assert status["cost_usd"] < 50
@@ -172,8 +206,16 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) 
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     more = ["--guaranteed"] if guaranteed else []
     with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
-        command = [*judging(record.url, data, 20_000, "--run", "r", "--concurrency", "32", "-q", "-o", "s.csv"), *more]
-        for answers, next_one in ((40, ["resume", "r", "-q", "-o", "s.csv"]), (90, ["resume", "r"])):
+        command = [
+            *judging(
+                record.url, data, 20_000, "--run", "r", "--concurrency", "32", "-q", "-o", "s.csv"
+            ),
+            *more,
+        ]
+        for answers, next_one in (
+            (40, ["resume", "r", "-q", "-o", "s.csv"]),
+            (90, ["resume", "r"]),
+        ):
             command += ["--target-error", "0.8" if guaranteed else "0.25"] * (command[0] == "judge")
             with Robin(command, env=environment(), cwd=tmp_path) as process:
                 wait_until(lambda answers=answers: len(record.sent) >= answers, process)  # type: ignore[misc]
@@ -191,14 +233,26 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) 
 
 
 @pytest.mark.parametrize("more", [(), ("--guaranteed",)])
-def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_stops_attributes_of_several_scales_at_a_share_of_each(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
     def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
         low, high = (6, 8) if "an integer between 1 and 10" in json.dumps(body) else (1, 3)
         return completion(f"Feedback: ok.\nRating: {low if number % 2 else high}")
 
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     two_scale_pairs(tmp_path)
-    asked = ["judge", "pairs.jsonl", "-a", "helpfulness,stars", "--rubric", "stars.toml", "-b", "20000", *more]
+    asked = [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness,stars",
+        "--rubric",
+        "stars.toml",
+        "-b",
+        "20000",
+        *more,
+    ]
     with serving(rated) as wire:
         where = ["--model", "m", "--base-url", wire.url, "--run", "r"]
         wrong = robin(*asked, *where, "--target-error", "1", cwd=tmp_path, exits=2)
@@ -214,7 +268,8 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path, m
     assert status["error_bound" if more else "worst_error_estimate"] <= 0.2
     assert status["spent"] < 20_000
     assert re.search(
-        r"the target error of 20 % of the scale is reached \((about|at most) [\d.]+ % of the scale", done.stderr
+        r"the target error of 20 % of the scale is reached \((about|at most) [\d.]+ % of the scale",
+        done.stderr,
     )
 
 
@@ -227,8 +282,29 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
 
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(rated) as wire:
-        asked = ["judge", str(data), "-a", "helpfulness", "-b", "20000", "--base-url", wire.url, "--run", "r"]
-        robin(*asked, "--model", "steady", "--model", "rough", "--target-error", "0.5", cwd=tmp_path, exits=0)
+        asked = [
+            "judge",
+            str(data),
+            "-a",
+            "helpfulness",
+            "-b",
+            "20000",
+            "--base-url",
+            wire.url,
+            "--run",
+            "r",
+        ]
+        robin(
+            *asked,
+            "--model",
+            "steady",
+            "--model",
+            "rough",
+            "--target-error",
+            "0.5",
+            cwd=tmp_path,
+            exits=0,
+        )
 
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert status["worst_error_estimate"] <= 0.5
@@ -239,7 +315,10 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"target_error": 4.0}, "--target-error 4: is in points of the scale 0-4, so above 0 and below 4"),
+        (
+            {"target_error": 4.0},
+            "--target-error 4: is in points of the scale 0-4, so above 0 and below 4",
+        ),
         ({"target_error": 0.0}, "Python: target_error 0.0: must be an error above 0"),
         ({"target_error": float("nan")}, "must be an error above 0"),
         ({"guaranteed": True}, "--guaranteed: says how --target-error is meant, and there is none"),
@@ -258,14 +337,19 @@ def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
     assert run.status()["budget"] == 60
 
 
-def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(tmp_path: Path, replay_url: str) -> None:
+def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
-    asked = judging(replay_url, data, 200, "--run", "r", "--target-error", "0.05", "--scheduler", "robin-hood")
+    asked = judging(
+        replay_url, data, 200, "--run", "r", "--target-error", "0.05", "--scheduler", "robin-hood"
+    )
 
     done = robin(*asked, cwd=tmp_path)
 
     assert (
-        "--scheduler robin-hood, which this run has, may never ask a pair again after its first ratings" in done.stderr
+        "--scheduler robin-hood, which this run has, may never ask a pair again after its first ratings"
+        in done.stderr
     )
 
 
@@ -285,15 +369,26 @@ def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
     assert (planned["target_error"], planned["target_guaranteed"]) == (0.6, True)
     words = " ".join(said.stdout.split())
     assert "--target-error 0.6: robin judge stops there" in words
-    assert "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls" in words
+    assert (
+        "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
+        in words
+    )
 
 
-def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(tmp_path: Path, replay_url: str) -> None:
+def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(
+    tmp_path: Path, replay_url: str
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     asked = judging(replay_url, data, 4000, "--run", "r", "--target-error", "3")
 
     planned = robin("plan", *asked[1:], "--pilot", "4", cwd=tmp_path)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
-    assert "To spend it: robin resume r --budget 4000 --target-error 3" in " ".join(planned.stdout.split())
-    assert (status["spent"], status["target_error"], status["scheduler"]) == (80, None, "two-priors")
+    assert "To spend it: robin resume r --budget 4000 --target-error 3" in " ".join(
+        planned.stdout.split()
+    )
+    assert (status["spent"], status["target_error"], status["scheduler"]) == (
+        80,
+        None,
+        "two-priors",
+    )

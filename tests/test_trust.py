@@ -39,7 +39,9 @@ ASKED = ("-a", "helpfulness", "-b", "4")
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    with serving(lambda number, _: completion(f"Feedback: no {number}.\nRating: {number % 5}")) as wire:
+    with serving(
+        lambda number, _: completion(f"Feedback: no {number}.\nRating: {number % 5}")
+    ) as wire:
         yield wire
 
 
@@ -74,13 +76,23 @@ def keys_sent(wire: Wire) -> set[str]:
 def test_sends_nothing_to_a_host_only_the_folder_names(
     here: Path, env: dict[str, str], wire: Wire, address: str
 ) -> None:
-    named = {"base_url": f'model = "m"\nbase_url = "{elsewhere(wire)}"', "model": f'model = "m@{elsewhere(wire)}"'}
-    (here / "robin.toml").write_text(named[address] + '\ndata = "p.jsonl"\nquiet = true\n', encoding="utf-8")
+    named = {
+        "base_url": f'model = "m"\nbase_url = "{elsewhere(wire)}"',
+        "model": f'model = "m@{elsewhere(wire)}"',
+    }
+    (here / "robin.toml").write_text(
+        named[address] + '\ndata = "p.jsonl"\nquiet = true\n', encoding="utf-8"
+    )
 
     commands = [["judge", *ASKED], ["plan", *ASKED, "--pilot", "2"], ["check"]]
     for command in commands if address == "base_url" else commands[:1]:
         refused = robin(*command, cwd=here, **env, exits=2)
-        for told in ("robin.toml", host_of(elsewhere(wire)), "OPENAI_API_KEY", "--config robin.toml"):
+        for told in (
+            "robin.toml",
+            host_of(elsewhere(wire)),
+            "OPENAI_API_KEY",
+            "--config robin.toml",
+        ):
             assert told in refused.stderr
     assert not wire.bodies
     assert not (here / "runs").exists()
@@ -92,7 +104,9 @@ def test_sends_nothing_to_a_host_only_the_folder_names(
 
 
 def test_sends_no_prompts_without_a_key_either(here: Path, env: dict[str, str], wire: Wire) -> None:
-    (here / "robin.toml").write_text(f'model = "m"\nbase_url = "{elsewhere(wire)}"\n', encoding="utf-8")
+    (here / "robin.toml").write_text(
+        f'model = "m"\nbase_url = "{elsewhere(wire)}"\n', encoding="utf-8"
+    )
 
     refused = robin("judge", "p.jsonl", *ASKED, cwd=here, **env | {"OPENAI_API_KEY": ""})
     assert (refused.returncode, wire.bodies) == (2, [])
@@ -103,7 +117,13 @@ def test_sends_no_prompts_without_a_key_either(here: Path, env: dict[str, str], 
 
 def received(here: Path, wire: Wire, **session: Any) -> Path:
     """A run that a stranger made here and whose last session says ``session``."""
-    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 4, "model": "m", "base_url": wire.url, "quiet": True}
+    asked: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "budget": 4,
+        "model": "m",
+        "base_url": wire.url,
+        "quiet": True,
+    }
     judge(here / "p.jsonl", run=here / "r", **asked)
     manifest = here / "r" / "manifest.json"
     content = json.loads(manifest.read_text(encoding="utf-8"))
@@ -114,7 +134,9 @@ def received(here: Path, wire: Wire, **session: Any) -> Path:
 
 
 @pytest.mark.parametrize("in_model", [False, True])
-def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str], wire: Wire, *, in_model: bool) -> None:
+def test_sends_no_key_where_a_received_run_says(
+    here: Path, env: dict[str, str], wire: Wire, *, in_model: bool
+) -> None:
     where = {"model": [f"m@{elsewhere(wire)}"]} if in_model else {"base_url": [elsewhere(wire)]}
     log = here / "log.jsonl"
     received(here, wire, api_key_env=["OTHER_KEY"], debug_http=str(log), **where)
@@ -122,8 +144,13 @@ def test_sends_no_key_where_a_received_run_says(here: Path, env: dict[str, str],
     host = ["--model", f"m@{elsewhere(wire)}"] if in_model else ["--base-url", elsewhere(wire)]
 
     refused = robin(*again, cwd=here, **env, exits=2)
-    assert f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}" in refused.stderr
-    only_host = robin(*again, *host, cwd=here, **env)  # the variable has to be the user's choice as well
+    assert (
+        f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}"
+        in refused.stderr
+    )
+    only_host = robin(
+        *again, *host, cwd=here, **env
+    )  # the variable has to be the user's choice as well
     assert (only_host.returncode, "OTHER_KEY" in only_host.stderr) == (2, True)
     robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env, exits=2)
     assert not wire.bodies
@@ -149,10 +176,14 @@ def test_resumes_what_its_owner_named_and_asks_another(
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
-    with pytest.raises(InputError, match=re.escape(f"base_url=['{elsewhere(wire)}'], api_key_env=['OTHER_KEY']")):
+    with pytest.raises(
+        InputError, match=re.escape(f"base_url=['{elsewhere(wire)}'], api_key_env=['OTHER_KEY']")
+    ):
         open_run(here / "r").resume(budget=10)
     assert not wire.bodies
-    open_run(here / "r").resume(budget=10, base_url=elsewhere(wire), api_key_env="OTHER_KEY", quiet=True)
+    open_run(here / "r").resume(
+        budget=10, base_url=elsewhere(wire), api_key_env="OTHER_KEY", quiet=True
+    )
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
     kept = tmp_path / "another" / "robin" / "trusted-hosts"
     assert kept.read_text(encoding="utf-8").split() == [host_of(elsewhere(wire)), "OTHER_KEY"]
@@ -163,9 +194,13 @@ def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[
     return at_a_terminal(*args, cwd=cwd, typed=answer, **env)
 
 
-def test_asks_no_judge_of_a_package_because_a_received_run_says_so(here: Path, env: dict[str, str]) -> None:
+def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
+    here: Path, env: dict[str, str]
+) -> None:
     code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
-    put_package(here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}})
+    put_package(
+        here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}}
+    )
     with starts(here, env=env, path=here / "site") as started:
         start = partial(started.robin, cwd=here)
         assert start("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r").returncode == 0
@@ -188,10 +223,23 @@ FILES = ("--model", "m", "--batch-files")
 """A run whose requests are written into a folder, which comes behind this."""
 
 
-def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: dict[str, str]) -> None:
+def test_writes_into_no_folder_that_only_a_received_run_names(
+    here: Path, env: dict[str, str]
+) -> None:
     folder = here / "-out of the way"
     begun = robin(
-        "judge", "p.jsonl", *ASKED, *FILES, str(folder), "--rounds", "1", "--run", "r", cwd=here, **env, exits=0
+        "judge",
+        "p.jsonl",
+        *ASKED,
+        *FILES,
+        str(folder),
+        "--rounds",
+        "1",
+        "--run",
+        "r",
+        cwd=here,
+        **env,
+        exits=0,
     )
     mine = robin("resume", "r", cwd=here, **env)  # its owner's
     assert (mine.returncode, mine.stdout) == (0, begun.stdout)
@@ -202,7 +250,10 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
     env["XDG_CONFIG_HOME"] += "-of-another"
     refused = robin("resume", "r", "--budget", "8", cwd=here, **env)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert f"r/manifest.json wants the prompts written into {folder}, which you have not named" in refused.stderr
+    assert (
+        f"r/manifest.json wants the prompts written into {folder}, which you have not named"
+        in refused.stderr
+    )
     assert "Nothing was written" in refused.stderr
     assert not folder.exists()
     (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]
@@ -211,14 +262,38 @@ def test_writes_into_no_folder_that_only_a_received_run_names(here: Path, env: d
     told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     assert robin("resume", "r", *told, cwd=here, **env).stdout == begun.stdout
     assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
-    assert len((Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts").read_text(encoding="utf-8").split()) == 2
+    assert (
+        len(
+            (Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts")
+            .read_text(encoding="utf-8")
+            .split()
+        )
+        == 2
+    )
 
 
-def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: dict[str, str], wire: Wire) -> None:
-    robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
+def test_reads_no_folder_that_only_the_batches_of_a_run_name(
+    here: Path, env: dict[str, str], wire: Wire
+) -> None:
+    robin(
+        "judge",
+        "p.jsonl",
+        *ASKED,
+        *FILES,
+        "out",
+        "--rounds",
+        "1",
+        "--run",
+        "r",
+        cwd=here,
+        **env,
+        exits=0,
+    )
     batch = here / "r" / "batches" / "00001.json"
     strange = here / "strange"
-    batch.write_text(batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8")
+    batch.write_text(
+        batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8"
+    )
     asked = ("--model", "m", "--base-url", wire.url)
     for command in (
         ("resume", "r"),
@@ -232,8 +307,23 @@ def test_reads_no_folder_that_only_the_batches_of_a_run_name(here: Path, env: di
     assert (done.returncode, str(strange) in done.stdout) == (0, True), done.stderr
 
 
-def test_asks_on_a_terminal_before_it_writes_where_a_run_says(here: Path, env: dict[str, str]) -> None:
-    begun = robin("judge", "p.jsonl", *ASKED, *FILES, "out", "--rounds", "1", "--run", "r", cwd=here, **env, exits=0)
+def test_asks_on_a_terminal_before_it_writes_where_a_run_says(
+    here: Path, env: dict[str, str]
+) -> None:
+    begun = robin(
+        "judge",
+        "p.jsonl",
+        *ASKED,
+        *FILES,
+        "out",
+        "--rounds",
+        "1",
+        "--run",
+        "r",
+        cwd=here,
+        **env,
+        exits=0,
+    )
     env["XDG_CONFIG_HOME"] += "-of-another"
     status, shown = answering("n", "resume", "r", cwd=here, env=env)
     assert (status, "Write there, now and from now on? [y/N]" in shown) == (2, True), shown
@@ -241,7 +331,17 @@ def test_asks_on_a_terminal_before_it_writes_where_a_run_says(here: Path, env: d
     assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
 
 
-HOSTILE = ["--trust-remote-code", "-m", "a b", "$(touch it)", "`touch it`", "x;touch it", "'", "-x=$(touch it)", "a\\"]
+HOSTILE = [
+    "--trust-remote-code",
+    "-m",
+    "a b",
+    "$(touch it)",
+    "`touch it`",
+    "x;touch it",
+    "'",
+    "-x=$(touch it)",
+    "a\\",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -254,11 +354,17 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
     commands = {"engine": written, "path": typed(name), "option": option("--model", name)}
     words = {}
     for kind, line in commands.items():
-        done = subprocess.run(["sh", "-c", f"printf '%s\\0' {line}"], cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-c", f"printf '%s\\0' {line}"], cwd=tmp_path, capture_output=True, text=True
+        )
         words[kind] = done.stdout.split("\0")[:-1]
     assert not list(tmp_path.iterdir())
     found = parser.parse_args(words["engine"])
-    assert (found.model, Path(found.i), Path(found.o)) == (name, Path(name) / "1.jsonl", Path(name) / "1.out.jsonl")
+    assert (found.model, Path(found.i), Path(found.o)) == (
+        name,
+        Path(name) / "1.jsonl",
+        Path(name) / "1.out.jsonl",
+    )
     assert [Path(each) for each in words["path"]] == [Path(name)]
     assert not words["path"][0].startswith("-")
     assert parser.parse_args(words["option"]).model == name
@@ -267,7 +373,17 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
 def test_says_how_to_go_on_with_a_run_of_any_name(here: Path, env: dict[str, str]) -> None:
     run = "./-r $(touch it)"
     begun = robin(
-        "judge", "p.jsonl", *ASKED, "--model=-m", "--batch-files", "out", "--run", run, cwd=here, **env, exits=0
+        "judge",
+        "p.jsonl",
+        *ASKED,
+        "--model=-m",
+        "--batch-files",
+        "out",
+        "--run",
+        run,
+        cwd=here,
+        **env,
+        exits=0,
     )
     assert shlex.split(begun.stdout)[-1] == "--model=-m"
     again = " ".join(begun.stderr.split("at any place: ")[1].split())
@@ -322,7 +438,11 @@ def test_tells_hosts_by_scheme_name_and_port(url: str, host: str) -> None:
         "https://api.openai.com%2eevil.com/v1",
         "https://api.openai.com／.evil.com/v1",
         "https://аpi.openai.com/v1",  # the first letter is Cyrillic
-        *(" https://api.openai.com/v1", "https://api.openai.com:99999/v1", "https://api.openai.com:/v1"),
+        *(
+            " https://api.openai.com/v1",
+            "https://api.openai.com:99999/v1",
+            "https://api.openai.com:/v1",
+        ),
         *("https:///v1", "http://[::1/v1", "http://[::1%25eth0]/v1", "ftp://h/v1", "https://-/v1"),
         "judge://length",  # what stands for a judge at no address is none
     ],
@@ -333,15 +453,31 @@ def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> 
     refuses(InputError, "--base-url: must", load_settings, {"base_url": [url]}, None)
 
 
-def test_holds_another_scheme_port_or_variable_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holds_another_scheme_port_or_variable_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     run = Source(
-        "r", "run", {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"], "api_key_env": ["MINE"]}
+        "r",
+        "run",
+        {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"], "api_key_env": ["MINE"]},
     )
-    known = [("https://mine/v2", "MINE"), ("https://panel/v1", "MINE"), ("https://mine/v1", "OPENAI_API_KEY")]
-    known += [("https://api.openai.com/v1", "OPENAI_API_KEY"), ("http://localhost:1/v1", "AWS"), ("https://mine", "-")]
+    known = [
+        ("https://mine/v2", "MINE"),
+        ("https://panel/v1", "MINE"),
+        ("https://mine/v1", "OPENAI_API_KEY"),
+    ]
+    known += [
+        ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+        ("http://localhost:1/v1", "AWS"),
+        ("https://mine", "-"),
+    ]
     new = [("http://mine/v1", "MINE"), ("https://mine:8443/v1", "MINE"), ("https://mine.", "MINE")]
-    new += [("https://mine/v1", "AWS"), ("https://api.openai.com/v1", "MINE"), ("http://api.openai.com/v1", "-")]
+    new += [
+        ("https://mine/v1", "AWS"),
+        ("https://api.openai.com/v1", "MINE"),
+        ("http://api.openai.com/v1", "-"),
+    ]
 
     assert doubts(run, known) == []
     assert doubts(run, new) == [(host_of(url), variable) for url, variable in new]
@@ -354,7 +490,9 @@ def test_holds_another_scheme_port_or_variable_for_another(tmp_path: Path, monke
     assert len(list(filter(None, lines))) == len(remembered())  # each once
 
 
-def test_keeps_what_was_named_where_no_other_folder_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeps_what_was_named_where_no_other_folder_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = tmp_path / "config" / "robin" / "trusted-hosts"
     target = tmp_path / "target"
     target.write_text("https://evil K\n", encoding="utf-8")
@@ -413,7 +551,9 @@ FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.examp
         ('model = ["a", "b@https://evil.example/v1"]\nvariances = "../run"', "--variances"),
     ],
 )
-def test_refuses_what_only_named_files_say(here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str) -> None:
+def test_refuses_what_only_named_files_say(
+    here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str
+) -> None:
     outside = here.parent / "outside"
     outside.mkdir()
     (outside / "x.txt").touch()
@@ -442,7 +582,9 @@ def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
     asked = {"model": ["gpt-4.1"], "base_url": ["https://api.openai.com/v1"], "max_cost": 0.01}
 
     def check(price: float, file: str | None, **more: Any) -> None:
-        Path("robin.toml").write_text(f"price_in = {price}\nprice_out = {price}\n", encoding="utf-8")
+        Path("robin.toml").write_text(
+            f"price_in = {price}\nprice_out = {price}\n", encoding="utf-8"
+        )
         check_judges(load_settings(asked | more, file))
 
     for price in (0.0, 1e-6, 1.0):
@@ -452,33 +594,47 @@ def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
         check(price, None, max_cost=None)
         check(price, None, price_in=[price], price_out=[price])
         check(price, None, model=["a model that nobody lists"])
-        with pytest.raises(InputError, match="is lower than that of genai"):  # one of the two is not enough
+        with pytest.raises(
+            InputError, match="is lower than that of genai"
+        ):  # one of the two is not enough
             check(price, None, price_out=[10.0])
     check(10.0, None)
-    Path("robin.toml").write_text("price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8")
+    Path("robin.toml").write_text(
+        "price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8"
+    )
     refuses(InputError, "is lower than that of genai", check_judges, load_settings(asked, None))
 
 
-def test_takes_what_a_found_file_says_of_its_own_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = (
-        'data = "*.jsonl"\nrun = "runs/a"\noutput = "-"\ntemplate = "with-reference"\napi_key_env = "OPENAI_API_KEY"\n'
+def test_takes_what_a_found_file_says_of_its_own_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = 'data = "*.jsonl"\nrun = "runs/a"\noutput = "-"\ntemplate = "with-reference"\napi_key_env = "OPENAI_API_KEY"\n'
+    (here / "robin.toml").write_text(
+        FOREIGN + said + 'debug_http = "../here/log"', encoding="utf-8"
     )
-    (here / "robin.toml").write_text(FOREIGN + said + 'debug_http = "../here/log"', encoding="utf-8")
     monkeypatch.chdir(here)
     assert load_settings({}, None).data == ("*.jsonl",)
-    (here / "robin.toml").write_text('data = "/data/p.jsonl"\nmodel = "m"', encoding="utf-8")  # to OpenAI, as ever
+    (here / "robin.toml").write_text(
+        'data = "/data/p.jsonl"\nmodel = "m"', encoding="utf-8"
+    )  # to OpenAI, as ever
     assert load_settings({}, None).data == ("/data/p.jsonl",)
 
 
-def test_a_file_in_the_folder_does_not_pass_for_a_ready_config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_folder_does_not_pass_for_a_ready_config(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "vllm").write_text('base_url = "https://evil.example/v1"', encoding="utf-8")
     monkeypatch.chdir(here)
     assert load_settings({}, "vllm").base_url == ("http://localhost:8000/v1",)
     assert load_settings({}, "./vllm").base_url == ("https://evil.example/v1",)
 
 
-def test_what_is_set_in_the_environment_is_named(here: Path, env: dict[str, str], wire: Wire) -> None:
-    (here / "robin.toml").write_text('model = "m"\nbase_url = "https://evil.example/v1"\n', encoding="utf-8")
+def test_what_is_set_in_the_environment_is_named(
+    here: Path, env: dict[str, str], wire: Wire
+) -> None:
+    (here / "robin.toml").write_text(
+        'model = "m"\nbase_url = "https://evil.example/v1"\n', encoding="utf-8"
+    )
     robin("judge", "p.jsonl", *ASKED, cwd=here, **env, OPENAI_BASE_URL=elsewhere(wire), exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
@@ -490,31 +646,48 @@ def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wir
         content = json.loads(sound)
         content["sessions"][-1].update(session)
         (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        refuses(RunError, r"manifest\.json: .*(api_key_env|base_url|model).*restore the file", run.resume, budget=8)
+        refuses(
+            RunError,
+            r"manifest\.json: .*(api_key_env|base_url|model).*restore the file",
+            run.resume,
+            budget=8,
+        )
     assert not wire.bodies
 
 
-def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(here: Path, wire: Wire) -> None:
+def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(
+    here: Path, wire: Wire
+) -> None:
     run = received(here, wire)
     manifest = run / "manifest.json"
     sound = manifest.read_text(encoding="utf-8")
-    for name, value in (("template", "{% block user %}Say 4: {{ response }}{% endblock %}"), ("request", "Say 4.")):
+    for name, value in (
+        ("template", "{% block user %}Say 4: {{ response }}{% endblock %}"),
+        ("request", "Say 4."),
+    ):
         content = json.loads(sound)
         content["prompt"][name] = value
         manifest.write_text(json.dumps(content), encoding="utf-8")
-        with pytest.raises(RunError, match=r"its template and rubrics are not those .*restore the file from a copy"):
+        with pytest.raises(
+            RunError, match=r"its template and rubrics are not those .*restore the file from a copy"
+        ):
             reopen_run(run, Settings())
     content = json.loads(sound)
     content["prompt"]["template"] = "{% block user %}\n{{ ('x' * 10**5) * 10**5 }}{% endblock %}"
     manifest.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(InputError, match=r"template of this run \(only a new run .*, line 2: \* is not allowed"):
+    with pytest.raises(
+        InputError, match=r"template of this run \(only a new run .*, line 2: \* is not allowed"
+    ):
         reopen_run(run, Settings())
     manifest.write_text(sound, encoding="utf-8")
     reopen_run(run, Settings()).close()
 
 
 def test_runs_nothing_of_the_folder_that_the_module_is_started_in(tmp_path: Path) -> None:
-    plugged = {"robin.judges": {"odd": "stranger:judge"}, "robin.datasets": {"jsonl": "stranger:rows"}}
+    plugged = {
+        "robin.judges": {"odd": "stranger:judge"},
+        "robin.datasets": {"jsonl": "stranger:rows"},
+    }
     put_package(tmp_path, "stranger", "", plugged)
     imported = plant(tmp_path, "numpy", "json", "re", "typing", "stranger")
     write_pairs(tmp_path / "pairs.jsonl", 2)

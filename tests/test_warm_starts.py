@@ -30,7 +30,11 @@ MODELS = ("--model", "replay:coins")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Every fourth pair it knows gets 0 or 4 in turn, the others a 2."""
     pool = tmp_path_factory.mktemp("pool") / "pool.csv"
-    rows = [("coins", f"q{k}", rating) for k in range(400) for rating in ((0, 4) if k % 4 == 0 else (2, 2))]
+    rows = [
+        ("coins", f"q{k}", rating)
+        for k in range(400)
+        for rating in ((0, 4) if k % 4 == 0 else (2, 2))
+    ]
     pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(pool, index=False)
     with replaying(pool) as url:
         yield url
@@ -41,7 +45,11 @@ def earlier(judge: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pairs, and a run of ten calls a pair on them."""
     folder = tmp_path_factory.mktemp("earlier")
     write_pairs(folder / "pairs.jsonl", PAIRS)
-    robin(*asking(judge, 10 * PAIRS, "--run", "first", "--scheduler", "uniform", "--seed", "1"), cwd=folder, exits=0)
+    robin(
+        *asking(judge, 10 * PAIRS, "--run", "first", "--scheduler", "uniform", "--seed", "1"),
+        cwd=folder,
+        exits=0,
+    )
     return folder
 
 
@@ -52,15 +60,37 @@ def place(earlier: Path, tmp_path: Path) -> Path:
 
 
 def asking(url: str, budget: int, *more: str) -> list[str]:
-    return ["judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--base-url", url, *MODELS, *more]
+    return [
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "--budget",
+        str(budget),
+        "--base-url",
+        url,
+        *MODELS,
+        *more,
+    ]
 
 
 def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
     # one after another: with many under way, how far those that vary may get ahead is a matter of how quickly answers come
-    more = ("--scheduler", "robin-hood", "--run", "second", "--variances", "first", "--concurrency", "1")
+    more = (
+        "--scheduler",
+        "robin-hood",
+        "--run",
+        "second",
+        "--variances",
+        "first",
+        "--concurrency",
+        "1",
+    )
     done = robin(*asking(judge, 400, *more), cwd=place, exits=0)
 
-    assert "spread evenly" not in done.stderr  # 400 calls are half of the 20 a pair that robin-hood wants without
+    assert (
+        "spread evenly" not in done.stderr
+    )  # 400 calls are half of the 20 a pair that robin-hood wants without
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].sum() == 400
     varied = pd.read_csv(io.StringIO(robin("export", "first", cwd=place).stdout))["variance"] > 0
@@ -71,11 +101,16 @@ def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
     status = json.loads(robin("status", "second", "--json", cwd=place).stdout)
     assert status["variances_from"] == "first"
     assert status["paper_bound"]["value"] is None
-    assert "robin-hood began with the variances of first" in robin("status", "second", cwd=place).stdout
+    assert (
+        "robin-hood began with the variances of first"
+        in robin("status", "second", cwd=place).stdout
+    )
 
 
 def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
-    command = asking(judge, 100, "--run", "second", "--variances", "first", "--scheduler", "two-priors")
+    command = asking(
+        judge, 100, "--run", "second", "--variances", "first", "--scheduler", "two-priors"
+    )
     robin(*command, cwd=place, exits=0)
     (place / "first").rename(place / "gone")
 
@@ -83,16 +118,34 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
     robin("resume", "second", "--budget", "140", cwd=place, exits=0)
 
     assert len(pd.read_parquet(place / "second" / "judgments")) == 140
-    other = robin(*asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place, exits=2)
+    other = robin(
+        *asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place, exits=2
+    )
     assert "variances: the run has first, now None" in other.stderr
 
 
-@pytest.mark.parametrize("scheduler", ["robin-hood", pytest.param("two-priors", marks=pytest.mark.whole)])
-def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str, scheduler: str) -> None:
-    common = ("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler", scheduler)
+@pytest.mark.parametrize(
+    "scheduler", ["robin-hood", pytest.param("two-priors", marks=pytest.mark.whole)]
+)
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
+    place: Path, judge: str, scheduler: str
+) -> None:
+    common = (
+        "--variances",
+        "first",
+        "--seed",
+        "3",
+        "--concurrency",
+        "1",
+        "--quiet",
+        "--scheduler",
+        scheduler,
+    )
     whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)
     command = [sys.executable, "-m", "robin_cli", *asking(judge, 300, "--run", "cut", *common)]
-    with subprocess.Popen(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, cwd=place, env=environment(), stdout=subprocess.DEVNULL
+    ) as process:
         wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 150, process)
         process.send_signal(signal.SIGKILL)
 
@@ -103,7 +156,12 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge
 
 def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) -> None:
     def plan(*more: str) -> dict[str, object]:
-        done = robin("plan", *asking(judge, 400, "--variances", "first", "--json", *more)[1:], cwd=place, exits=0)
+        done = robin(
+            "plan",
+            *asking(judge, 400, "--variances", "first", "--json", *more)[1:],
+            cwd=place,
+            exits=0,
+        )
         found: dict[str, object] = json.loads(done.stdout)
         return found
 
@@ -113,29 +171,44 @@ def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) ->
     assert warm["below_warm_up"] is False
     assert even["variances_from"] is None
     here = next(row for row in warm["forecast"] if row["budget"] == 400)  # type: ignore[attr-defined]
-    assert here["worst_error"] < 0.92 * here["even_worst_error"]  # without: its warm-up, and so as even
+    assert (
+        here["worst_error"] < 0.92 * here["even_worst_error"]
+    )  # without: its warm-up, and so as even
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(("--mode", "theory", "--budget", "20000"), "use --mode practice"), (("--variances", "nowhere"), "nowhere")],
+    [
+        (("--mode", "theory", "--budget", "20000"), "use --mode practice"),
+        (("--variances", "nowhere"), "nowhere"),
+    ],
 )
-def test_refuses_before_anything_is_made(place: Path, judge: str, more: tuple[str, ...], said: str) -> None:
-    refused = robin(*asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place, exits=2)
+def test_refuses_before_anything_is_made(
+    place: Path, judge: str, more: tuple[str, ...], said: str
+) -> None:
+    refused = robin(
+        *asking(judge, 400, "--run", "second", "--variances", "first", *more), cwd=place, exits=2
+    )
     assert said in refused.stderr
     assert not (place / "second").exists()
 
 
 def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
     done = robin(
-        *asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"), cwd=place, exits=0
+        *asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"),
+        cwd=place,
+        exits=0,
     )
     assert "whatever --variances says" in done.stderr
-    assert json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
+    assert (
+        json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
+    )
 
 
 def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
-    rated = [(name, pair, listed) for name, pairs in ratings.items() for pair, listed in pairs.items()]
+    rated = [
+        (name, pair, listed) for name, pairs in ratings.items() for pair, listed in pairs.items()
+    ]
     rows = [(name, pair, rating) for name, pair, listed in rated for rating in listed]
     pd.DataFrame(rows, columns=["attribute", "pair_id", "rating"]).to_csv(path, index=False)
     return path
@@ -144,7 +217,11 @@ def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
 def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Path) -> None:
     source = write_pool(
         tmp_path / "panel.csv",
-        {"A/clarity": {"p": [0, 4], "q": [2, 2]}, "B/clarity": {"p": [1, 1], "q": [1, 3]}, "A/tone": {"p": [3, 4]}},
+        {
+            "A/clarity": {"p": [0, 4], "q": [2, 2]},
+            "B/clarity": {"p": [1, 1], "q": [1, 3]},
+            "A/tone": {"p": [3, 4]},
+        },
     )
 
     def found(judges: list[str], attributes: list[str]) -> list[float]:
@@ -157,7 +234,12 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     assert found(["A", "B"], ["clarity"]) == [4.0, 0.0, 0.0, 1.0]
     assert found(["new"], ["clarity"]) == [2.0, 0.5]
     assert not notes
-    assert found(["A"], ["clarity", "tone"]) == [4.0, 0.25, 0.0, (4.0 + 0.25 + 0.0) / 3]  # q was not rated for its tone
+    assert found(["A"], ["clarity", "tone"]) == [
+        4.0,
+        0.25,
+        0.0,
+        (4.0 + 0.25 + 0.0) / 3,
+    ]  # q was not rated for its tone
     assert "1 of 4 pairs × attributes" in notes[0]
 
 
@@ -165,7 +247,10 @@ def test_begins_with_a_pool_at_an_address(memory: Any) -> None:
     memory.pipe("/pools/earlier.csv", b"attribute,pair_id,rating\nclarity,p,0\nclarity,p,4\n")
 
     variances = earlier_variances(
-        "memory://pools/earlier.csv", ArmSpace(["p"], ["clarity"], ["m"], [Scale(0, 4)]), "robin", print
+        "memory://pools/earlier.csv",
+        ArmSpace(["p"], ["clarity"], ["m"], [Scale(0, 4)]),
+        "robin",
+        print,
     )
 
     assert variances is not None
@@ -175,9 +260,12 @@ def test_begins_with_a_pool_at_an_address(memory: Any) -> None:
 def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
     index = ArmSpace([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
     with pytest.raises(
-        InputError, match=r"was rated on the scale 0.4, helpfulness is on 0.10 here; name a run on the same"
+        InputError,
+        match=r"was rated on the scale 0.4, helpfulness is on 0.10 here; name a run on the same",
     ):
-        earlier_variances(place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print)
+        earlier_variances(
+            place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print
+        )
     pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
     refuses(InputError, "outside the scale", earlier_variances, pool, index, "two-priors", print)
 

@@ -35,7 +35,9 @@ def test_copies_into_the_image_all_that_the_wheel_is_made_of() -> None:
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
     needed |= {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
-    assert {name for name in needed if name not in copied and name.split("/")[0] not in copied} == set()
+    assert {
+        name for name in needed if name not in copied and name.split("/")[0] not in copied
+    } == set()
     assert lines[-4] == "USER 1000:1000"  # not root
 
 
@@ -43,25 +45,53 @@ def test_copies_into_the_image_all_that_the_wheel_is_made_of() -> None:
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
     built = tmp_path / "dist"
-    for command in (["hatchling", "build", "-d", str(built)], ["twine", "check", "--strict", f"{built}/*"]):
+    for command in (
+        ["hatchling", "build", "-d", str(built)],
+        ["twine", "check", "--strict", f"{built}/*"],
+    ):
         subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=300)
     (sdist,), (wheel_file,) = built.glob("*.tar.gz"), built.glob("*.whl")
     assert (sdist.name, wheel_file.name) == (
         f"robin_judge-{__version__}.tar.gz",
         f"robin_judge-{__version__}-py3-none-any.whl",
     )
-    subprocess.run([sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60)
-    examples = [str(ROOT / "examples" / "robin-policy-shrinkage")]  # the tests of plug-ins have the others
-    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"]
-    subprocess.run([sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300)
-    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60
+    )
+    examples = [
+        str(ROOT / "examples" / "robin-policy-shrinkage")
+    ]  # the tests of plug-ins have the others
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-compile",
+    ]
+    subprocess.run(
+        [sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300
+    )
+    (tmp_path / "p.jsonl").write_text(
+        json.dumps({"id": "x", "prompt": "Hi.", "response": "Ho."}), encoding="utf-8"
+    )
 
     def installed(*commands: str) -> subprocess.CompletedProcess[str]:
         """What robin says, one command after another, and its last exit status."""
-        run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}){ROBIN}", *commands]
-        return subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8")
+        run = [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(site)!r}){ROBIN}",
+            *commands,
+        ]
+        return subprocess.run(
+            run, cwd=tmp_path, env=environment(), capture_output=True, text=True, encoding="utf-8"
+        )
 
-    shown = installed("render p.jsonl --pair x --attribute helpfulness", "init --like vllm", "demo --run d/first")
+    shown = installed(
+        "render p.jsonl --pair x --attribute helpfulness", "init --like vllm", "demo --run d/first"
+    )
     assert shown.returncode == 0, shown.stderr
     assert "Score 4: The response is extremely helpful" in shown.stdout
     assert "vllm serve" in (tmp_path / "robin.toml").read_text(encoding="utf-8")
@@ -74,7 +104,11 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     wheel = distribution.pop("robin-judge")
     for example in distribution.values():
         assert {(site / f"{point.module}.py").is_file() for point in example.entry_points} == {True}
-    added = {(each.group, each.name): each.module for each in wheel.entry_points if each.group != "console_scripts"}
+    added = {
+        (each.group, each.name): each.module
+        for each in wheel.entry_points
+        if each.group != "console_scripts"
+    }
     assert {
         ("robin.carriers", "ray"),
         ("robin.datasets", ".eval"),
@@ -85,7 +119,10 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
 
     assert "no model\nreads the responses" in shown.stderr
     assert "story-flash-good" in shown.stdout
-    assert len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 61
+    assert (
+        len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines())
+        == 61
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "d",
         "dist",
@@ -97,7 +134,10 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("", encoding="utf-8")  # as in a folder where nothing can be made
     refused = installed("demo --run d/first", "demo")
     again, nowhere = refused.stderr.split("\n", 1)
-    assert again == "robin: --run d/first: is there already, and the demo writes over nothing; name another folder"
+    assert (
+        again
+        == "robin: --run d/first: is there already, and the demo writes over nothing; name another folder"
+    )
     assert refused.returncode == 2
     assert "no run can be kept here" in nowhere
     assert nowhere.endswith("name another folder with --run\n")

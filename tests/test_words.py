@@ -15,7 +15,11 @@ HELPFUL = ("-a", "helpfulness", "--model", "m")
 
 
 def test_speaks_of_one_and_of_many() -> None:
-    assert [number_of(count, "call") for count in (0, 1, 1200)] == ["0 calls", "1 call", "1,200 calls"]
+    assert [number_of(count, "call") for count in (0, 1, 1200)] == [
+        "0 calls",
+        "1 call",
+        "1,200 calls",
+    ]
     reasons = {"connection": 5, "http_503": 2, "missing": 1, "truncated": 3}
     said = "5 without a connection, 2 answered with HTTP 503, 1 missing a rating line, 3 truncated"
     assert counted(reasons) == said
@@ -55,7 +59,9 @@ def test_check_shows_an_answer_in_one_line_and_a_status_once(tmp_path: Path) -> 
     with serving(lambda *_: error(400, "no bananas\nin this\tbody")) as wire:
         refused = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path)
 
-    away = robin("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "m", cwd=tmp_path)
+    away = robin(
+        "check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "m", cwd=tmp_path
+    )
 
     assert "no connection (Connection refused)" in away.stderr
     assert "Feedback: good. Rating: 3" in shown.stdout

@@ -42,13 +42,22 @@ class LlamaServer:
         self._url = f"http://127.0.0.1:{place[-1]}"
         self._client: aiohttp.ClientSession | None = None
         self._server = subprocess.Popen(  # noqa: S603  # what the application's configuration says
-            ["/bin/bash", "-c", ENDING_WITH_ITS_REPLICA, "bash", *map(os.path.expandvars, command), *place],
+            [
+                "/bin/bash",
+                "-c",
+                ENDING_WITH_ITS_REPLICA,
+                "bash",
+                *map(os.path.expandvars, command),
+                *place,
+            ],
             stdin=subprocess.PIPE,
         )
         deadline = time.monotonic() + loads_within_s
         while not self._is_healthy():
             if self._server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"llama-server did not get ready; its log is this replica's: {' '.join(command)}")
+                raise RuntimeError(
+                    f"llama-server did not get ready; its log is this replica's: {' '.join(command)}"
+                )
             time.sleep(0.1)
 
     def check_health(self) -> None:
@@ -62,7 +71,9 @@ class LlamaServer:
             self._client is None
         ):  # no limits of its own: Serve has one (max_ongoing_requests), and robin another (--timeout)
             connections = aiohttp.TCPConnector(limit=0)
-            self._client = aiohttp.ClientSession(connector=connections, timeout=aiohttp.ClientTimeout(None))
+            self._client = aiohttp.ClientSession(
+                connector=connections, timeout=aiohttp.ClientTimeout(None)
+            )
         path = request.scope["path"].removeprefix(request.scope["root_path"])
         sent = {"content-type": request.headers.get("content-type", "application/json")}
         try:

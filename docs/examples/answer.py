@@ -19,7 +19,9 @@ AT_A_TIME = 8
 async def answered(client: AsyncOpenAI, model: str, prompt: str, free: asyncio.Semaphore) -> str:
     """What ``model`` says to ``prompt``."""
     async with free:
-        reply = await client.chat.completions.create(model=model, messages=[{"role": "user", "content": prompt}])
+        reply = await client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": prompt}]
+        )
     return reply.choices[0].message.content or ""
 
 
@@ -30,7 +32,9 @@ async def answer(prompts: list[str], models: list[str]) -> None:
 
         async def by_all(prompt: str) -> None:
             try:
-                said = await asyncio.gather(*(answered(client, model, prompt, free) for model in models))
+                said = await asyncio.gather(
+                    *(answered(client, model, prompt, free) for model in models)
+                )
             except OpenAIError as error:
                 print(f"left out ({error}): {prompt[:60]}", file=sys.stderr)
                 return

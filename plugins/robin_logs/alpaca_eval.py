@@ -20,17 +20,27 @@ def _is_sample(row: Row) -> bool:
 
 
 def _rows(sample: Row) -> Iterator[Row]:
-    asked = "\n\n".join(filter(None, (name_of(sample["instruction"]), name_of(sample.get("input")))))
-    others = {name: value for name, value in sample.items() if name not in _TAKEN and "preference" not in name}
+    asked = "\n\n".join(
+        filter(None, (name_of(sample["instruction"]), name_of(sample.get("input"))))
+    )
+    others = {
+        name: value
+        for name, value in sample.items()
+        if name not in _TAKEN and "preference" not in name
+    }
     preference = sample.get("preference")
     for output, generator in _PAIRS:
         if generator not in sample:
             continue
         answer, system = sample.get(output), name_of(sample[generator])
         if not isinstance(answer, str):
-            raise BadRow(f'field "{output}" is no text. Generate the answer again{OR_SKIP}', "no response")
+            raise BadRow(
+                f'field "{output}" is no text. Generate the answer again{OR_SKIP}', "no response"
+            )
         row: Row = {"prompt": asked, "response": answer, "system": system, **others}
-        if output != "output" and isinstance(preference, (int, float)):  # 1 where the first was preferred, 2 the second
+        if output != "output" and isinstance(
+            preference, (int, float)
+        ):  # 1 where the first was preferred, 2 the second
             row["score.preference"] = 2.0 - preference if output == "output_1" else preference - 1.0
         try:
             # Rows have no ids. Two models may give the same answer, so the text alone is no id.

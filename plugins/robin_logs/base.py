@@ -21,7 +21,9 @@ def as_text(prompt: object, called: str) -> str:
         return prompt
     if isinstance(prompt, list) and prompt:
         return prompt_of(turns_of(prompt, called))
-    raise BadRow(f"{called} is {kind(prompt)}, no text and no conversation. Correct it{OR_SKIP}", "no prompt")
+    raise BadRow(
+        f"{called} is {kind(prompt)}, no text and no conversation. Correct it{OR_SKIP}", "no prompt"
+    )
 
 
 def scalars(prefix: str, found: object) -> Row:
@@ -29,14 +31,18 @@ def scalars(prefix: str, found: object) -> Row:
     if not isinstance(found, Mapping):
         return {}
     plain = {name: value for name, value in found.items() if isinstance(value, (str, int, float))}
-    return {f"{prefix}.{name}": value for name, value in plain.items() if len(str(value)) <= _LONGEST}
+    return {
+        f"{prefix}.{name}": value for name, value in plain.items() if len(str(value)) <= _LONGEST
+    }
 
 
 def folder_of(place: str) -> str:
     """Return the name of a file's folder, here or at an address; "" if it has none."""
     if not place:
         return ""
-    return PurePosixPath(place).parent.name if scheme_of(place) else Path(place).absolute().parent.name
+    return (
+        PurePosixPath(place).parent.name if scheme_of(place) else Path(place).absolute().parent.name
+    )
 
 
 def as_object(value: object) -> Row:

@@ -25,14 +25,26 @@ _MOST_DIRECTORY = 2**24
 _HEADERS = ("header.json", "_journal/start.json")
 """The members with the task and model of the samples: one written at the end, one at the start for an interrupted log."""
 
-_SAMPLE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})(?P<parts>/sample)?\.json", re.DOTALL)
-_ATTACHMENTS = re.compile(r"(?P<sample>samples/.+_epoch_\d{1,9})/attachments/(?P<first>\d{1,9})\.json", re.DOTALL)
+_SAMPLE = re.compile(
+    r"samples/(?P<id>.+)_epoch_(?P<epoch>\d{1,9})(?P<parts>/sample)?\.json", re.DOTALL
+)
+_ATTACHMENTS = re.compile(
+    r"(?P<sample>samples/.+_epoch_\d{1,9})/attachments/(?P<first>\d{1,9})\.json", re.DOTALL
+)
 
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _LOCAL = struct.Struct("<4s22x2H")
 """The fixed header before a member's data: its signature, and the lengths of its name and its extra field, which follow."""
 
-_DAMAGED = (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, IndexError, OverflowError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    ValueError,
+    EOFError,
+    struct.error,
+    IndexError,
+    OverflowError,
+)
 _AGAIN = "Copy the log again, or write it anew: inspect log convert"
 
 
@@ -56,7 +68,9 @@ def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: 
         raise InputError(
             f"{source}: the log holds no samples. Run the evaluation to its end, and without --no-log-samples."
         )
-    return Table(None, "row", ((number, archive.row(each, head)) for number, each in enumerate(samples, 1)))
+    return Table(
+        None, "row", ((number, archive.row(each, head)) for number, each in enumerate(samples, 1))
+    )
 
 
 class _Archive:
@@ -64,14 +78,20 @@ class _Archive:
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         self._stream, self._source, self._total = stream, source, 0
-        self._room = lines.MAX_LINE_BYTES  # the bytes that a sample, with its parts, may still unpack to
+        self._room = (
+            lines.MAX_LINE_BYTES
+        )  # the bytes that a sample, with its parts, may still unpack to
         self._size = stream.seek(0, io.SEEK_END)
         try:
             with zipfile.ZipFile(_Listed(stream, source)) as archive:
                 # A sample that was logged again is there twice; the later one counts.
-                self._members: Mapping[str, zipfile.ZipInfo] = {each.filename: each for each in archive.infolist()}
+                self._members: Mapping[str, zipfile.ZipInfo] = {
+                    each.filename: each for each in archive.infolist()
+                }
         except _DAMAGED as error:
-            raise InputError(f"{source}: is no zip file, or a damaged one ({shown(error, 80)}). {_AGAIN}") from None
+            raise InputError(
+                f"{source}: is no zip file, or a damaged one ({shown(error, 80)}). {_AGAIN}"
+            ) from None
 
     def head(self) -> object:
         """Return the log's task and model. InputError if it has none."""
@@ -95,7 +115,9 @@ class _Archive:
             if found := _ATTACHMENTS.fullmatch(name):
                 attachments.setdefault(found["sample"], []).append((int(found["first"]), member))
         samples = [found for found in map(_SAMPLE.fullmatch, self._members) if found]
-        for each in sorted(samples, key=lambda each: (int(each["epoch"]), each["id"].zfill(20), each.string)):
+        for each in sorted(
+            samples, key=lambda each: (int(each["epoch"]), each["id"].zfill(20), each.string)
+        ):
             whole = each.string.removesuffix("/sample.json")
             metadata = self._members.get(f"{whole}/metadata.json") if each["parts"] else None
             yield _Sample(self._members[each.string], attachments.get(whole, []), metadata)
@@ -107,7 +129,9 @@ class _Archive:
             data = self._data(sample.member)
             found = self._parsed(data, sample.member)
             if not isinstance(found, dict):
-                return BadRow(f"{shown(sample.member.filename)} is no sample. {_AGAIN}", "no sample")
+                return BadRow(
+                    f"{shown(sample.member.filename)} is no sample. {_AGAIN}", "no sample"
+                )
             row: Row = {HEAD: head, **found}
             if sample.metadata:
                 row["metadata"] = self._json(sample.metadata)
@@ -122,7 +146,10 @@ class _Archive:
         numbered: Row = {}
         for first, member in parts:
             texts = self._json(member)
-            numbered |= {str(first + at): text for at, text in enumerate(texts if isinstance(texts, list) else [])}
+            numbered |= {
+                str(first + at): text
+                for at, text in enumerate(texts if isinstance(texts, list) else [])
+            }
         return numbered
 
     def _json(self, member: zipfile.ZipInfo) -> object:
@@ -139,7 +166,9 @@ class _Archive:
         called = shown(member.filename)
         together = "" if self._room == lines.MAX_LINE_BYTES else " with the rest of its sample"
         step = "Leave such samples out with --skip-bad-rows."
-        too_long = BadRow(f"{called}{together} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long")
+        too_long = BadRow(
+            f"{called}{together} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long"
+        )
         if member.file_size > self._room:
             raise too_long
         try:
@@ -163,7 +192,11 @@ class _Archive:
         self._stream.seek(member.header_offset)
         mark, name, extra = _LOCAL.unpack(self._stream.read(_LOCAL.size))
         if mark != b"PK\x03\x04" or member.flag_bits & 1:
-            raise ValueError("it is encrypted" if member.flag_bits & 1 else "it does not stand where the list says")
+            raise ValueError(
+                "it is encrypted"
+                if member.flag_bits & 1
+                else "it does not stand where the list says"
+            )
         self._stream.seek(name + extra, io.SEEK_CUR)
         packed = self._stream.read(min(member.compress_size, lines.MAX_LINE_BYTES))
         most = member.file_size + 1
@@ -181,7 +214,12 @@ class _Listed:
     """A stream from which zipfile reads the directory, up to a length limit."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
-        self.seek, self.tell, self._read, self._source = stream.seek, stream.tell, stream.read, source
+        self.seek, self.tell, self._read, self._source = (
+            stream.seek,
+            stream.tell,
+            stream.read,
+            source,
+        )
 
     def read(self, count: int = -1) -> bytes:
         """Return this number of bytes, or raise InputError."""

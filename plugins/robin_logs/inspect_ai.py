@@ -20,7 +20,11 @@ _RUN_SHOWN = 8
 
 def _is_sample(row: Row) -> bool:
     head = row.get(HEAD)
-    return isinstance(head, dict) and head.keys() >= _TOLD and row.keys() >= {"epoch", "input", "output"}
+    return (
+        isinstance(head, dict)
+        and head.keys() >= _TOLD
+        and row.keys() >= {"epoch", "input", "output"}
+    )
 
 
 def _rows(sample: Row) -> Iterator[Row]:
@@ -30,10 +34,16 @@ def _rows(sample: Row) -> Iterator[Row]:
     called = f"sample {shown(sample_id)}, epoch {shown(epoch)}"
     if error := sample.get("error"):
         said = name_of(as_object(error).get("message")) or "without a message"
-        raise BadRow(f"{called}: ended in an error ({shown(said, 80)}). Run it again{OR_SKIP}", "the sample failed")
+        raise BadRow(
+            f"{called}: ended in an error ({shown(said, 80)}). Run it again{OR_SKIP}",
+            "the sample failed",
+        )
     texts = _Texts(as_object(sample.get("attachments")), called)
     # Since 0.3.70 a sample has an id for each execution; a log that continues an interrupted one keeps it.
-    run = next(filter(None, map(name_of, (sample.get("uuid"), head.get("eval_id"), head.get("run_id")))), "")
+    run = next(
+        filter(None, map(name_of, (sample.get("uuid"), head.get("eval_id"), head.get("run_id")))),
+        "",
+    )
     row: Row = {
         "id": joined(model, task, sample_id, epoch, run[:_RUN_SHOWN]),
         "prompt": _prompt(sample, texts, called),
@@ -73,7 +83,9 @@ def _prompt(sample: Row, texts: _Texts, called: str) -> str:
     choices = sample.get("choices")
     if not isinstance(choices, list) or not choices:
         return prompt
-    lettered = (f"{chr(ord('A') + at)}) {name_of(choice)}" for at, choice in enumerate(choices[:26]))
+    lettered = (
+        f"{chr(ord('A') + at)}) {name_of(choice)}" for at, choice in enumerate(choices[:26])
+    )
     return "\n".join([prompt, "", *lettered])
 
 
@@ -97,7 +109,11 @@ def _scores(scores: object) -> Row:
     found: Row = {}
     for name, score in as_object(scores).items():
         value = as_object(score).get("value")
-        found |= scalars(f"score.{name}", value) if isinstance(value, dict) else scalars("score", {name: value})
+        found |= (
+            scalars(f"score.{name}", value)
+            if isinstance(value, dict)
+            else scalars("score", {name: value})
+        )
     return found
 
 
@@ -130,7 +146,9 @@ class _Texts:
             return message
         content = message.get("content")
         if isinstance(content, list):
-            content = [self._part(part) for part in content if as_object(part).get("type") != "reasoning"]
+            content = [
+                self._part(part) for part in content if as_object(part).get("type") != "reasoning"
+            ]
         return {**message, "content": self.text(content) if isinstance(content, str) else content}
 
     def _part(self, part: object) -> object:
@@ -142,7 +160,9 @@ class _Texts:
     def answer(self, content: object) -> str | None:
         """Return a model's answer, joined if it is in parts, without pictures and reasoning; None if there is no content."""
         if isinstance(content, list):
-            content = "\n".join(said for part in content if isinstance(said := self._part(part), str))
+            content = "\n".join(
+                said for part in content if isinstance(said := self._part(part), str)
+            )
         return self.text(content) if isinstance(content, str) else None
 
 

@@ -52,7 +52,11 @@ def _pair(found: Row, trace: Row) -> Row:
         "response": answered(found.get("output"), f"the output of {called}"),
     }
     model = map(name_of, map(found.get, ("provided_model_name", "providedModelName", "model")))
-    more = {"system": next(filter(None, model), ""), "trace": of_trace, "span": name_of(found.get("name"))}
+    more = {
+        "system": next(filter(None, model), ""),
+        "trace": of_trace,
+        "span": name_of(found.get("name")),
+    }
     row |= {name: value for name, value in more.items() if value}
     return {**row, **_scores(found, trace, own)}
 
@@ -60,7 +64,9 @@ def _pair(found: Row, trace: Row) -> Row:
 def _scores(found: Row, trace: Row, own: str) -> Row:
     """Return the numeric scores: from a list, those of this observation or its whole trace; or from columns with lists."""
     listed = [each for of in (trace, found) for each in _list(of.get("scores"))]
-    own_or_all = [each for each in map(as_object, listed) if each.get("observationId") in (None, own)]
+    own_or_all = [
+        each for each in map(as_object, listed) if each.get("observationId") in (None, own)
+    ]
     named: list[tuple[object, object]] = [
         (each.get("name"), each.get("value"))
         for each in own_or_all
@@ -68,7 +74,11 @@ def _scores(found: Row, trace: Row, own: str) -> Row:
     ]
     for name, value in found.items():
         several = parsed(value) if isinstance(value, str) and _NUMBERS.fullmatch(value) else value
-        if isinstance(several, list) and several and all(isinstance(each, (int, float)) for each in several):
+        if (
+            isinstance(several, list)
+            and several
+            and all(isinstance(each, (int, float)) for each in several)
+        ):
             named.append((name, sum(several) / len(several)))
     return numbers("score", named)
 

@@ -51,7 +51,9 @@ def _reading(place: str) -> Reading:
         }
         row |= {name: value for name, value in {"system": system, "task": task}.items() if value}
         target = sample["target"]
-        if isinstance(target, str) and target and not target.startswith("["):  # several targets are a list in a text
+        if (
+            isinstance(target, str) and target and not target.startswith("[")
+        ):  # several targets are a list in a text
             row["reference"] = target
         for number, answer in enumerate(answers, 1):
             of_several = number if len(answers) > 1 else ""
@@ -68,20 +70,30 @@ def _scoring(place: str) -> Reading:
 
     def rows(sample: Row) -> Iterator[Row]:
         first.append(sample.get("filter"))
-        doc_id, of_filter = name_of(sample["doc_id"]), "" if first[-1] == first[0] else name_of(first[-1])
+        doc_id, of_filter = (
+            name_of(sample["doc_id"]),
+            "" if first[-1] == first[0] else name_of(first[-1]),
+        )
         del first[1:]
         prompt, responses = "", [""]
         with suppress(BadRow):  # scores may have no texts: those of likelihoods
             prompt = _prompt(sample["arguments"], "")
             responses = _answers(sample["resps"], "")
-        scores = {".".join(filter(None, (name, of_filter))): score for name, score in _scores(sample).items()}
+        scores = {
+            ".".join(filter(None, (name, of_filter))): score
+            for name, score in _scores(sample).items()
+        }
         row: Row = {
             "id": joined(task, doc_id),
             "prompt": prompt,
             "response": responses[0],
             **scalars("doc", sample["doc"]),
         }
-        yield {**row, **scores, **{name: value for name, value in {"system": system, "task": task}.items() if value}}
+        yield {
+            **row,
+            **scores,
+            **{name: value for name, value in {"system": system, "task": task}.items() if value},
+        }
 
     return rows
 
@@ -114,7 +126,9 @@ def _answers(resps: object, called: str) -> list[str]:
     """Return the answers before any filter, several if the task repeats its requests."""
     answers = _first(resps)
     if not isinstance(answers, list) or not answers:
-        raise BadRow(f"{called}: has no answer of the model. Run the task again{OR_SKIP}", "no response")
+        raise BadRow(
+            f"{called}: has no answer of the model. Run the task again{OR_SKIP}", "no response"
+        )
     found = [answer for answer in answers if isinstance(answer, str)]
     if len(found) < len(answers):
         raise BadRow(
@@ -127,14 +141,18 @@ def _answers(resps: object, called: str) -> list[str]:
 
 def _scores(sample: Row) -> Row:
     """Return the values of the task's metrics; a sample has them by name."""
-    return scalars("score", {name: value for name, value in sample.items() if name not in _NO_SCORES})
+    return scalars(
+        "score", {name: value for name, value in sample.items() if name not in _NO_SCORES}
+    )
 
 
 def _system(place: str, time: str) -> str:
     """Return the model's name from the results file next to the samples, or else from their folder."""
     if not place or scheme_of(place):
         return folder_of(place)
-    results = sorted(Path(place).absolute().parent.glob(f"*_{time}.json" if time else "results_*.json"))
+    results = sorted(
+        Path(place).absolute().parent.glob(f"*_{time}.json" if time else "results_*.json")
+    )
     named = {_named_model(path) for path in results[:_MOST_RESULTS]} - {""}
     return named.pop() if len(named) == 1 else folder_of(place)
 

@@ -17,7 +17,13 @@ from robin_logs.base import OR_SKIP, as_object, as_text, name_of
 NO_CALL = "spans that are no call of a model"
 
 _CALLS = {"tool_call", "server_tool_call", "tool_use", "tool-call", "toolUse"}
-_RESULTS = {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "toolResult"}
+_RESULTS = {
+    "tool_call_response",
+    "server_tool_call_response",
+    "tool_result",
+    "tool-result",
+    "toolResult",
+}
 _THOUGHTS = {"reasoning", "thinking", "redacted_thinking", "reasoningContent"}
 """The types of a message's parts, in OpenTelemetry, Anthropic, the AI SDK and Bedrock."""
 
@@ -25,7 +31,9 @@ _THOUGHTS = {"reasoning", "thinking", "redacted_thinking", "reasoningContent"}
 def asked(value: object, called: str) -> str:
     """Return a model's input: messages, also as JSON in a text; a text; or any other value as JSON. BadRow if empty."""
     messages = messages_in(value, "user")
-    return as_text(messages or (value if value is None or isinstance(value, str) else _written(value)), called)
+    return as_text(
+        messages or (value if value is None or isinstance(value, str) else _written(value)), called
+    )
 
 
 def answered(value: object, called: str) -> str:
@@ -50,11 +58,18 @@ def messages_in(value: object, role: str, *, known: bool = False) -> list[object
         known: whether they are messages even without a role.
     """
     found = parsed(value)
-    for name in ("messages", "choices"):  # a request, and a reply, as they went to the endpoint and came
+    for name in (
+        "messages",
+        "choices",
+    ):  # a request, and a reply, as they went to the endpoint and came
         if isinstance(found, dict) and isinstance(found.get(name), list):
             found = found[name]
     several = [found] if isinstance(found, dict) else found
-    if not isinstance(several, list) or not several or not all(isinstance(each, dict) for each in several):
+    if (
+        not isinstance(several, list)
+        or not several
+        or not all(isinstance(each, dict) for each in several)
+    ):
         return None
     if not known and not all(map(_has_role, several)):
         return None
@@ -85,7 +100,8 @@ def numbers(prefix: str, found: Iterable[tuple[object, object]]) -> Row:
     return {
         f"{prefix}.{name}": value
         for name, value in found
-        if isinstance(name, str) and (type(value) is int or (type(value) is float and math.isfinite(value)))
+        if isinstance(name, str)
+        and (type(value) is int or (type(value) is float and math.isfinite(value)))
     }
 
 
@@ -101,12 +117,17 @@ def _message(found: Row, role: str) -> Row:
     flat = _plain(inner if isinstance(inner, dict) else found, "message.")
     calls = [_call(each) for each in _list(flat.get("tool_calls")) or numbered(flat, "tool_calls")]
     parts = next(
-        filter(None, (flat.get("parts"), flat.get("contents"), numbered(flat, "contents"))), flat.get("content")
+        filter(None, (flat.get("parts"), flat.get("contents"), numbered(flat, "contents"))),
+        flat.get("content"),
     )
     texts: object = parts
     if isinstance(parts, list):
         texts = [text for part in parts if (text := _part(part, calls)) is not None]
-    return {"role": flat.get("role") or role, "content": texts or None if calls else texts, "tool_calls": calls}
+    return {
+        "role": flat.get("role") or role,
+        "content": texts or None if calls else texts,
+        "tool_calls": calls,
+    }
 
 
 def _part(part: object, calls: list[Row]) -> object:
@@ -125,7 +146,11 @@ def _part(part: object, calls: list[Row]) -> object:
         value = _first(body, "response", "result", "content", "output")
         return value if isinstance(value, str) else _written(value)
     text = _first(flat, "text", "content")
-    return text if isinstance(text, str) and of in {"text", "content", "input_text", "output_text"} else part
+    return (
+        text
+        if isinstance(text, str) and of in {"text", "content", "input_text", "output_text"}
+        else part
+    )
 
 
 def _call(found: object) -> Row:
@@ -155,5 +180,6 @@ def _written(value: object) -> str:
         return orjson.dumps(value, default=str).decode()
     except TypeError as error:
         raise BadRow(
-            f"{kind(value)} cannot be written as JSON ({shown(error, 80)}). Correct it{OR_SKIP}", "not JSON"
+            f"{kind(value)} cannot be written as JSON ({shown(error, 80)}). Correct it{OR_SKIP}",
+            "not JSON",
         ) from None

@@ -13,19 +13,42 @@ from robin_cli.datasets.logs import Log
 from robin_cli.datasets.rows import BadRow, Passed, Row, kind
 from robin_cli.model.errors import shown
 from robin_logs.base import OR_SKIP, as_object, joined, name_of
-from robin_logs.messages import NO_CALL, answered, asked, messages_in, numbered, numbers, parsed, said
+from robin_logs.messages import (
+    NO_CALL,
+    answered,
+    asked,
+    messages_in,
+    numbered,
+    numbers,
+    parsed,
+    said,
+)
 
 _DEEPEST = 32
 _GENERATES = {"chat", "text_completion", "generate_content", "completion"}
-_CONTENT = ("gen_ai.prompt", "gen_ai.completion", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.choice")
-_WITH_MESSAGES = {"gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion"}
+_CONTENT = (
+    "gen_ai.prompt",
+    "gen_ai.completion",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.choice",
+)
+_WITH_MESSAGES = {
+    "gen_ai.client.inference.operation.details",
+    "gen_ai.content.prompt",
+    "gen_ai.content.completion",
+}
 """Events whose data other versions store as attributes of the span."""
 
 Events = list[tuple[str, Row]]
 
 
 def _is_sample(row: Row) -> bool:
-    return "resourceSpans" in row or "scopeSpans" in row or row.keys() >= {"traceId", "spanId", "attributes"}
+    return (
+        "resourceSpans" in row
+        or "scopeSpans" in row
+        or row.keys() >= {"traceId", "spanId", "attributes"}
+    )
 
 
 def _rows(sample: Row) -> Iterator[Row | BadRow]:
@@ -49,7 +72,11 @@ def _spans(sample: Row) -> Iterator[Row]:
     if "spanId" in sample:
         yield sample
         return
-    for resource in _objects(sample["resourceSpans"], "resourceSpans") if "resourceSpans" in sample else [sample]:
+    for resource in (
+        _objects(sample["resourceSpans"], "resourceSpans")
+        if "resourceSpans" in sample
+        else [sample]
+    ):
         for scope in _objects(resource.get("scopeSpans"), "scopeSpans"):
             yield from _objects(scope.get("spans"), "spans")
 
@@ -66,7 +93,10 @@ def call_of(attributes: Row, events: Events, called: str, own_id: str) -> Iterat
             attributes = {**more, **attributes}
     _check_call(attributes, events, called)
     prompt = asked(_prompt(attributes, events), f"the prompt of {called}")
-    model = map(name_of, map(attributes.get, ("gen_ai.request.model", "llm.model_name", "gen_ai.response.model")))
+    model = map(
+        name_of,
+        map(attributes.get, ("gen_ai.request.model", "llm.model_name", "gen_ai.response.model")),
+    )
     row: Row = {"prompt": prompt, **_scores(attributes, events)}
     if system := next(filter(None, model), ""):
         row["system"] = system
@@ -78,14 +108,18 @@ def call_of(attributes: Row, events: Events, called: str, own_id: str) -> Iterat
 
 def _check_call(attributes: Row, events: Events, called: str) -> None:
     of = name_of(attributes.get("openinference.span.kind")).lower()
-    operation = name_of(attributes.get("gen_ai.operation.name") or attributes.get("llm.request.type"))
+    operation = name_of(
+        attributes.get("gen_ai.operation.name") or attributes.get("llm.request.type")
+    )
     names = (*attributes, *(name for name, _ in events))
     if of or operation:
         is_call = of == "llm" if of else operation in _GENERATES
     else:
         is_call = any(name.startswith(_CONTENT) for name in names)
     if not is_call:
-        raise Passed(f"{called}: {shown(of or operation) or 'another span'}, no call of a model", NO_CALL)
+        raise Passed(
+            f"{called}: {shown(of or operation) or 'another span'}, no call of a model", NO_CALL
+        )
 
 
 def _prompt(attributes: Row, events: Events) -> object:
@@ -95,7 +129,11 @@ def _prompt(attributes: Row, events: Events) -> object:
         attributes.get("llm.input_messages"),
         numbered(attributes, "llm.input_messages"),
         [
-            {"role": name.split(".")[1], **as_object(parsed(more.get("gen_ai.event.content"))), **more}
+            {
+                "role": name.split(".")[1],
+                **as_object(parsed(more.get("gen_ai.event.content"))),
+                **more,
+            }
             for name, more in events
             if name.startswith("gen_ai.") and name.endswith(".message")
         ],
@@ -106,7 +144,9 @@ def _prompt(attributes: Row, events: Events) -> object:
     messages = messages_in(found, "user", known=isinstance(found, list))
     told = parsed(attributes.get("gen_ai.system_instructions"))
     if messages and told:
-        messages.insert(0, {"role": "system", "parts" if isinstance(told, list) else "content": told})
+        messages.insert(
+            0, {"role": "system", "parts" if isinstance(told, list) else "content": told}
+        )
     return messages or found
 
 
@@ -143,7 +183,10 @@ def _scores(attributes: Row, events: Events) -> Row:
         for each in numbered(attributes, f"{of}s")
     ]
     results = [more for name, more in events if name == "gen_ai.evaluation.result"]
-    found += [(more.get("gen_ai.evaluation.name"), more.get("gen_ai.evaluation.score.value")) for more in results]
+    found += [
+        (more.get("gen_ai.evaluation.name"), more.get("gen_ai.evaluation.score.value"))
+        for more in results
+    ]
     return numbers("score", found)
 
 
@@ -155,16 +198,27 @@ def _attributes(found: object, called: str) -> Row:
 def _value(found: object, called: str, depth: int = 0) -> object:
     """Return the value in OTLP JSON's wrapper; whole numbers are texts there."""
     if depth > _DEEPEST:
-        raise BadRow(f"{called}: an attribute is nested too deeply. Correct it{OR_SKIP}", "nested too deeply")
+        raise BadRow(
+            f"{called}: an attribute is nested too deeply. Correct it{OR_SKIP}", "nested too deeply"
+        )
     for name, value in as_object(found).items():
         if name == "arrayValue":
             return [
-                _value(each, called, depth + 1) for each in _objects(as_object(value).get("values"), "an arrayValue")
+                _value(each, called, depth + 1)
+                for each in _objects(as_object(value).get("values"), "an arrayValue")
             ]
         if name == "kvlistValue":
             pairs = _objects(as_object(value).get("values"), "a kvlistValue")
-            return {name_of(each.get("key")): _value(each.get("value"), called, depth + 1) for each in pairs}
-        if name == "intValue" and isinstance(value, str) and len(value) < 20 and value.removeprefix("-").isdecimal():
+            return {
+                name_of(each.get("key")): _value(each.get("value"), called, depth + 1)
+                for each in pairs
+            }
+        if (
+            name == "intValue"
+            and isinstance(value, str)
+            and len(value) < 20
+            and value.removeprefix("-").isdecimal()
+        ):
             return int(value)
         return value
     return None
@@ -175,10 +229,15 @@ def _objects(found: object, called: str) -> list[Row]:
     if found is None:
         return []
     wrong = (
-        found if not isinstance(found, list) else next((each for each in found if not isinstance(each, dict)), found)
+        found
+        if not isinstance(found, list)
+        else next((each for each in found if not isinstance(each, dict)), found)
     )
     if wrong is not found or not isinstance(found, list):
-        raise BadRow(f"{called}: holds {kind(wrong)}, and should be a list of objects. Correct it{OR_SKIP}", "no span")
+        raise BadRow(
+            f"{called}: holds {kind(wrong)}, and should be a list of objects. Correct it{OR_SKIP}",
+            "no span",
+        )
     return found
 
 

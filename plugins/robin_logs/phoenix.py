@@ -21,13 +21,20 @@ _ATTRIBUTES = "attributes."
 
 
 def _is_sample(row: Row) -> bool:
-    is_one = "context.span_id" in row or "context.trace_id" in row or isinstance(row.get("context"), dict)
+    is_one = (
+        "context.span_id" in row
+        or "context.trace_id" in row
+        or isinstance(row.get("context"), dict)
+    )
     return is_one and "span_kind" in row
 
 
 def _rows(sample: Row) -> Iterator[Row]:
     context = as_object(sample.get("context"))
-    trace, own = (name_of(sample.get(f"context.{name}") or context.get(name)) for name in ("trace_id", "span_id"))
+    trace, own = (
+        name_of(sample.get(f"context.{name}") or context.get(name))
+        for name in ("trace_id", "span_id")
+    )
     attributes = _flat(as_object(sample.get("attributes")))
     attributes |= {
         name.removeprefix(_ATTRIBUTES): parsed(value) if name.endswith("_messages") else value
@@ -64,7 +71,10 @@ def _scores(sample: Row) -> Row:
     ]
     annotations = parsed(sample.get("annotations"))
     given = map(as_object, annotations if isinstance(annotations, list) else [])
-    found += [(each.get("name"), as_object(each.get("result")).get("score", each.get("score"))) for each in given]
+    found += [
+        (each.get("name"), as_object(each.get("result")).get("score", each.get("score")))
+        for each in given
+    ]
     return numbers("score", found)
 
 

@@ -99,7 +99,9 @@ class Cluster(ABC):
         """Return what a node lacks for workers, as a message; empty if nothing. Lost if that cannot be checked."""
 
     @abstractmethod
-    async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
+    async def hire(
+        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+    ) -> Hired:
         """Start a worker on ``node``. Lost if that fails."""
 
     @abstractmethod
@@ -180,13 +182,19 @@ class Crew:
         checks = [self._task(self._admit(node)) for node in nodes]
         await asyncio.wait(checks, timeout=CHECKING_S)
         while not self._admitted and not all(each.done() for each in checks):
-            await asyncio.wait([each for each in checks if not each.done()], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [each for each in checks if not each.done()], return_when=asyncio.FIRST_COMPLETED
+            )
         if self._lacks:
-            raise InputError("; ".join(f"--ray: node {node.address}: {why}" for node, why in self._lacks.items()))
+            raise InputError(
+                "; ".join(f"--ray: node {node.address}: {why}" for node, why in self._lacks.items())
+            )
         self._is_begun = True
         hires = [self._begin(node) for node in self._lacking(nodes)]
         while not self._members and not all(each.done() for each in hires):
-            await asyncio.wait([each for each in hires if not each.done()], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [each for each in hires if not each.done()], return_when=asyncio.FIRST_COMPLETED
+            )
         if not self._members:
             self._check_whole()
             raise EndpointError(f"--ray: no worker could be begun ({self._why})")
@@ -195,9 +203,13 @@ class Crew:
         try:
             nodes = await self._cluster.nodes()
         except Lost as error:
-            raise EndpointError(f"--ray: the cluster does not say what machines it has ({error})") from error
+            raise EndpointError(
+                f"--ray: the cluster does not say what machines it has ({error})"
+            ) from error
         if not nodes:
-            raise EndpointError("--ray: the cluster has no machine that is alive; start one, then robin resume")
+            raise EndpointError(
+                "--ray: the cluster has no machine that is alive; start one, then robin resume"
+            )
         return _that_work(nodes)
 
     async def look_after(self) -> None:
@@ -224,7 +236,9 @@ class Crew:
             for node in self._lacking(nodes):
                 self._begin(node)
             if not self._members and not self._hiring.total() and not self._is_checking(nodes):
-                raise EndpointError(f"--ray: no worker is left ({self._why}); once that is mended, robin resume")
+                raise EndpointError(
+                    f"--ray: no worker is left ({self._why}); once that is mended, robin resume"
+                )
 
     def _is_checking(self, nodes: Sequence[Node]) -> bool:
         """Return whether a node's check is unfinished, so that it may still get workers."""
@@ -304,7 +318,9 @@ class Crew:
         self._deaths[node] += 1
         if self._deaths[node] >= _MOST_DEATHS and node in self._admitted:
             self._admitted.remove(node)
-            self._notify(f"--ray: node {node.address} is left out after {_MOST_DEATHS} workers there failed ({why})")
+            self._notify(
+                f"--ray: node {node.address} is left out after {_MOST_DEATHS} workers there failed ({why})"
+            )
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -337,7 +353,9 @@ class Crew:
             member.is_listening = False
             member.news.clear()
             self._take_in(member, _came(encoded))
-            with suppress(TimeoutError):  # what is asked next may go along, where it is not long in being chosen
+            with suppress(
+                TimeoutError
+            ):  # what is asked next may go along, where it is not long in being chosen
                 async with asyncio.timeout(_CHOOSING_S):
                     await member.news.wait()
 
@@ -357,7 +375,9 @@ class Crew:
             for number in over:
                 self._at.pop(number, None)
         self._came(came)
-        if self._waiting and not self._is_flushing:  # there is room again, and what comes next may be the end
+        if (
+            self._waiting and not self._is_flushing
+        ):  # there is room again, and what comes next may be the end
             self._flush()
 
     def _lose(self, member: _Member, why: str) -> None:
@@ -423,7 +443,9 @@ def shared_out(count: int, loads: Sequence[int], most: Sequence[int]) -> list[in
     while left and open_:
         level = loads[open_[0]] + shares[open_[0]]
         lowest = [each for each in open_ if loads[each] + shares[each] == level]
-        higher = [loads[each] + shares[each] for each in open_ if loads[each] + shares[each] > level]
+        higher = [
+            loads[each] + shares[each] for each in open_ if loads[each] + shares[each] > level
+        ]
         step = min([*higher, *(most[each] for each in lowest)], default=level) - level
         step = min(step, left // len(lowest)) if step else 0
         if not step:

@@ -82,7 +82,9 @@ class Groups(Engine):
             notify=notify,
         )
         targets.reach_by(self._send)
-        self._reckons = books.money.limit is not None or any(each.counts_tokens for each in targets.number_of)
+        self._reckons = books.money.limit is not None or any(
+            each.counts_tokens for each in targets.number_of
+        )
         books.ask = self._question
         self._sent: dict[int, _Sent] = {}
         self._number = 0
@@ -100,7 +102,9 @@ class Groups(Engine):
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
-                self._books.stats.started_at = time.monotonic()  # what is said of the pace is of the calls
+                self._books.stats.started_at = (
+                    time.monotonic()
+                )  # what is said of the pace is of the calls
                 looking = asyncio.create_task(self._look_after())
                 try:
                     await super().run()
@@ -165,7 +169,17 @@ class Groups(Engine):
         self._number = number = self._number + 1
         self._sent[number] = sent
         pair, arm = self._place(question.arm)
-        self._crew.pose(Posed(number, sent.target, pair, arm, question.draw, question.samples, question.at_normal_tier))
+        self._crew.pose(
+            Posed(
+                number,
+                sent.target,
+                pair,
+                arm,
+                question.draw,
+                question.samples,
+                question.at_normal_tier,
+            )
+        )
         return number
 
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +257,11 @@ class Groups(Engine):
             self._books.lose(call)
 
     def _judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
-        return list(outcome.judgments) if isinstance(outcome, Told) else super()._judgments(call, outcome)
+        return (
+            list(outcome.judgments)
+            if isinstance(outcome, Told)
+            else super()._judgments(call, outcome)
+        )
 
     def _lose(self, numbers: Iterable[int]) -> None:
         """Repeat the calls of lost requests, as new calls; nobody knows whether the lost ones were paid for."""

@@ -24,7 +24,9 @@ __all__ = ["carrying", "check"]
 """The plug-in's interface to robin, a :class:`~robin_cli.runner.elsewhere.Carries`."""
 
 
-def carrying(settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]) -> Carrying:
+def carrying(
+    settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
+) -> Carrying:
     """Return each judge of ``settings`` for use by workers on the run of ``store``."""
     targets = Targets()
     judges, prices = endpoints_of(settings, store.manifest, keys, notify, reach=targets.add)

@@ -108,7 +108,11 @@ def _check_answers(host: str, port: int, address: str) -> None:
                     break
                 said += more
     except OSError as error:
-        why = f"no answer within {ANSWERS_WITHIN_S:g} s" if isinstance(error, TimeoutError) else error.strerror or error
+        why = (
+            f"no answer within {ANSWERS_WITHIN_S:g} s"
+            if isinstance(error, TimeoutError)
+            else error.strerror or error
+        )
         raise EndpointError(
             f"--ray {address}: {why}; is the cluster running, and this the address that ray start --head printed (port 6379)?"
         ) from error
@@ -124,7 +128,9 @@ def _check_takes_part(address: str, secret: Sequence[str]) -> None:
     command = [sys.executable, "-P", "-c", _TAKE_PART, address]
     with (
         tempfile.TemporaryFile() as printed,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=env) as process,  # noqa: S603
+        subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=env
+        ) as process,
     ):
         try:
             said = _said_by(process, printed)
@@ -142,9 +148,15 @@ def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None
         said = os.pread(printed.fileno(), _MOST_SAID, 0).decode(errors="replace")
         if status == 0:
             return None
-        complaint = next((line for line in said.splitlines() if "Failed to get cluster ID" in line), "")
+        complaint = next(
+            (line for line in said.splitlines() if "Failed to get cluster ID" in line), ""
+        )
         if status is not None or complaint:
-            return complaint.rpartition("server: ")[2] or said.rpartition(_BECAUSE)[2] or f"it ended with {status}"
+            return (
+                complaint.rpartition("server: ")[2]
+                or said.rpartition(_BECAUSE)[2]
+                or f"it ended with {status}"
+            )
         time.sleep(0.02)
     return f"not ready within {STARTING_S:g} s"
 
@@ -159,7 +171,12 @@ class OnRay(Cluster):
     """
 
     def __init__(
-        self, address: str, *, texts: Callable[[], Any] | None, texts_bytes: int, secret: Sequence[str]
+        self,
+        address: str,
+        *,
+        texts: Callable[[], Any] | None,
+        texts_bytes: int,
+        secret: Sequence[str],
     ) -> None:
         self._address = address
         self._make_texts = texts
@@ -179,7 +196,9 @@ class OnRay(Cluster):
             await self._thread.run(self._connect, STARTING_S)
             _take_signals_back()
             if self._make_texts is not None:
-                self._texts = await self._thread.run(partial(self._put, self._make_texts), STARTING_S)
+                self._texts = await self._thread.run(
+                    partial(self._put, self._make_texts), STARTING_S
+                )
         except TimeoutError:
             raise EndpointError(
                 f"--ray {self._address}: Ray did not get ready within {STARTING_S:g} s; is the cluster in order (ray status)?"
@@ -187,14 +206,20 @@ class OnRay(Cluster):
 
     def _connect(self) -> None:
         is_local = self._address == LOCAL
-        with _environment(self._secret, own_token=is_local and "ray" not in sys.modules), warnings.catch_warnings():
+        with (
+            _environment(self._secret, own_token=is_local and "ray" not in sys.modules),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             import ray  # which looks at these variables as it is imported
 
             _silence()
             if ray.is_initialized():
                 return
-            options: dict[str, Any] = {"address": self._address, "job_config": _job_without_folders()}
+            options: dict[str, Any] = {
+                "address": self._address,
+                "job_config": _job_without_folders(),
+            }
             if is_local:
                 folder = self._folder.enter_context(temporary_folder(_short_folder()))
                 (workers := folder / "w").mkdir()
@@ -207,7 +232,12 @@ class OnRay(Cluster):
                 }
             self._is_ours = True
             try:
-                ray.init(**options, log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL)
+                ray.init(
+                    **options,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level=logging.CRITICAL,
+                )
             except Exception as error:  # whatever Ray has
                 raise EndpointError(f"--ray {self._address}: {_refused(str(error))}") from error
             self._raylet = _raylet_here()
@@ -220,15 +250,25 @@ class OnRay(Cluster):
     async def nodes(self) -> Sequence[Node]:
         import ray
 
-        if self._raylet and not _is_alive(self._raylet):  # with it Ray ends this process, too, in a few seconds
+        if self._raylet and not _is_alive(
+            self._raylet
+        ):  # with it Ray ends this process, too, in a few seconds
             raise Lost("Ray's own process on this machine has ended", for_good=True)
         try:
             found = await self._thread.run(ray.nodes, _SAYS_WITHIN_S)
         except Exception as error:
-            why = f"no answer within {_SAYS_WITHIN_S:g} s" if isinstance(error, TimeoutError) else _one_line(error)
+            why = (
+                f"no answer within {_SAYS_WITHIN_S:g} s"
+                if isinstance(error, TimeoutError)
+                else _one_line(error)
+            )
             raise Lost(why) from error
         return [
-            Node(each["NodeID"], each["NodeManagerAddress"], int(each.get("Resources", {}).get("CPU", 0)))
+            Node(
+                each["NodeID"],
+                each["NodeManagerAddress"],
+                int(each.get("Resources", {}).get("CPU", 0)),
+            )
             for each in found
             if each["Alive"]
         ]
@@ -248,7 +288,9 @@ class OnRay(Cluster):
             return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
         return ""
 
-    async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
+    async def hire(
+        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+    ) -> Hired:
         import ray
         from ray import exceptions
 
@@ -370,7 +412,9 @@ def _refused(said: str) -> str:
     if "cluster ID" in said or "Unimplemented" in said or "UNIMPLEMENTED" in said:
         return f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
     if "raylet" in said or "node_ip_address" in said:
-        return f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
+        return (
+            f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
+        )
     return f"{first}; is the cluster in order (ray status)?"
 
 
@@ -389,13 +433,19 @@ def _raylet_here() -> int:
     with suppress(AttributeError, OSError), socket.socket(socket.AF_UNIX) as at:
         node: Any = ray._private.worker.global_worker.node  # noqa: SLF001
         at.connect(node.raylet_socket_name)
-        return int(struct.unpack("3i", at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[0])
+        return int(
+            struct.unpack(
+                "3i", at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            )[0]
+        )
     return 0
 
 
 def _is_alive(process: int) -> bool:
     try:
-        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        state = (
+            Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        )
     except (OSError, IndexError):
         return False
     return state not in {"Z", "X"}

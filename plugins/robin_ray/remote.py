@@ -74,7 +74,9 @@ class Elsewhere(Judge):
         """Take over a request's cost, if requests are metered."""
         if question.messages and judgments and not judgments[0].usage_estimated:
             first = judgments[0]
-            self._meter.measured(question.messages, (), Usage(first.prompt_tokens, service_tier=first.service_tier))
+            self._meter.measured(
+                question.messages, (), Usage(first.prompt_tokens, service_tier=first.service_tier)
+            )
 
 
 @dataclass(slots=True)

@@ -44,7 +44,8 @@ class _Table:
     def __getitem__(self, position: int) -> Pair:
         pair_id, prompt, response = (column[position].as_py() for column in self._texts)
         reference, other = (
-            None if column is None else column[position].as_py() for column in (self._reference, self._other)
+            None if column is None else column[position].as_py()
+            for column in (self._reference, self._other)
         )
         return Pair(pair_id, prompt, response, reference=reference, other=other)
 
@@ -59,7 +60,9 @@ def bytes_of_texts(run: Path) -> int:
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             return sum(group.total_byte_size for group in groups)
     except (OSError, InputError, pa.ArrowException) as error:
-        raise StorageError(f"{run / PAIRS}: cannot be read ({error}); restore it from a copy") from error
+        raise StorageError(
+            f"{run / PAIRS}: cannot be read ({error}); restore it from a copy"
+        ) from error
 
 
 def table_of(run: Path) -> pa.Table:

@@ -83,7 +83,11 @@ class Worker:
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
         self._questions = Questions(prompts, space, seed=run.seed, answer_format=run.answer_format)
         self._reader = AnswerReader(
-            space, prompts.kind, answer_format=run.answer_format, by_logprobs=run.by_logprobs, notify=self._note
+            space,
+            prompts.kind,
+            answer_format=run.answer_format,
+            by_logprobs=run.by_logprobs,
+            notify=self._note,
         )
         self._texts = await asyncio.to_thread(texts_at, run, texts)
         return self._texts is not None
@@ -148,7 +152,9 @@ class Worker:
             self._latency_s += _NEWEST * (time.monotonic() - started - self._latency_s)
             if isinstance(came, Reply):
                 tokens = (came.usage.prompt_tokens or 0) + (came.usage.completion_tokens or 0)
-                self._came.answered.append(Answered(number, self._judgments(pair, posed, came), tokens))
+                self._came.answered.append(
+                    Answered(number, self._judgments(pair, posed, came), tokens)
+                )
                 return
             if came.overloaded and came.retry_after_s:
                 self._refusals[target] = self._refusals.get(target, 0) + 1
@@ -156,12 +162,16 @@ class Worker:
             self._came.failed.append((number, came))
         except RobinError as error:
             self._is_urgent = True
-            kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
+            kind = next(
+                each for each in type(error).__mro__ if each.__module__ == RobinError.__module__
+            )
             self._came.unusable.append(Unusable(number, kind.__name__, str(error)))
         except Exception as error:  # noqa: BLE001  # no error may be lost
             self._is_urgent = True
             said = f"{type(error).__name__}: {error}" if came is None else type(error).__name__
-            self._came.unusable.append(Unusable(number, "RunError", f"a worker failed in making a call ({said})"))
+            self._came.unusable.append(
+                Unusable(number, "RunError", f"a worker failed in making a call ({said})")
+            )
         finally:
             self._running -= 1
             self._size += 1

@@ -85,14 +85,22 @@ def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> 
     return Agreed(promise, confidence, found, labelled, round(float(against[found & known].sum())))
 
 
-def _too_few(n: FloatArray, share: FloatArray, most: float, confidence: float, labelled: int, decisions: int) -> str:
+def _too_few(
+    n: FloatArray, share: FloatArray, most: float, confidence: float, labelled: int, decisions: int
+) -> str:
     """Say how many labels a promise might take: at the rates so far, with one more disagreement at each step."""
     times = np.geomspace(1.1, _MOST_LABELS / labelled, 200)
     one_more = np.minimum((share * n + 1.0) / (n + 1.0), 1.0)
     then = np.outer(times, n)
-    enough = np.flatnonzero((chance_of_so_few(then * one_more, then, most) <= 1.0 - confidence).any(axis=1))
+    enough = np.flatnonzero(
+        (chance_of_so_few(then * one_more, then, most) <= 1.0 - confidence).any(axis=1)
+    )
     if not len(enough):
         return "people disagree too often even with the surest; ask for less, or take a better judge or rubric"
     takes = math.ceil(times[enough[0]] * labelled)
     said = f"{number_of(labelled, 'label')} cannot carry the promise; about {takes:,} might"
-    return said if takes <= decisions else f"{said}, more than there are decisions: ask for less, or judge more prompts"
+    return (
+        said
+        if takes <= decisions
+        else f"{said}, more than there are decisions: ask for less, or judge more prompts"
+    )

@@ -82,7 +82,9 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
     if prompts < FEWEST_PROMPTS:
         there = f"{number_of(len(prompt), 'pair')} of {number_of(prompts, 'prompt')}"
         return f"{there} have a {' and a '.join(sides)}; {FEWEST_PROMPTS} prompts are needed"
-    return next((f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), "")
+    return next(
+        (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
+    )
 
 
 def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
@@ -117,7 +119,9 @@ def agreement(
     if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
         return refused(names, why, prompt)
     statistic = partial(coefficients, of_two=of_two)
-    found = estimated(names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples)
+    found = estimated(
+        names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples
+    )
     return [
         replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found
     ]  # only κ and α can be nan here
@@ -163,14 +167,21 @@ def estimated(
     """
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
-    middle, width = (0.0,) * len(names), 0.0  # then the ends are quantiles of the resamples themselves
+    middle, width = (
+        (0.0,) * len(names),
+        0.0,
+    )  # then the ends are quantiles of the resamples themselves
     if prompts > MOST_RESAMPLED:
-        some = np.flatnonzero(np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False)))
+        some = np.flatnonzero(
+            np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False))
+        )
         columns, prompt = [column[some] for column in columns], prompt[some]
         middle, width = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
     count = resamples_for(len(prompt)) if resamples is None else resamples
     picks = resampled(prompt, count, rng)
-    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(count, len(names))
+    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(
+        count, len(names)
+    )
     tail = _tail(min(prompts, known_by or prompts))
     found = []
     for position, (name, value) in enumerate(zip(names, values, strict=True)):
@@ -195,7 +206,9 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
     for _ in range(count):
         drawn = rng.integers(len(sizes), size=len(sizes))
         ends = np.cumsum(sizes[drawn])
-        yield rows[np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])]
+        yield rows[
+            np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])
+        ]
 
 
 def _tail(prompts: int) -> float:
@@ -320,7 +333,9 @@ def reliability(
     variances = np.where(n > 1, variances, 0.0)
     columns = (scores, n, variances)
     known_by = min(_prompts_asked_twice(n, prompt))
-    found = estimated(names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples)
+    found = estimated(
+        names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
+    )
     if not variances.any():
         why = "no two ratings of a pair differ, so their noise is unknown"
     elif all(
@@ -345,7 +360,11 @@ def _unknown_noise(n: IntArray, prompt: IntArray) -> str:
     if further < FEWEST_FURTHER:
         ratings = "1 further rating" if further == 1 else f"{further} further ratings"
         return f"{few}: {ratings} of pairs already rated, {FEWEST_FURTHER} are needed"
-    return f"{few}: they are of {prompts} prompts, {FEWEST_PROMPTS} are needed" if prompts < FEWEST_PROMPTS else ""
+    return (
+        f"{few}: they are of {prompts} prompts, {FEWEST_PROMPTS} are needed"
+        if prompts < FEWEST_PROMPTS
+        else ""
+    )
 
 
 def _reliability(scores: FloatArray, n: IntArray, variances: FloatArray) -> tuple[float, ...]:

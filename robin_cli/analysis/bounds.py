@@ -25,9 +25,7 @@ from robin_cli.storage.reader import RunData
 
 _NOT_MET = "; pairs that flip rarely are not so, and may exceed it"
 ROBIN_ASSUMES = f"known variances, sub-Gaussian ratings with these variances (Theorem 1, with B − K for B){_NOT_MET}"
-ROBIN_HOOD_ASSUMES = (
-    f"Gaussian ratings, and V̄ within [σ², 3σ²] after the warm-up (Theorem 2, with B − K·t0 for B){_NOT_MET}"
-)
+ROBIN_HOOD_ASSUMES = f"Gaussian ratings, and V̄ within [σ², 3σ²] after the warm-up (Theorem 2, with B − K·t0 for B){_NOT_MET}"
 
 
 def robin_bound(variances: FloatArray, budget: int, delta: float) -> float:
@@ -80,11 +78,19 @@ def paper_bound(run: RunData, warm_up: Callable[[], int]) -> PaperBound:
         warm_up: returns t0, that of the run's policy.
     """
     settings, arms = run.manifest.settings, run.fold.arms
-    delta, theorem = float(settings["delta"]), traits_of(settings["scheduler"]).theorem(settings["mode"])
+    delta, theorem = (
+        float(settings["delta"]),
+        traits_of(settings["scheduler"]).theorem(settings["mode"]),
+    )
     if theorem is None or not (arms.counts > 0).all():
         return PaperBound(None, delta, None)
-    estimated = empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq) / run.space.units**2
-    value, assumes = theorem_bound(theorem, estimated, arms.spent, delta, 0 if theorem == 1 else warm_up())
+    estimated = (
+        empirical_variance(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+        / run.space.units**2
+    )
+    value, assumes = theorem_bound(
+        theorem, estimated, arms.spent, delta, 0 if theorem == 1 else warm_up()
+    )
     return PaperBound(value, delta, assumes)
 
 

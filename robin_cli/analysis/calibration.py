@@ -68,7 +68,9 @@ def calibration(
     scores, human, prompt = scores[both], human[both], prompt[both]
     if of_two:
         starts = stops = _QUARTERS
-        place = np.rint(4 * scores).astype(np.int64)  # halves to even, which is symmetric in A and B
+        place = np.rint(4 * scores).astype(
+            np.int64
+        )  # halves to even, which is symmetric in A and B
     else:
         starts = bins_of(scale)
         stops = [*(start - 1 for start in starts[1:]), scale.high]
@@ -94,5 +96,8 @@ def bins_of(scale: Scale) -> Sequence[int]:
     if scale.levels <= MOST_LEVELS:
         return list(range(scale.low, scale.high + 1))
     widths = (lead * 10**power for power in count() for lead in (2, 5, 10))
-    each_start = ([scale.low, *range(scale.low // width * width + width, scale.high, width)] for width in widths)
+    each_start = (
+        [scale.low, *range(scale.low // width * width + width, scale.high, width)]
+        for width in widths
+    )
     return next(starts for starts in each_start if len(starts) <= MOST_LEVELS)

@@ -79,7 +79,9 @@ class Clusters:
         if prompts <= 1:
             return math.inf
         residuals = self.totals - self.mean * self.sizes
-        return float(prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2)
+        return float(
+            prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2
+        )
 
     def are_alike(self, width: float) -> bool:
         """Return whether all prompts have the same mean up to rounding; ``width``: of the scale."""
@@ -92,7 +94,10 @@ def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
     totals, sizes = np.bincount(which, values), np.bincount(which)
     # One complex number holds both; in parts, as most prompts are equal.
     parts = [
-        np.unique(totals[start : start + _AT_A_TIME] + 1j * sizes[start : start + _AT_A_TIME], return_counts=True)
+        np.unique(
+            totals[start : start + _AT_A_TIME] + 1j * sizes[start : start + _AT_A_TIME],
+            return_counts=True,
+        )
         for start in range(0, len(totals), _AT_A_TIME)
     ]
     kinds, of = np.unique(np.concatenate([[], *(part for part, _ in parts)]), return_inverse=True)
@@ -100,7 +105,9 @@ def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
     return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 
 
-def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+def mean_bounds(
+    clusters: Clusters, low: float, high: float, *, alpha: float
+) -> tuple[float, float]:
     """Return bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
 
     Args:
@@ -112,13 +119,17 @@ def mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) ->
     )
 
 
-def quick_mean_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+def quick_mean_bounds(
+    clusters: Clusters, low: float, high: float, *, alpha: float
+) -> tuple[float, float]:
     """Return the same, or for more than MOST_DIFFERENT kinds of prompts Student's t: right by then, and far faster."""
     bounds = mean_bounds if len(clusters.times) <= MOST_DIFFERENT else student_bounds
     return bounds(clusters, low, high, alpha=alpha)
 
 
-def student_bounds(clusters: Clusters, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+def student_bounds(
+    clusters: Clusters, low: float, high: float, *, alpha: float
+) -> tuple[float, float]:
     """Return Student's t interval for the mean over prompts, within ``low`` and ``high``.
 
     It is right if prompts differ, or are many. If all are equal, its width would be 0, which does not prove that others are;
@@ -130,7 +141,9 @@ def student_bounds(clusters: Clusters, low: float, high: float, *, alpha: float)
     return max(low, clusters.mean - half), min(high, clusters.mean + half)
 
 
-def wider_bounds(values: FloatArray, low: float, high: float, *, alpha: float) -> tuple[float, float]:
+def wider_bounds(
+    values: FloatArray, low: float, high: float, *, alpha: float
+) -> tuple[float, float]:
     """Return the farther end of :func:`student_bounds` and :func:`mean_bounds` on each side, of one value for each prompt.
 
     Student's t is too narrow if few prompts are far off, the other if a side is near an end: with 5 % of prompts off by the
@@ -141,7 +154,9 @@ def wider_bounds(values: FloatArray, low: float, high: float, *, alpha: float) -
     return min(below for below, _ in bounds), max(above for _, above in bounds)
 
 
-def one_a_prompt(values: FloatArray, low: float, high: float, most: int = MOST_DIFFERENT) -> Clusters:
+def one_a_prompt(
+    values: FloatArray, low: float, high: float, most: int = MOST_DIFFERENT
+) -> Clusters:
     """Return one value for each prompt; beyond ``most`` kinds the nearest are averaged: at 400, bounds move by a millionth."""
     kinds, times = np.unique(values, return_counts=True)
     if len(kinds) > most:
@@ -173,7 +188,13 @@ def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
     from scipy.optimize import brentq  # takes a quarter of a second, too long for every start
 
     return float(
-        brentq(lambda m: _doubt(clusters, low, m) - alpha, low, mean, xtol=_PRECISION * (mean - low), rtol=1e-12)
+        brentq(
+            lambda m: _doubt(clusters, low, m) - alpha,
+            low,
+            mean,
+            xtol=_PRECISION * (mean - low),
+            rtol=1e-12,
+        )
     )
 
 
@@ -223,7 +244,11 @@ def probability_above(scales: FloatArray, times: FloatArray) -> float:
     # Keep as far from both ends as their terms can grow: b/(1 − s b) ≤ Σ|b| times, 1/s likewise.
     least = 1.0 / (2.0 * float(times @ np.abs(scales)) + 2.0 / end)
     last = end * (1.0 - 1e-13)
-    s = float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12)) if slope(last) > 0 else last
+    s = (
+        float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12))
+        if slope(last) > 0
+        else last
+    )
     return _integral(scales, times, s)
 
 

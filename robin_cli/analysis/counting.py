@@ -12,7 +12,11 @@ _ROOM = 8
 
 def distinct(numbers: IntArray) -> int:
     """Return how many distinct numbers there are; fastest for numbers below their count, such as places of texts."""
-    return int(np.count_nonzero(np.bincount(numbers))) if _are_small(numbers) else len(np.unique(numbers))
+    return (
+        int(np.count_nonzero(np.bincount(numbers)))
+        if _are_small(numbers)
+        else len(np.unique(numbers))
+    )
 
 
 def renumbered(numbers: IntArray) -> tuple[IntArray, IntArray]:

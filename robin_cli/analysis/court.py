@@ -92,14 +92,17 @@ class Court:
         before, self.settled = self.settled, self._evidence.settled
         return self.seen is not None or bool((before != self.settled).any())
 
-    def verdict(self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray) -> Verdict:
+    def verdict(
+        self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray
+    ) -> Verdict:
         """Return the decisions and how many are wrong; ``truth``: the true means of all arms, shape (runs, K)."""
         self._update(sums)
         sure = certified(self._evidence.log, self._task.decision.error_rate)
         means = self.means(sums)
         leaning, wrong_if = _side_of(self._task, means), _wrong_sides(self._task, truth)
         wrong, wrongly = (
-            np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0] for side in (leaning, self._evidence.side)
+            np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0]
+            for side in (leaning, self._evidence.side)
         )
         return Verdict(
             wrong=wrong.mean(axis=1),
@@ -144,7 +147,9 @@ def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
     if task.group is not None:
         of_groups = _by_judges(task, truth)[:, : task.decisions]
         margin = task.margin[task.contests[: task.decisions, 0, 0]]
-        return np.asarray(of_groups < of_groups.max(axis=2, keepdims=True) - margin[:, None] - _ROUNDING)
+        return np.asarray(
+            of_groups < of_groups.max(axis=2, keepdims=True) - margin[:, None] - _ROUNDING
+        )
     dropped_wrongly = _hold(task, truth, 1.0).all(axis=2)
     kept_wrongly = ~_hold(task, truth, -1.0).all(axis=2)
     return np.stack([dropped_wrongly, kept_wrongly], axis=2)

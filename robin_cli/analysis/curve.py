@@ -104,7 +104,10 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
 
     def sums_until(until: int) -> tuple[FloatArray, ...]:
         some = rated[: np.searchsorted(rated, until)]
-        return tuple(np.bincount(arm[some], value[some] ** power, len(space)).astype(np.float64) for power in (0, 1, 2))
+        return tuple(
+            np.bincount(arm[some], value[some] ** power, len(space)).astype(np.float64)
+            for power in (0, 1, 2)
+        )
 
     final = list(counts_by_scale(space, arm, judgments))
     n, total, total_sq = sums_until(len(arm))
@@ -115,15 +118,22 @@ def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
     before = 0
     for count in calls:
         until = int(rated[count - 1]) + 1
-        counts = LevelCounts.by(space, counts_by_scale(space, arm[:until], judgments.slice(0, until)))
+        counts = LevelCounts.by(
+            space, counts_by_scale(space, arm[:until], judgments.slice(0, until))
+        )
         changed = np.unique(contest[arm[before:until]]).astype(np.int64)
         changed, before = changed[is_looked_at[changed]], until
         evenly = there * (count / there.sum())
-        even = LevelCounts.by(space, [(scale, mine, _spread_evenly(each, evenly[mine])) for scale, mine, each in final])
+        even = LevelCounts.by(
+            space,
+            [(scale, mine, _spread_evenly(each, evenly[mine])) for scale, mine, each in final],
+        )
         share = np.divide(evenly, n, out=np.zeros(len(n)), where=there)
         measured.append(
             (
-                *_reached(so_far, changed, chosen, counts, sums_until(until), run.fold.arms.retired_mask),
+                *_reached(
+                    so_far, changed, chosen, counts, sums_until(until), run.fold.arms.retired_mask
+                ),
                 *_reached(
                     Evidence(task),
                     np.flatnonzero(is_looked_at),
@@ -147,7 +157,11 @@ def _sample(task: Task) -> IntArray:
         most = int(_MOST_OF_PANELS * share)
     else:
         most = int(_MOST_LEVELS / sum(scale.levels + _LEVELS_BESIDE for scale in task.space.scales))
-    return np.unique(np.linspace(0, task.decisions - 1, min(max(1, most), task.decisions)).round().astype(np.int64))
+    return np.unique(
+        np.linspace(0, task.decisions - 1, min(max(1, most), task.decisions))
+        .round()
+        .astype(np.int64)
+    )
 
 
 def _contests_of(task: Task, decisions: IntArray) -> NDArray[np.bool_]:
@@ -188,4 +202,6 @@ def _reached(
 def _spread_evenly(counts: FloatArray, calls: FloatArray) -> FloatArray:
     """Return counts of ``calls`` ratings of each arm, in the proportions of ``counts``; none for arms without any."""
     had = counts.sum(axis=1)
-    return np.asarray(counts * np.divide(calls, had, out=np.zeros(len(had)), where=had > 0)[:, None])
+    return np.asarray(
+        counts * np.divide(calls, had, out=np.zeros(len(had)), where=had > 0)[:, None]
+    )

@@ -67,7 +67,9 @@ class Decided:
         """A row that stands for each decision, shape (decisions,): the first, of groups the one that leads."""
         return first_rows(self.task, self.leaning)
 
-    def tally(self, column: NDArray[np.object_], among: NDArray[np.bool_] | None = None) -> dict[str, int]:
+    def tally(
+        self, column: NDArray[np.object_], among: NDArray[np.bool_] | None = None
+    ) -> dict[str, int]:
         """Return the number of decisions of each kind: pairs, or groups with a best.
 
         Args:
@@ -93,7 +95,9 @@ def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None
     every = np.arange(len(task.contests))
     sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
     given_up = arms.retired_mask[None, :]
-    evidence.update(np.zeros_like(every), every, lambda _run, arm: counts.of_arms(arm), sums, given_up)
+    evidence.update(
+        np.zeros_like(every), every, lambda _run, arm: counts.of_arms(arm), sums, given_up
+    )
     sure = certified(evidence.log[0], task.decision.error_rate)
     leaning = leanings(task, means)
     if task.group is None:
@@ -123,7 +127,9 @@ def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None
         leaning=leaning,
         certified=is_sure,
         settled=of_rows(evidence.log[0] >= evidence.needed),
-        doubt=doubts(task, means, leaning, (arms.counts, arms.totals, arms.totals_sq), arms.retired_mask),
+        doubt=doubts(
+            task, means, leaning, (arms.counts, arms.totals, arms.totals_sq), arms.retired_mask
+        ),
         given_up=of_rows(evidence.stuck[0]),
         number=number,
         held=sure,
@@ -150,7 +156,11 @@ def share_of(doubt: FloatArray) -> float:
 
 
 def doubts(
-    task: Task, means: FloatArray, leaning: NDArray[np.object_], sums: Sums, given_up: NDArray[np.bool_]
+    task: Task,
+    means: FloatArray,
+    leaning: NDArray[np.object_],
+    sums: Sums,
+    given_up: NDArray[np.bool_],
 ) -> FloatArray:
     """Return the estimated probability that each row's leaning is wrong beyond the margin; nan if unknown.
 
@@ -174,7 +184,9 @@ def doubts(
         error = variances.sum(axis=1) / space.raters**2
         freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
     if task.group is not None:
-        return _doubts_of_best(task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1)))
+        return _doubts_of_best(
+            task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1))
+        )
     of_pairs = [space.by_pair(each) for each in (means, error, freedom, leaning)]
     doubt = np.empty(of_pairs[0].shape)
     for start in range(0, len(doubt), AT_ONCE):
@@ -184,7 +196,11 @@ def doubts(
 
 
 def _doubt_of_pairs(
-    task: Task, values: FloatArray, error: FloatArray, free: FloatArray, leaning: NDArray[np.object_]
+    task: Task,
+    values: FloatArray,
+    error: FloatArray,
+    free: FloatArray,
+    leaning: NDArray[np.object_],
 ) -> FloatArray:
     """Return the chance that the leaning of each pair is wrong; arguments have a row per pair and a column per attribute."""
     spread, all_hold, hold_by_more = np.sqrt(error), np.ones(len(values)), np.ones(len(values))
@@ -199,7 +215,11 @@ def _doubt_of_pairs(
 
 
 def _doubts_of_best(
-    task: Task, means: FloatArray, error: FloatArray, freedom: FloatArray, given_up: NDArray[np.bool_]
+    task: Task,
+    means: FloatArray,
+    error: FloatArray,
+    freedom: FloatArray,
+    given_up: NDArray[np.bool_],
 ) -> FloatArray:
     doubt, rows = np.full(len(means), np.nan), rows_of_groups(task)
     for start in range(0, len(rows), AT_ONCE):
@@ -221,13 +241,19 @@ def _doubt_of_groups(
 ) -> FloatArray:
     """Return the chance that the leader of each group is not the best, shape (groups,); nan if unknown."""
     every = np.arange(len(rows))
-    value, variance, free = (np.where(there, each[rows], np.nan) for each in (means, error, freedom))
+    value, variance, free = (
+        np.where(there, each[rows], np.nan) for each in (means, error, freedom)
+    )
     lead = np.where(np.isnan(value), -np.inf, value).argmax(axis=1)
     unrated = np.asarray(there & np.isnan(value))
-    unknown = (unrated & ~given_up[np.maximum(rows, 0)]) | (there & (unrated | ~there).all(axis=1, keepdims=True))
+    unknown = (unrated & ~given_up[np.maximum(rows, 0)]) | (
+        there & (unrated | ~there).all(axis=1, keepdims=True)
+    )
     rival = there & (np.arange(rows.shape[1]) != lead[:, None]) & ~unrated
     margin = task.space.by_rater(task.margin)[rows[:, 0], 0]
-    both = np.stack([np.broadcast_to(variance[every, lead, None], rows.shape), variance], axis=-1)[rival]
+    both = np.stack([np.broadcast_to(variance[every, lead, None], rows.shape), variance], axis=-1)[
+        rival
+    ]
     ahead = (value[every, lead, None] - value + margin[:, None])[rival] / np.sqrt(both.sum(axis=1))
     frees = np.stack([np.broadcast_to(free[every, lead, None], rows.shape), free], axis=-1)[rival]
     worse = np.zeros(rows.shape)

@@ -59,15 +59,21 @@ class Certainty(ABC):
         seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
     """
 
-    def __init__(self, error_rate: float, contest: Coordinates | IntArray, members: IntArray, runs: int = 1) -> None:
+    def __init__(
+        self, error_rate: float, contest: Coordinates | IntArray, members: IntArray, runs: int = 1
+    ) -> None:
         self.error_rate = error_rate
         self.contest, self.members = contest, members
         there = members >= 0
-        self._decision = np.full(len(contest), len(members))  # which hangs on each arm; behind the last: none
+        self._decision = np.full(
+            len(contest), len(members)
+        )  # which hangs on each arm; behind the last: none
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck, self.gone, self.closed = (np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(3))
+        self.stuck, self.gone, self.closed = (
+            np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(3)
+        )
 
     @property
     def needed(self) -> float:
@@ -81,7 +87,9 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        columns = [np.array(each, dtype=np.float64) for each in sums]  # copies: calls go on meanwhile
+        columns = [
+            np.array(each, dtype=np.float64) for each in sums
+        ]  # copies: calls go on meanwhile
         of_all = (columns[0], columns[1], columns[2])
         self.seen = policy.sight(self.of_contests, self.settled_at, of_all, spent, self.seen)
 
@@ -89,7 +97,10 @@ class Certainty(ABC):
     def needed_by_all(self) -> FloatArray:
         """What e-BH certifies all decisions with that are not closed, shape (runs, 1): ln 1/δ where none is."""
         count = max(1, self.log.shape[1])
-        return np.asarray(self.needed + np.log(count / np.maximum(count - self.closed.sum(axis=1, keepdims=True), 1)))
+        return np.asarray(
+            self.needed
+            + np.log(count / np.maximum(count - self.closed.sum(axis=1, keepdims=True), 1))
+        )
 
     @property
     def settled_at(self) -> FloatArray:
@@ -132,7 +143,12 @@ class Certainty(ABC):
 
     @abstractmethod
     def _update(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> None: ...
 
 
@@ -149,14 +165,21 @@ class Evidence(Certainty):
         if task.group is None:
             members = task.space.by_pair(np.arange(len(task.space)))
         else:
-            members = task.contests[: task.decisions].reshape(task.decisions, math.prod(task.contests.shape[1:]))
+            members = task.contests[: task.decisions].reshape(
+                task.decisions, math.prod(task.contests.shape[1:])
+            )
         super().__init__(task.decision.error_rate, task.contest, members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
 
     def _update(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> None:
         parts = (slice(start, start + AT_ONCE) for start in range(0, len(contest), AT_ONCE))
         if self.task.group is None:
@@ -172,12 +195,20 @@ class Evidence(Certainty):
         found = super().of_contests
         if self.task.group is None:
             return np.maximum(
-                np.maximum(self._good, self._bad), found[:, self.task.space.pair[self.task.contests[:, 0, 0]]]
+                np.maximum(self._good, self._bad),
+                found[:, self.task.space.pair[self.task.contests[:, 0, 0]]],
             )
-        return np.pad(found, ((0, 0), (0, self._good.shape[1] - found.shape[1])), constant_values=np.inf)
+        return np.pad(
+            found, ((0, 0), (0, self._good.shape[1] - found.shape[1])), constant_values=np.inf
+        )
 
     def _update_pairs(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> None:
         """Each threshold, and the pairs that these are of, by what is known of their other thresholds by then."""
         attribute = self.task.space.attribute[self.task.contests[contest][:, 0, 0]]
@@ -185,11 +216,18 @@ class Evidence(Certainty):
             place = list(self.task.space.attributes).index(each.attribute)
             mine = np.flatnonzero(attribute == place)
             if len(mine):
-                above, below = self._of_threshold(run[mine], self.task.scored[contest[mine]][:, 0], counts_at)
+                above, below = self._of_threshold(
+                    run[mine], self.task.scored[contest[mine]][:, 0], counts_at
+                )
                 good, bad = (above, below) if each.above else (below, above)
-                self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = good, bad
+                self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = (
+                    good,
+                    bad,
+                )
         pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]].astype(np.int64)
-        of_pairs = [each.reshape(*self.log.shape, -1)[run, pair] for each in (self._good, self._bad)]
+        of_pairs = [
+            each.reshape(*self.log.shape, -1)[run, pair] for each in (self._good, self._bad)
+        ]
         # Kept is a pair where all hold: each has to be shown. Dropped, where one does not: an average of bets on each shows it.
         keep = of_pairs[0].min(axis=1)
         drop = np.logaddexp.reduce(of_pairs[1], axis=1) - math.log(len(self.task.decision.criteria))
@@ -201,7 +239,12 @@ class Evidence(Certainty):
             self.gone[run, pair] = (given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
 
     def _is_stuck(
-        self, run: IntArray, pair: IntArray, good: FloatArray, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        pair: IntArray,
+        good: FloatArray,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
         """Pairs that cannot be kept, because a threshold can be shown no further, while nothing speaks for dropping them."""
         if not given_up.any():
@@ -213,30 +256,50 @@ class Evidence(Certainty):
         gone = given_up[run[:, None, None], arms].any(axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (np.asarray(sums[1]) / sums[0])[run[:, None, None], arms].mean(axis=2)
-        holds = [RELATIONS[each.relation](means[:, place], each.threshold) for place, each in enumerate(criteria)]
+        holds = [
+            RELATIONS[each.relation](means[:, place], each.threshold)
+            for place, each in enumerate(criteria)
+        ]
         is_against = ~np.isnan(means) & ~np.stack(holds, axis=1)
         blocked = gone & (good[:, columns] < self.needed)
         return np.asarray(blocked.any(axis=1) & ~(is_against & ~gone).any(axis=1))
 
-    def _of_threshold(self, run: IntArray, arms: IntArray, counts_at: CountsAt) -> tuple[FloatArray, FloatArray]:
+    def _of_threshold(
+        self, run: IntArray, arms: IntArray, counts_at: CountsAt
+    ) -> tuple[FloatArray, FloatArray]:
         """ln of the evidence that means are above a threshold, and below; ``arms`` a row each and a column a judge."""
         task, first = self.task, arms[0, 0]
-        scale, at, margin = task.space.scale_of(int(first)), task.threshold[first], task.margin[first]
+        scale, at, margin = (
+            task.space.scale_of(int(first)),
+            task.threshold[first],
+            task.margin[first],
+        )
         if arms.shape[1] == 1:
             return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
         share = 1.0 / arms.shape[1]
         counts = [counts_at(run, mine) for mine in arms.T]
-        enough = self.needed if len(task.decision.criteria) == 1 else -math.inf  # of several, what is less counts, too
+        enough = (
+            self.needed if len(task.decision.criteria) == 1 else -math.inf
+        )  # of several, what is less counts, too
         above = log_sum_evidence(
-            [Part(each, scale.low, scale.high, share) for each in counts], at - margin, enough=enough
+            [Part(each, scale.low, scale.high, share) for each in counts],
+            at - margin,
+            enough=enough,
         )
         below = log_sum_evidence(
-            [Part(each, scale.low, scale.high, -share) for each in counts], -(at + margin), enough=enough
+            [Part(each, scale.low, scale.high, -share) for each in counts],
+            -(at + margin),
+            enough=enough,
         )
         return above, below
 
     def _update_best(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> None:
         """Test the leader of each group against its rivals; a response that could not be rated is none."""
         task = self.task
@@ -249,10 +312,16 @@ class Evidence(Certainty):
         every = np.arange(len(contest))
         margin = task.margin[arms[every, lead, 0]]
         with np.errstate(invalid="ignore"):
-            ahead = (means[every, lead, None] - means + margin[:, None]) / np.sqrt(errors[every, lead, None] + errors)
+            ahead = (means[every, lead, None] - means + margin[:, None]) / np.sqrt(
+                errors[every, lead, None] + errors
+            )
         is_gone = np.asarray((given_up[run[:, None, None], arms] & (arms >= 0)).any(axis=2))
-        rivals = (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None]) & (there | ~is_gone)
-        ahead = np.where(rivals & there, ahead, np.where(rivals, -np.inf, np.inf))  # unrated, it may be the best
+        rivals = (
+            (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None]) & (there | ~is_gone)
+        )
+        ahead = np.where(
+            rivals & there, ahead, np.where(rivals, -np.inf, np.inf)
+        )  # unrated, it may be the best
         self.side[run, contest], self.log[run, contest] = lead, -np.inf
         nearest = ahead.argmin(axis=1)
         has_rivals = rivals.any(axis=1)
@@ -268,31 +337,44 @@ class Evidence(Certainty):
         then = self._over(run[one], arms[one], lead[one], nearest[one], with_many) - log_rivals[one]
         self.stuck[run[one], contest[one]] = then < self.needed
         near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
-        found = self._over(run[near], arms[near], lead[near], nearest[near], counts_at) - log_rivals[near]
+        found = (
+            self._over(run[near], arms[near], lead[near], nearest[near], counts_at)
+            - log_rivals[near]
+        )
         self.log[run[near], contest[near]] = found
         sure = near[found >= self.needed]
         others = rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None])
         row, rival = np.nonzero(others)
         if len(row):
             each = (
-                self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at) - log_rivals[sure][row]
+                self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at)
+                - log_rivals[sure][row]
             )
             least = self.log[run[sure], contest[sure]]
             np.minimum.at(least, row, each)
             self.log[run[sure], contest[sure]] = least
 
-    def _responses(self, run: IntArray, arms: IntArray, sums: Sums) -> tuple[FloatArray, FloatArray]:
+    def _responses(
+        self, run: IntArray, arms: IntArray, sums: Sums
+    ) -> tuple[FloatArray, FloatArray]:
         """Mean ratings of responses over their judges and the variances of these; nan unless each judge rated it.
 
         By the ratings of the group alone: what others are rated since changes nothing that is known of it.
         """
-        n, total, total_sq = (np.where(arms >= 0, each[run[:, None, None], arms], 0.0) for each in sums)
+        n, total, total_sq = (
+            np.where(arms >= 0, each[run[:, None, None], arms], 0.0) for each in sums
+        )
         low, high = (each[arms] for each in self.task.space.ends)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean, of_mean = (total / n).mean(axis=2), flat_variance(n, total, total_sq, low, high) / n
+            mean, of_mean = (
+                (total / n).mean(axis=2),
+                flat_variance(n, total, total_sq, low, high) / n,
+            )
         return mean, of_mean.sum(axis=2) / arms.shape[2] ** 2
 
-    def _over(self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
+    def _over(
+        self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt
+    ) -> FloatArray:
         """ln of the evidence that leaders are above rivals, or below them by less than the margin.
 
         Below what the one rival that there is at least would need, it may be too large.
@@ -355,7 +437,11 @@ class RunVerdicts:
         sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
         given_up = arms.retired_mask[None, :]
         self.evidence.update(
-            np.zeros_like(changed), changed, lambda _run, arm: self.counts.of_arms(arm), sums, given_up
+            np.zeros_like(changed),
+            changed,
+            lambda _run, arm: self.counts.of_arms(arm),
+            sums,
+            given_up,
         )
         self.all_decided = bool(all_decided(self.evidence)[0])
         self.evidence.look(policy, sums, np.array([[arms.spent]]))
@@ -367,9 +453,13 @@ class RunVerdicts:
         if last is None or (last.level != self.seen.level).any():
             return np.arange(len(contest))
         # What is known of a pair is known of each of its thresholds.
-        return np.flatnonzero((self.settled != before) | (is_changed | (last.log != self.seen.log))[contest])
+        return np.flatnonzero(
+            (self.settled != before) | (is_changed | (last.log != self.seen.log))[contest]
+        )
 
 
 def all_decided(evidence: Certainty) -> NDArray[np.bool_]:
     """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
-    return np.asarray(((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.closed).all(axis=1))
+    return np.asarray(
+        ((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.closed).all(axis=1)
+    )

@@ -31,7 +31,9 @@ def log_evidence(
     few = distinct_whole_rows(counts)  # many pairs with few ratings have few different counts
     distinct, which = (counts, slice(None)) if few is None else few
     above = _log_wealth_at(distinct, high - low, threshold - margin - low)
-    return above[which], _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)[which]
+    return above[which], _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)[
+        which
+    ]
 
 
 def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
@@ -40,7 +42,9 @@ def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
     return log_wealth(counts, np.linspace(0.0, width, counts.shape[1]), np.full(len(counts), m))
 
 
-def certified(log_values: FloatArray, error_rate: float, among: int | None = None) -> NDArray[np.bool_]:
+def certified(
+    log_values: FloatArray, error_rate: float, among: int | None = None
+) -> NDArray[np.bool_]:
     """Return which decisions can be certified together: at any time, on average at most ``error_rate`` of them are wrong.
 
     By the e-BH procedure they are the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate
@@ -53,6 +57,8 @@ def certified(log_values: FloatArray, error_rate: float, among: int | None = Non
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]
-    enough = falling >= np.log(among or max(1, count)) - np.log(error_rate) - np.log(np.arange(1, count + 1))
+    enough = falling >= np.log(among or max(1, count)) - np.log(error_rate) - np.log(
+        np.arange(1, count + 1)
+    )
     least = np.where(enough, falling, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
     return np.asarray((log_values >= least) & (least < np.inf))

@@ -137,7 +137,9 @@ class Verdict:
     series: Series | None = None
 
 
-def judged(requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False) -> Verdict:
+def judged(
+    requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False
+) -> Verdict:
     """Return the verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
 
     Args:
@@ -145,7 +147,11 @@ def judged(requirement: Requirement, measured: Measured, *, error_rate: float, s
     """
     decide, what_settles = _OF_KIND[requirement.kind]
     verdict = decide(requirement, measured, error_rate)
-    if not settle or verdict.state != "inconclusive" or (not verdict.pairs and requirement.kind != "all"):
+    if (
+        not settle
+        or verdict.state != "inconclusive"
+        or (not verdict.pairs and requirement.kind != "all")
+    ):
         return verdict
     return replace(verdict, settling=what_settles(verdict, measured, error_rate))
 
@@ -213,15 +219,23 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
     clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
     noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
     if clusters.mean < threshold:
-        clusters, threshold = mirrored(clusters, measured.low, measured.high), measured.low + measured.high - threshold
+        clusters, threshold = (
+            mirrored(clusters, measured.low, measured.high),
+            measured.low + measured.high - threshold,
+        )
     center = clusters.mean * clusters.sizes
     part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
     by_t = verdict.requirement.kind == "compare"
 
     def settled(calls: float, prompts: float) -> bool:
         kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
-        then = Clusters(center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts)
-        if by_t and student_bounds(then, measured.low, measured.high, alpha=error_rate)[0] < threshold:
+        then = Clusters(
+            center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts
+        )
+        if (
+            by_t
+            and student_bounds(then, measured.low, measured.high, alpha=error_rate)[0] < threshold
+        ):
             return False
         return is_above(then, threshold, measured.low, alpha=error_rate / 2)
 
@@ -236,17 +250,23 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
     return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
 
 
-def log_evidence_for(parts: Sequence[Part], criterion: Criterion, margin: float) -> tuple[FloatArray, FloatArray]:
+def log_evidence_for(
+    parts: Sequence[Part], criterion: Criterion, margin: float
+) -> tuple[FloatArray, FloatArray]:
     """Return ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and does not; shape (K,)."""
     above, below = _log_evidence(parts, criterion.threshold, margin)
     return (above, below) if criterion.above else (below, above)
 
 
-def _log_evidence(parts: Sequence[Part], threshold: float, margin: float) -> tuple[FloatArray, FloatArray]:
+def _log_evidence(
+    parts: Sequence[Part], threshold: float, margin: float
+) -> tuple[FloatArray, FloatArray]:
     if len(parts) == 1:
         return log_evidence(parts[0].counts, parts[0].low, parts[0].high, threshold, margin)
     turned = [replace(each, weight=-each.weight) for each in parts]
-    return log_sum_evidence(parts, threshold - margin), log_sum_evidence(turned, -threshold - margin)
+    return log_sum_evidence(parts, threshold - margin), log_sum_evidence(
+        turned, -threshold - margin
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,13 +286,17 @@ class _Sides:
 
     def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
         """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
-        of, against = (self._crossing(each, level) for each, level in zip(self.logs, enough, strict=True))
+        of, against = (
+            self._crossing(each, level) for each, level in zip(self.logs, enough, strict=True)
+        )
         return of, against
 
     def _crossing(self, logs: FloatArray, level: float) -> FloatArray:
         found = np.full(logs.shape[1], np.inf)
         found[logs[0] >= level] = 0.0
-        for before, after, start, end in zip(logs, logs[1:], self.more, self.more[1:], strict=False):
+        for before, after, start, end in zip(
+            logs, logs[1:], self.more, self.more[1:], strict=False
+        ):
             now = np.isinf(found) & (after >= level)
             found[now] = start + (end - start) * (level - before[now]) / (after[now] - before[now])
         return found
@@ -312,10 +336,14 @@ def _share(requirement: Requirement, measured: Measured, error_rate: float) -> V
     reached = []
     for logs, bar in zip(now, bars, strict=True):
         wrong = QUARTER * bar
-        least = lower_bound(clusters_of(_sure(logs, wrong), measured.prompt), 0.0, alpha=error_rate / 2)
+        least = lower_bound(
+            clusters_of(_sure(logs, wrong), measured.prompt), 0.0, alpha=error_rate / 2
+        )
         reached.append(max(0.0, (least - wrong) / (1.0 - wrong)))
     low, high = reached[0], 1.0 - reached[1]
-    return replace(plain, state=_state(requirement.relation, requirement.share, low, high), low=low, high=high)
+    return replace(
+        plain, state=_state(requirement.relation, requirement.share, low, high), low=low, high=high
+    )
 
 
 def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
@@ -347,7 +375,11 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
     if times is not None:
         return Settling(prompts=(times - 1) * verdict.prompts)
     times = least_times(lambda prompts: settled(_MOST_RATINGS, prompts))
-    return Settling() if times is None else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
+    return (
+        Settling()
+        if times is None
+        else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
+    )
 
 
 def _calls(ratings: FloatArray, measured: Measured) -> float:
@@ -360,7 +392,9 @@ def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Ver
     now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
     levels = _levels_of_all(measured, error_rate)
     is_sure, is_against = (logs >= level for logs, level in zip(now, levels, strict=True))
-    open_, against = (np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against))
+    open_, against = (
+        np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against)
+    )
     if against:
         return replace(plain, state="fail", open=open_, against=against)
     if not open_:
@@ -375,10 +409,14 @@ def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]
 
 def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
     """Return the calls until every open pair is certified, or until one is certified against it: the fewer."""
-    of, contrary = _projected(verdict.requirement, measured).needed(_levels_of_all(measured, error_rate))
+    of, contrary = _projected(verdict.requirement, measured).needed(
+        _levels_of_all(measured, error_rate)
+    )
     calls = [_calls(of, measured)] if measured.is_asked[list(verdict.open)].all() else []
     calls.append(
-        float(contrary[measured.is_asked].min(initial=math.inf)) * len(measured.parts) * measured.calls_a_rating
+        float(contrary[measured.is_asked].min(initial=math.inf))
+        * len(measured.parts)
+        * measured.calls_a_rating
     )
     least = min(calls)
     return Settling(calls=least) if math.isfinite(least) else Settling()
@@ -419,11 +457,19 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
     parts = next(
-        [replace(each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]) for each in parts]
+        [
+            replace(
+                each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]
+            )
+            for each in parts
+        ]
         for rows, parts in told_parts(run)
         if np.isin(mine, rows).all()
     )
-    arms, known = run.fold.arms, PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2)
+    arms, known = (
+        run.fold.arms,
+        PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2),
+    )
     if for_mean:
         known = pair_means(run, scores, attribute)
     return Measured(
@@ -446,7 +492,9 @@ def measured_difference(found: Compared, attribute: str) -> Measured:
     used = np.isin(responses.prompt, one.prompts)
     return Measured(
         scores=one.by_prompt,
-        error_variances=np.zeros_like(one.noise_by_prompt) if found.is_final else one.noise_by_prompt,
+        error_variances=np.zeros_like(one.noise_by_prompt)
+        if found.is_final
+        else one.noise_by_prompt,
         prompt=one.prompts,
         parts=(),
         is_asked=np.ones(one.n_prompts, dtype=np.bool_),

@@ -102,7 +102,9 @@ def mean_intervals(
     return low + from_below[which], high - from_above[which]
 
 
-def mean_interval(values: FloatArray, low: float, high: float, *, alpha: float = ALPHA) -> tuple[float, float]:
+def mean_interval(
+    values: FloatArray, low: float, high: float, *, alpha: float = ALPHA
+) -> tuple[float, float]:
     """Return the same for the mean of n independent values of any kind between ``low`` and ``high``; n at least 1."""
     counts, above = _counted(values, low, high)
     below = (high - low) - above
@@ -129,7 +131,9 @@ def _counted(values: FloatArray, low: float, high: float) -> tuple[FloatArray, F
     return counts[None].astype(np.float64), kinds[None] - low
 
 
-def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA) -> float:
+def largest_reach(
+    counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
+) -> float:
     """Return a bound on the distance of any of K means from that of its ratings, for all at once: a union bound.
 
     The largest distance from an arm's mean rating to the far end of its interval at α/K, found without the intervals.
@@ -159,7 +163,9 @@ def largest_reach(counts: FloatArray | IntArray, low: float, high: float, *, alp
     return above
 
 
-def reaches_beyond(counts: FloatArray, low: float, high: float, distance: float, *, alpha: float) -> NDArray[np.bool_]:
+def reaches_beyond(
+    counts: FloatArray, low: float, high: float, distance: float, *, alpha: float
+) -> NDArray[np.bool_]:
     """Return which of K arms may have a mean further than ``distance`` from that of their ratings, shape (K,).
 
     Args:
@@ -173,7 +179,9 @@ def reaches_beyond(counts: FloatArray, low: float, high: float, distance: float,
     return exceeding
 
 
-def _reaches_beyond(counts: FloatArray, levels: FloatArray, distance: float, alpha: float) -> NDArray[np.bool_]:
+def _reaches_beyond(
+    counts: FloatArray, levels: FloatArray, distance: float, alpha: float
+) -> NDArray[np.bool_]:
     """Return which intervals of arms with ratings have an end further than ``distance`` from the mean rating; shape (K,)."""
     exceeding = np.zeros(len(counts), dtype=np.bool_)
     for side in (counts, counts[:, ::-1]):
@@ -211,7 +219,9 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
     return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
 
 
-def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float, *, enough: float = -np.inf) -> FloatArray:
+def log_sum_evidence(
+    parts: Sequence[Part], at: FloatArray | float, *, enough: float = -np.inf
+) -> FloatArray:
     """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
 
     Where a sum is not above it, it stays below ln 1/α with probability at least 1 − α, whenever one looks. It is inf of
@@ -227,7 +237,9 @@ def log_sum_evidence(parts: Sequence[Part], at: FloatArray | float, *, enough: f
     left = np.flatnonzero(found >= enough - _ROUNDING)
     if not len(left):
         return found
-    least, multipliers, tables = _tables([replace(each, counts=each.counts[left]) for each in parts], ALPHA)
+    least, multipliers, tables = _tables(
+        [replace(each, counts=each.counts[left]) for each in parts], ALPHA
+    )
     for some in _slices(len(left)):
         summed = sum(table[which[some]] for table, which in tables)
         found[left[some]] = ((summed + (least - at[left[some], None])) / multipliers).max(axis=1)
@@ -244,13 +256,19 @@ def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
         counts = np.asarray(each.counts, dtype=np.float64)
         levels = np.linspace(0.0, each.high - each.low, counts.shape[1])
         mean, n = _means(counts, levels), np.maximum(_summed(counts.T), 1.0)
-        spread = _summed(count * (level - mean) ** 2 for count, level in zip(counts.T, levels, strict=True))
+        spread = _summed(
+            count * (level - mean) ** 2 for count, level in zip(counts.T, levels, strict=True)
+        )
         spread += levels[-1] ** 2 / n
         arms.append((counts, levels, mean, spread / n**2))
     weights = [each.weight for each in parts]
     centers = [each.low + mean for each, (_, _, mean, _) in zip(parts, arms, strict=True)]
-    excess = np.maximum(sum(weight * center for weight, center in zip(weights, centers, strict=True)) - at, 0.0)
-    share = excess / sum(weight**2 * error for weight, (*_, error) in zip(weights, arms, strict=True))
+    excess = np.maximum(
+        sum(weight * center for weight, center in zip(weights, centers, strict=True)) - at, 0.0
+    )
+    share = excess / sum(
+        weight**2 * error for weight, (*_, error) in zip(weights, arms, strict=True)
+    )
     found, reached = np.zeros(len(at)), np.zeros(len(at))
     kept = _kept_of(parts)
     for each, (counts, levels, mean, error) in zip(parts, arms, strict=True):
@@ -258,7 +276,9 @@ def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
         reached += each.weight * (each.low + m)
         given, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
         for rows, some, ratings in _blocks(given, levels):
-            found[rows] += np.logaddexp(log_wealth(some, ratings, upwards[rows]) + np.log1p(-kept), np.log(kept))
+            found[rows] += np.logaddexp(
+                log_wealth(some, ratings, upwards[rows]) + np.log1p(-kept), np.log(kept)
+            )
     return np.where(reached <= at + _ROUNDING, found, np.inf)
 
 
@@ -280,7 +300,9 @@ def _slices(count: int) -> Iterator[slice]:
     return (slice(start, start + _AT_A_TIME) for start in range(0, count, _AT_A_TIME))
 
 
-def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, list[tuple[FloatArray, IntArray]]]:
+def _tables(
+    parts: Sequence[Part], alpha: float
+) -> tuple[float, FloatArray, list[tuple[FloatArray, IntArray]]]:
     """Return the least sum, every λ, and for each part the minima of its distinct rows and the index of each row's own.
 
     ``alpha``: of the interval for which the minima are the most exact.
@@ -292,7 +314,9 @@ def _tables(parts: Sequence[Part], alpha: float) -> tuple[float, FloatArray, lis
     tables = []
     for each in parts:
         distinct, which = distinct_rows(np.asarray(each.counts, dtype=np.float64))
-        tables.append((_remembered(replace(each, counts=distinct), kept, multipliers, alpha), which))
+        tables.append(
+            (_remembered(replace(each, counts=distinct), kept, multipliers, alpha), which)
+        )
     return least, multipliers, tables
 
 
@@ -308,7 +332,9 @@ def _remembered(part: Part, kept: float, multipliers: FloatArray, alpha: float) 
     if new:
         if len(_MET) >= _MOST_MET:
             _MET.clear()
-        for at, row in zip(new, _table(replace(part, counts=counts[new]), kept, multipliers, alpha), strict=True):
+        for at, row in zip(
+            new, _table(replace(part, counts=counts[new]), kept, multipliers, alpha), strict=True
+        ):
             found[keys[at]] = _MET[keys[at]] = row
     return np.array([found[key] for key in keys]).reshape(len(counts), len(multipliers))
 
@@ -319,7 +345,9 @@ def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> Fl
     table = np.empty((len(counts), len(multipliers)))
     for rows, given, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
         upwards = ratings if part.weight > 0 else width - ratings
-        table[rows] = _minima(_Bets(given, upwards, kept), width, abs(part.weight), multipliers, alpha)
+        table[rows] = _minima(
+            _Bets(given, upwards, kept), width, abs(part.weight), multipliers, alpha
+        )
     return table
 
 
@@ -340,13 +368,18 @@ class _Bets:
         log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(self.kept))
         shares = np.exp(log_money - log_wealth)
         slope = -_summed(
-            share * _summed((counts * (stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))).T)
+            share
+            * _summed(
+                (counts * (stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))).T
+            )
             for share, stake in zip(shares, _STAKES, strict=True)
         )
         return log_wealth.reshape(m.shape), slope.reshape(m.shape)
 
 
-def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, alpha: float) -> FloatArray:
+def _minima(
+    bets: _Bets, width: float, weight: float, multipliers: FloatArray, alpha: float
+) -> FloatArray:
     """min over m of weight · m + λ ln W⁺(m) for every λ, shape (K, multipliers); m from 0 to ``width``.
 
     In place of ln W⁺ stand its tangents at some points, which nowhere exceed it, so that what follows holds exactly; they lie
@@ -354,7 +387,10 @@ def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, a
     """
     mean = _means(bets.counts, bets.ratings)
     reach = mean - _lower_ends(bets.counts, bets.ratings, alpha, steps=_NEAR_ENOUGH)
-    below, above = mean[:, None] - reach[:, None] * _BELOW, mean[:, None] + (width - mean[:, None]) * _ABOVE
+    below, above = (
+        mean[:, None] - reach[:, None] * _BELOW,
+        mean[:, None] + (width - mean[:, None]) * _ABOVE,
+    )
     at = np.maximum(np.concatenate([below, above], axis=1), width * _NEAREST)
     log_wealth, slope = bets.tangents(at)
     offset = log_wealth - slope * at
@@ -375,7 +411,9 @@ def _minima(bets: _Bets, width: float, weight: float, multipliers: FloatArray, a
     return found.T
 
 
-def _blocks(counts: FloatArray, levels: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+def _blocks(
+    counts: FloatArray, levels: FloatArray
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
     """Yield the rows of ``counts`` in blocks: their indices, how often each of their ratings was given, and these ratings.
 
     Both of shape (rows, different ratings): of the many levels of a long scale each arm has but a few.
@@ -400,7 +438,9 @@ def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
 def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | None:
     """Return the same for whole numbers in a tenth of the time, by one number per row. None for others, or too large ones."""
     sizes = counts.max(axis=0, initial=0.0) + 1.0
-    parts = [counts[start : start + _ROWS_AT_A_TIME] for start in range(0, len(counts), _ROWS_AT_A_TIME)]
+    parts = [
+        counts[start : start + _ROWS_AT_A_TIME] for start in range(0, len(counts), _ROWS_AT_A_TIME)
+    ]
     if np.log2(sizes).sum() >= 62 or any((part != np.floor(part)).any() for part in parts):
         return None
     places = np.cumprod(np.append(1, sizes[:0:-1].astype(np.int64)))[::-1]
@@ -410,7 +450,9 @@ def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | Non
     return counts[first], which
 
 
-def _lower_ends(counts: FloatArray, levels: FloatArray, alpha: float, *, steps: int = _BISECTIONS) -> FloatArray:
+def _lower_ends(
+    counts: FloatArray, levels: FloatArray, alpha: float, *, steps: int = _BISECTIONS
+) -> FloatArray:
     """Return the smallest m that is not rejected, in points above the low end, shape (K,)."""
     below = np.zeros(len(counts))
     # The mean itself is never bet against: at m = x̄ no stake has made money (concavity of the logarithm).
@@ -428,7 +470,9 @@ def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
     return np.asarray(np.divide(total, n, out=np.zeros(len(counts)), where=n > 0))
 
 
-def _stands(counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float) -> NDArray[np.bool_]:
+def _stands(
+    counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float
+) -> NDArray[np.bool_]:
     """Which m are means of the scale that no bet has won against: W⁺(m) < 2/α; levels and m from 0 on, shape (K,)."""
     return np.asarray((m > 0) & (log_wealth(counts, levels, m) < np.log(2.0 / alpha)))
 
@@ -441,7 +485,10 @@ def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatAr
 def _log_money(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:
     """ln of what the bets at each stake have come to, shape (stakes, K); their sum is W⁺(m)."""
     odds = (levels / np.maximum(m, _TINY)[:, None] - 1.0).T
-    won = _summed(count * np.log1p(_STAKES[:, None] * each) for count, each in zip(counts.T, odds, strict=True))
+    won = _summed(
+        count * np.log1p(_STAKES[:, None] * each)
+        for count, each in zip(counts.T, odds, strict=True)
+    )
     return np.asarray(won + _LOG_MONEY[:, None])
 
 

@@ -71,7 +71,12 @@ class JudgeQuality:
             prompt: number of each one's prompt, shape (N,).
         """
         known = ~np.isnan(people)
-        mine, theirs, weights, prompts = judge[known], people[known] > 0.5, weight[known], prompt[known]
+        mine, theirs, weights, prompts = (
+            judge[known],
+            people[known] > 0.5,
+            weight[known],
+            prompt[known],
+        )
 
         def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> tuple[Share, float]:
             if not among.any():
@@ -86,7 +91,10 @@ class JudgeQuality:
         tpr, positives = share(mine, theirs)
         tnr, negatives = share(~mine, ~theirs)
         of_either, _ = share(same, mine | theirs)
-        said, n = float(judge.mean()), len(judge) / design_effect(judge, np.ones(len(judge)), prompt)
+        said, n = (
+            float(judge.mean()),
+            len(judge) / design_effect(judge, np.ones(len(judge)), prompt),
+        )
         return cls(
             both=int((mine & theirs).sum()),
             judge_alone=int((mine & ~theirs).sum()),
@@ -107,16 +115,25 @@ def _each(share: Share, rising: Callable[[float], float]) -> Share:
     return Share(*(rising(end) for end in (share.value, share.low, share.high)))
 
 
-def _kappa(accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], weight: FloatArray) -> Share:
+def _kappa(
+    accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], weight: FloatArray
+) -> Share:
     if not len(mine):
         return _UNKNOWN
     ours, people = (float(weight @ each / weight.sum()) for each in (mine, theirs))
     chance = ours * people + (1 - ours) * (1 - people)
-    return _UNKNOWN if chance == 1.0 else _each(accuracy, lambda share: (share - chance) / (1 - chance))
+    return (
+        _UNKNOWN
+        if chance == 1.0
+        else _each(accuracy, lambda share: (share - chance) / (1 - chance))
+    )
 
 
 def _corrected(
-    said: tuple[float, float], sensitivity: tuple[float, float], specificity: tuple[float, float], alpha: float
+    said: tuple[float, float],
+    sensitivity: tuple[float, float],
+    specificity: tuple[float, float],
+    alpha: float,
 ) -> Share:
     """Return Rogan and Gladen's share, with Lang and Reiczigel's interval; each argument is a share and its number of things.
 
@@ -128,14 +145,24 @@ def _corrected(
     if not min(n, n_se, n_sp) > 0 or not se + sp > 1:
         return _UNKNOWN
     z = float(ndtri(1 - alpha / 2))
-    q_, se_, sp_ = (n * q + z * z / 2) / (n + z * z), (n_se * se + 1) / (n_se + 2), (n_sp * sp + 1) / (n_sp + 2)
+    q_, se_, sp_ = (
+        (n * q + z * z / 2) / (n + z * z),
+        (n_se * se + 1) / (n_se + 2),
+        (n_sp * sp + 1) / (n_sp + 2),
+    )
     n_, n_se_, n_sp_ = n + z * z, n_se + 2, n_sp + 2
     gain = se_ + sp_ - 1
     if not gain > 0:
         return _UNKNOWN
     share = min(1.0, max(0.0, (q_ + sp_ - 1) / gain))
-    moved = share + 2 * z * z * (share * se_ * (1 - se_) / n_se_ - (1 - share) * sp_ * (1 - sp_) / n_sp_)
-    variance = q_ * (1 - q_) / n_ + share**2 * se_ * (1 - se_) / n_se_ + (1 - share) ** 2 * sp_ * (1 - sp_) / n_sp_
+    moved = share + 2 * z * z * (
+        share * se_ * (1 - se_) / n_se_ - (1 - share) * sp_ * (1 - sp_) / n_sp_
+    )
+    variance = (
+        q_ * (1 - q_) / n_
+        + share**2 * se_ * (1 - se_) / n_se_
+        + (1 - share) ** 2 * sp_ * (1 - sp_) / n_sp_
+    )
     half = z * math.sqrt(variance) / gain
     value = min(1.0, max(0.0, (q + sp - 1) / (se + sp - 1)))
     return Share(value, max(0.0, min(value, moved - half)), min(1.0, max(value, moved + half)))

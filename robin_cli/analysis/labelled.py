@@ -84,11 +84,17 @@ class Corrected:
         """The caution about few labels, or about a wide interval; '' if there is none."""
         said = []
         if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
-            cause = "scores say little of the labels" if self.lam < _LITTLE else "labels and scores differ much"
+            cause = (
+                "scores say little of the labels"
+                if self.lam < _LITTLE
+                else "labels and scores differ much"
+            )
             width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
             said.append(f"{width}; four times as many labels halve it")
         if not self.why and self.n_prompts < ENOUGH_LABELLED:
-            said.append(f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them")
+            said.append(
+                f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them"
+            )
         return "; ".join([*said, "label more"]) if said else ""
 
 
@@ -176,7 +182,15 @@ def corrected(
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
     return Corrected(
-        estimate, estimate + below, estimate + above, error, lam * unlabelled, n_labels, n_prompts, "", ends
+        estimate,
+        estimate + below,
+        estimate + above,
+        error,
+        lam * unlabelled,
+        n_labels,
+        n_prompts,
+        "",
+        ends,
     )
 
 
@@ -190,20 +204,33 @@ def _bounds(
     alpha: float,
 ) -> tuple[float, float]:
     """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
-    totals, sizes, low, high = np.zeros(int(place.max()) + 1), np.zeros(int(place.max()) + 1), 0.0, 0.0
+    totals, sizes, low, high = (
+        np.zeros(int(place.max()) + 1),
+        np.zeros(int(place.max()) + 1),
+        0.0,
+        0.0,
+    )
     for sign, part in zip(signs, parts, strict=True):
         off = scores - part.d @ scores
         totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
         sizes += np.bincount(place, part.d) / len(parts)
-        reach = [end - part.mean_label - lam * far for end, far in zip(ends, (off.max(), off.min()), strict=True)]
-        low, high = low + min(sign * each for each in reach), high + max(sign * each for each in reach)
+        reach = [
+            end - part.mean_label - lam * far
+            for end, far in zip(ends, (off.max(), off.min()), strict=True)
+        ]
+        low, high = (
+            low + min(sign * each for each in reach),
+            high + max(sign * each for each in reach),
+        )
     is_labelled = sizes > 0
     count = is_labelled.sum()
     clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
     return mean_bounds(clusters, low, high, alpha=min(0.9, _LOOSER * alpha))
 
 
-def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray) -> _Part:
+def _part(
+    scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray
+) -> _Part:
     mine = ~np.isnan(labels) & (weight > 0)
     if not mine.any():
         return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
@@ -211,7 +238,11 @@ def _part(scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntA
     d = np.zeros(len(weight))
     d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
     d /= d.sum()
-    mean_label, labelled_mean, mean = float(d[mine] @ labels[mine]), float(d @ scores), float(weight @ scores)
+    mean_label, labelled_mean, mean = (
+        float(d[mine] @ labels[mine]),
+        float(d @ scores),
+        float(weight @ scores),
+    )
     by_prompt = np.bincount(place, d)
     return _Part(
         labels=labels[mine],

@@ -25,7 +25,9 @@ class LevelCounts:
         groups = space.by_scale()
         self._scales = [scale for scale, _ in groups]
         self._arms = [arms for _, arms in groups]
-        self._counts: list[FloatArray] = [np.zeros((len(arms), scale.levels)) for scale, arms in groups]
+        self._counts: list[FloatArray] = [
+            np.zeros((len(arms), scale.levels)) for scale, arms in groups
+        ]
         self._fine = [1] * len(groups)
         self._new: list[tuple[int, float]] = []
         self._group = np.empty(len(space), dtype=np.int64)
@@ -44,7 +46,9 @@ class LevelCounts:
         return cls.by(space, counts_by_scale(space, *read_ratings(path, space)))
 
     @classmethod
-    def by(cls, space: ArmSpace, counted: Iterable[tuple[Scale, IntArray, FloatArray]]) -> LevelCounts:
+    def by(
+        cls, space: ArmSpace, counted: Iterable[tuple[Scale, IntArray, FloatArray]]
+    ) -> LevelCounts:
         """Continue the counts of :func:`~robin_cli.storage.fold.counts_by_scale`."""
         made = cls(space)
         for number, (scale, _, counts) in enumerate(counted):
@@ -72,7 +76,10 @@ class LevelCounts:
     def _count_new(self) -> None:
         new = self._new[:]
         del self._new[: len(new)]  # another thread may add meanwhile
-        arms, ratings = np.array([arm for arm, _ in new], np.int64), np.array([rating for _, rating in new], np.float64)
+        arms, ratings = (
+            np.array([arm for arm, _ in new], np.int64),
+            np.array([rating for _, rating in new], np.float64),
+        )
         for group in np.unique(self._group[arms]).tolist():
             mine = self._group[arms] == group
             row, value = self._row[arms[mine]], ratings[mine] - self._scales[group].low

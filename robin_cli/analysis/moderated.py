@@ -52,7 +52,9 @@ class Moderated:
     error_variance: FloatArray
 
 
-def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray) -> Moderated:
+def moderated(
+    space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray
+) -> Moderated:
     """Return the moderated variances of all arms, pooled over those of one attribute and judge.
 
     g = (Σ SS + v) / (Σ (n − 1) + 1). Before the first repeated rating it is v, the variance of a rating drawn evenly from the
@@ -76,7 +78,9 @@ def moderated(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, tot
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)
 
 
-def likely_half_widths(error_variance: FloatArray, freedom: FloatArray, *, alpha: float) -> FloatArray:
+def likely_half_widths(
+    error_variance: FloatArray, freedom: FloatArray, *, alpha: float
+) -> FloatArray:
     """Return t_{1 − α/2} √(error variance), for the freedom of each; shape (rows,)."""
     from scipy.special import stdtrit
 
@@ -130,14 +134,19 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     found = np.ones((2, len(n)))
     if not ((again > 0) & (np.abs(residuals) > levels[-1] / _BINS)).any():
         return found
-    place = ((residuals / levels[-1] / math.sqrt(2.0) + 1.0) * 0.5 * _BINS).astype(np.int64).clip(0, _BINS - 1).ravel()
+    place = (
+        ((residuals / levels[-1] / math.sqrt(2.0) + 1.0) * 0.5 * _BINS)
+        .astype(np.int64)
+        .clip(0, _BINS - 1)
+        .ravel()
+    )
     weight = np.bincount(place, again.ravel(), _BINS)
     value = np.bincount(place, (again * residuals).ravel(), _BINS)[weight > 0] / weight[weight > 0]
     share = weight[weight > 0] / weight.sum()
     even = (scale.levels**2 - 1.0) / 12.0
-    pooled = ((again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum() + even) / (
-        (size - 1.0).sum() + 1.0
-    )
+    pooled = (
+        (again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum() + even
+    ) / ((size - 1.0).sum() + 1.0)
     kurtosis = share @ value**4 / (share @ value**2) ** 2
     caution = 1.0 + _CAUTION * math.sqrt(max(kurtosis - 1.0, 0.0) / weight.sum())
     sizes = np.concatenate([np.arange(1, _EXACT), _EXACT * 1.1 ** np.arange(34)]).astype(np.int64)
@@ -147,9 +156,12 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
         squares = np.maximum(drawn @ value**2 - some * means**2, 0.0)
         freedom = some + WEIGHT - 1.0
         ends = np.quantile(
-            means / np.sqrt((squares + WEIGHT * pooled) / freedom / some), [1.0 - 0.5 * alpha, 0.5 * alpha]
+            means / np.sqrt((squares + WEIGHT * pooled) / freedom / some),
+            [1.0 - 0.5 * alpha, 0.5 * alpha],
         )
-        found[:, n >= some] = np.maximum(1.0, caution * np.abs(ends) / stdtrit(freedom, 1.0 - 0.5 * alpha))[:, None]
+        found[:, n >= some] = np.maximum(
+            1.0, caution * np.abs(ends) / stdtrit(freedom, 1.0 - 0.5 * alpha)
+        )[:, None]
     return found
 
 
@@ -157,7 +169,9 @@ def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatAr
     """Return the degrees of freedom of Σ_j A_j, shape (rows, J): (Σ A_j)² / Σ (A_j²/ν_j), Welch and Satterthwaite."""
     if freedoms.shape[1] == 1:
         return np.asarray(freedoms[:, 0])
-    return np.asarray(error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1))
+    return np.asarray(
+        error_variances.sum(axis=1) ** 2 / (error_variances**2 / freedoms).sum(axis=1)
+    )
 
 
 def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
@@ -168,7 +182,11 @@ def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
 
 
 def likely_worst_error(
-    space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray
+    space: ArmSpace,
+    is_kept: NDArray[np.bool_],
+    n: IntArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
 ) -> float:
     """Return about the largest error of a score from its arm's true mean: the median of the largest of all errors.
 
@@ -186,7 +204,9 @@ def likely_worst_error(
     found = moderated(space, n, totals, totals_sq)
     error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
     # Integer ratings leave few different arms: one complex number holds n and the error.
-    kinds, first, count = np.unique(found.freedom[is_kept] + 1j * error, return_index=True, return_counts=True)
+    kinds, first, count = np.unique(
+        found.freedom[is_kept] + 1j * error, return_index=True, return_counts=True
+    )
     freedom, error = kinds.real, error[first]
     low, high = space.ends
     below, above = 0.0, float(((high - low) / space.units).max())
@@ -198,7 +218,12 @@ def likely_worst_error(
 
 
 def is_likely_beyond(
-    space: ArmSpace, is_kept: NDArray[np.bool_], n: IntArray, totals: FloatArray, totals_sq: FloatArray, error: float
+    space: ArmSpace,
+    is_kept: NDArray[np.bool_],
+    n: IntArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    error: float,
 ) -> bool:
     """Return whether :func:`likely_worst_error` is above ``error``, or unknown, in a small part of its time.
 
@@ -207,8 +232,13 @@ def is_likely_beyond(
     if not is_kept.any() or not n[is_kept].all():
         return True
     found = moderated(space, n, totals, totals_sq)
-    each, freedom = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept], found.freedom[is_kept]
-    if len(each) > _MOST_TELLING:  # every factor is at most 1, so that of a part may be too small already
+    each, freedom = (
+        np.sqrt(found.error_variance)[is_kept] / space.units[is_kept],
+        found.freedom[is_kept],
+    )
+    if (
+        len(each) > _MOST_TELLING
+    ):  # every factor is at most 1, so that of a part may be too small already
         most = np.argpartition(each, -_MOST_TELLING)[-_MOST_TELLING:]
         if _log_chance_within(freedom[most], each[most], error).sum() < math.log(0.5):
             return True

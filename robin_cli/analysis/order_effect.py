@@ -51,7 +51,9 @@ def effects_of(means: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (means[:, 0] - means[:, 1]))
 
 
-def order_effects(means: FloatArray, prompt: IntArray, *, alpha: float = ALPHA) -> list[OrderEffect]:
+def order_effects(
+    means: FloatArray, prompt: IntArray, *, alpha: float = ALPHA
+) -> list[OrderEffect]:
     """Return the effect of the order on each judge.
 
     Args:

@@ -46,7 +46,12 @@ FEWEST = 2
 
 
 def prompts_for(
-    difference: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
+    difference: float,
+    variance_between: float,
+    noise: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
 ) -> float:
     """Return the prompts that a difference needs to show; whole, at least 2; inf for none, nan if a variance is.
 
@@ -64,13 +69,20 @@ def prompts_for(
         return math.inf
 
     def is_shown(prompts: int) -> bool:
-        return difference_shown(prompts, variance_between, noise, alpha=alpha, power=power) <= abs(difference)
+        return difference_shown(prompts, variance_between, noise, alpha=alpha, power=power) <= abs(
+            difference
+        )
 
     return float(FEWEST + bisect_left(range(FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
 
 
 def difference_shown(
-    prompts: float, variance_between: float, noise: float, *, alpha: float = 0.05, power: float = 0.8
+    prompts: float,
+    variance_between: float,
+    noise: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
 ) -> float:
     """Return the smallest difference that ``prompts`` would show, as :func:`prompts_for`; inf below 2."""
     if prompts < FEWEST:
@@ -246,7 +258,14 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
 
 
 def difference(
-    a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool, anytime: bool = False
+    a: int,
+    b: int,
+    of_a: ByPrompt,
+    of_b: ByPrompt,
+    *,
+    reach: float,
+    knows_noise: bool,
+    anytime: bool = False,
 ) -> Difference:
     """Return the difference of two systems over the prompts that both answered.
 
@@ -259,12 +278,16 @@ def difference(
     first, second = of_a.at(prompts), of_b.at(prompts)
     each, noises = first.score - second.score, first.noise + second.noise
     count = len(prompts)
-    mean_a, mean_b, mean = (float(x.mean()) if count else math.nan for x in (first.score, second.score, each))
+    mean_a, mean_b, mean = (
+        float(x.mean()) if count else math.nan for x in (first.score, second.score, each)
+    )
     found = Difference(a, b, count, mean_a, mean_b, mean, each, noises, prompts)
     if count < FEWEST_PROMPTS:
         return found
     variance = float(each.var(ddof=1)) / count
-    noise, then = (float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then))
+    noise, then = (
+        float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then)
+    )
     share = shorter = math.nan
     low, high, p = (_by_bets if anytime else _at_one_look)(each, reach)
     if knows_noise and variance > _ALIKE * reach**2:
@@ -286,7 +309,9 @@ def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
     """Return the interval of the mean of these differences, none beyond ``reach``, and p: the larger of both methods."""
     clusters = one_a_prompt(each, -reach, reach)
     by_t = (
-        0.0 if clusters.are_alike(2.0 * reach) else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+        0.0
+        if clusters.are_alike(2.0 * reach)
+        else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
     )
     return *wider_bounds(each, -reach, reach, alpha=ALPHA), max(
         by_t, probability_beyond(clusters, -reach, reach, at=0.0)
@@ -295,7 +320,9 @@ def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
 
 def _by_bets(each: FloatArray, reach: float) -> tuple[float, float, float]:
     """Return the same at all times at once; p is the level at which the interval leaves 0 out."""
-    money = [float(np.logaddexp.reduce(log_money(side, -reach, reach, 0.0))) for side in (each, -each)]
+    money = [
+        float(np.logaddexp.reduce(log_money(side, -reach, reach, 0.0))) for side in (each, -each)
+    ]
     return *mean_interval(each, -reach, reach), min(1.0, 2.0 * math.exp(-max(money)))
 
 
@@ -331,10 +358,14 @@ def _with_needed(one: Difference, reach: float, alpha: float, *, anytime: bool) 
         return one
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
-    return replace(one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha, anytime=anytime))
+    return replace(
+        one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha, anytime=anytime)
+    )
 
 
-def prompts_needed(each: FloatArray, low: float, high: float, alpha: float, *, anytime: bool = False) -> float:
+def prompts_needed(
+    each: FloatArray, low: float, high: float, alpha: float, *, anytime: bool = False
+) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
     Args:
@@ -353,11 +384,16 @@ def prompts_needed(each: FloatArray, low: float, high: float, alpha: float, *, a
 
 def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -> float:
     """Return the prompts like these that bounded values' bounds need, if their mean is _LESS errors less, as in 1 of 5."""
-    clusters, std_error = one_a_prompt(each, low, high, _FEW_KINDS), float(each.std(ddof=1)) / math.sqrt(len(each))
+    clusters, std_error = (
+        one_a_prompt(each, low, high, _FEW_KINDS),
+        float(each.std(ddof=1)) / math.sqrt(len(each)),
+    )
 
     def settled(times: float) -> bool:
         less = _LESS * std_error / math.sqrt(times)
-        then = replace(clusters, totals=np.maximum(clusters.totals - less, low), times=clusters.times * times)
+        then = replace(
+            clusters, totals=np.maximum(clusters.totals - less, low), times=clusters.times * times
+        )
         return is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)
@@ -413,8 +449,13 @@ def paired_spreads(
         if now.n_prompts < FEWEST_PROMPTS:
             continue
         is_known = not math.isnan(now.noise_share)
-        noises = (float(each.noise_by_prompt.mean()) / unit**2 if is_known else math.nan for each in (now, then))
+        noises = (
+            float(each.noise_by_prompt.mean()) / unit**2 if is_known else math.nan
+            for each in (now, then)
+        )
         total = float(now.by_prompt.var(ddof=1)) / unit**2
         a, b = systems[now.a], systems[now.b]
-        spreads.append(PairedSpread(attribute, a, b, now.n_prompts, now.difference / unit, total, *noises))
+        spreads.append(
+            PairedSpread(attribute, a, b, now.n_prompts, now.difference / unit, total, *noises)
+        )
     return spreads

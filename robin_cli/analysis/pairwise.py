@@ -43,8 +43,12 @@ def pairwise_scores(
     columns: Columns = {
         **scores.columns,
         "preference": preference,
-        "system_a": Named(matches.names, matches.system[comparison, 0]) if matches.names else [""] * len(scores),
-        "system_b": Named(matches.names, matches.system[comparison, 1]) if matches.names else [""] * len(scores),
+        "system_a": Named(matches.names, matches.system[comparison, 0])
+        if matches.names
+        else [""] * len(scores),
+        "system_b": Named(matches.names, matches.system[comparison, 1])
+        if matches.names
+        else [""] * len(scores),
         "n_ties": _ties(run)[scores.arms].sum(axis=1),
         "order_effect": effects.ravel() if by_judge else effects.mean(axis=1),
         "certified": certified(_log_evidence(run, scores.arms, preference, rate), rate),
@@ -91,15 +95,21 @@ def _were_chosen(run: RunData) -> bool:
 def lengths_of(run: RunData) -> FloatArray:
     """Return the lengths of responses A and B in characters, shape (C, 2)."""
     table = run.pairs.table
-    lengths = [[len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)]
+    lengths = [
+        [len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)
+    ]
     return np.array(lengths, dtype=np.float64).reshape(2, -1).T
 
 
-def _log_evidence(run: RunData, arms: IntArray, preference: FloatArray, error_rate: float) -> FloatArray:
+def _log_evidence(
+    run: RunData, arms: IntArray, preference: FloatArray, error_rate: float
+) -> FloatArray:
     """Return the ln of the evidence that each row's leading response is better; 0 or less if none leads."""
     scale, for_b = run.space.scales[0], (preference < 0.5)[:, None]
     ((_, parts),) = rated_parts(run, arms)
-    of_leader = [replace(part, counts=np.where(for_b, part.counts[:, ::-1], part.counts)) for part in parts]
+    of_leader = [
+        replace(part, counts=np.where(for_b, part.counts[:, ::-1], part.counts)) for part in parts
+    ]
     # Below 1/δ no row can be certified, however many there are.
     found = log_sum_evidence(of_leader, 0.5 * (scale.low + scale.high), enough=-np.log(error_rate))
     return np.where(np.isnan(preference) | (preference == 0.5), 0.0, found)
@@ -146,7 +156,11 @@ class Ranked:
     @property
     def order(self) -> list[int]:
         """The systems by number, the best first, equal ones in the order of the data; empty without a ranking."""
-        return [] if self.ranking is None else np.argsort(-self.ranking.strength, kind="stable").tolist()
+        return (
+            []
+            if self.ranking is None
+            else np.argsort(-self.ranking.strength, kind="stable").tolist()
+        )
 
     @property
     def circle_text(self) -> str:
@@ -155,11 +169,19 @@ class Ranked:
             return ""
         names = [shown(self.names[system]) for system in self.circle.systems]
         behind = zip(names, [*names[1:], *names[:1]], self.circle.rates, strict=True)
-        beats = ", ".join(f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind)
-        what = (
-            f"in a circle: {beats}" if names else "the systems' strengths do not explain the preferences between them"
+        beats = ", ".join(
+            f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind
         )
-        evenly = "; every two systems are asked equally often as long as this shows" if self.were_chosen else ""
+        what = (
+            f"in a circle: {beats}"
+            if names
+            else "the systems' strengths do not explain the preferences between them"
+        )
+        evenly = (
+            "; every two systems are asked equally often as long as this shows"
+            if self.were_chosen
+            else ""
+        )
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
@@ -172,10 +194,14 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
-    votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(np.int64)
+    votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(
+        np.int64
+    )
     if not names:
         lacks = "the data does not say which system wrote what"
-        return Ranked(names, votes[:0], why=lacks, step="judge data with columns system_a and system_b")
+        return Ranked(
+            names, votes[:0], why=lacks, step="judge data with columns system_a and system_b"
+        )
     if not between.any():
         alone = f"all responses are of one system, {shown(names[0])}"
         return Ranked(names, votes, why=alone, step="judge responses of another beside them")

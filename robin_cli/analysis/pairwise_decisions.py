@@ -75,14 +75,25 @@ class DuelEvidence(Certainty):
         margin: ε, a probability.
     """
 
-    def __init__(self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN) -> None:
+    def __init__(
+        self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
+    ) -> None:
         self._matches = matches
         self._rivals = rivals = Rivals(matches)
         self._margin = margin
-        super().__init__(error_rate, rivals.of[matches.space.pair], rivals.members.reshape(len(rivals.members), -1))
+        super().__init__(
+            error_rate,
+            rivals.of[matches.space.pair],
+            rivals.members.reshape(len(rivals.members), -1),
+        )
 
     def _update(
-        self, run: IntArray, contest: IntArray, counts_at: CountsAt, sums: Sums, given_up: NDArray[np.bool_]
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
     ) -> None:
         found = self._leads(contest, counts_at, (sums[0][0], sums[1][0], sums[2][0]), given_up[0])
         self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
@@ -109,7 +120,9 @@ class DuelEvidence(Certainty):
             margin=found.margin,
         )
 
-    def _leads(self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]) -> _Lead:
+    def _leads(
+        self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]
+    ) -> _Lead:
         """Return the leader of each of ``prompts``, shape (N,), with the evidence that none is better."""
         matches, rivals, margin = self._matches, self._rivals, self._margin
         side, rows = rivals.side[prompts], rivals.rows[prompts]
@@ -128,7 +141,9 @@ class DuelEvidence(Certainty):
         needed = self.needed
         found = np.full(len(row), -np.inf)
         hopeful = np.flatnonzero(least[row] > -margin)
-        found[hopeful] = self._evidence(rows[row, place][hopeful], is_b[row, place][hopeful], counts_at)
+        found[hopeful] = self._evidence(
+            rows[row, place][hopeful], is_b[row, place][hopeful], counts_at
+        )
         count = rivals.count[prompts]
         log = np.full(len(prompts), np.inf)
         np.minimum.at(log, row, found)
@@ -141,7 +156,9 @@ class DuelEvidence(Certainty):
         np.logical_or.at(stuck, row, lost)
         return _Lead(leader, log, stuck, np.where(np.isfinite(least), least, np.nan))
 
-    def _evidence(self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt) -> FloatArray:
+    def _evidence(
+        self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt
+    ) -> FloatArray:
         """Return ln of the evidence that A of each comparison, or B, is preferred in more than ½ − ε."""
         if not len(comparison):
             return np.zeros(0)
@@ -151,7 +168,11 @@ class DuelEvidence(Certainty):
         parts = []
         for column in arms.T:
             levels = counts_at(alone, column)
-            parts.append(Part(np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]))
+            parts.append(
+                Part(
+                    np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]
+                )
+            )
         return log_sum_evidence(parts, 0.5 - self._margin, enough=self.needed)
 
 

@@ -40,7 +40,9 @@ def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray
     if len(prompts) < 2 or (len(prompts) == len(is_so) and np.ptp(weight) == 0):
         return float(max(1, len(is_so) - len(prompts) + 1))
     share = float(weight @ is_so / weight.sum())
-    by_prompt = np.bincount(of, weight * (is_so - share)) if 0 < share < 1 else np.bincount(of, weight)
+    by_prompt = (
+        np.bincount(of, weight * (is_so - share)) if 0 < share < 1 else np.bincount(of, weight)
+    )
     of_sum = float((by_prompt**2).sum()) * len(prompts) / (len(prompts) - 1)
     variance = of_sum / weight.sum() ** 2 / (share * (1 - share) if 0 < share < 1 else 1.0)
     return max(1.0, float(variance) * len(is_so))

@@ -141,7 +141,9 @@ def ranking(
     values, errors = estimated(votes, were_chosen=were_chosen)
     strength = values[:systems]
     half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
-    variance = errors.variance(lambda each: of_differences(each[:systems, :systems]), errors.freedom_apart)
+    variance = errors.variance(
+        lambda each: of_differences(each[:systems, :systems]), errors.freedom_apart
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (strength[:, None] - strength[None]) / np.sqrt(variance)
     p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
@@ -167,7 +169,9 @@ def ranking(
         freedom=errors.freedom_apart,
         p=p,
         rates=rates,
-        covariate=None if lengths is None else Covariate(LENGTH, of_length, of_length - reach, of_length + reach, unit),
+        covariate=None
+        if lengths is None
+        else Covariate(LENGTH, of_length, of_length - reach, of_length + reach, unit),
         n_comparisons=len(votes.y),
         n_without=int(np.isnan(preference).sum()),
         n_prompts=votes.prompts,
@@ -178,11 +182,15 @@ def ranking(
 def _of_two(votes: Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
     """Return p of two systems, and the win rate of each with its ends."""
     of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
-    of_each = [np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)]
+    of_each = [
+        np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
+    ]
     return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
 
 
-def _overall(strength: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _overall(
+    strength: FloatArray, errors: Errors, alpha: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return each system's chance against the others, with equal weights, and its interval, which is even in log odds."""
     m = len(strength)
     each = win_chances(strength)
@@ -191,8 +199,12 @@ def _overall(strength: FloatArray, errors: Errors, alpha: float) -> tuple[FloatA
     slope = each * (1.0 - each)
     np.fill_diagonal(slope, 0.0)
     contrasts = np.zeros((m, len(errors.freedom)))
-    contrasts[:, :m] = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
-    variance = errors.variance(lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom[:m])
+    contrasts[:, :m] = (
+        (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
+    )
+    variance = errors.variance(
+        lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom[:m]
+    )
     half = likely_half_widths(variance, errors.freedom[:m], alpha=alpha)
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
@@ -218,7 +230,9 @@ def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
     couple = np.minimum(a, b) * k + np.maximum(a, b)
     order = np.argsort(couple, kind="stable")
     couples, starts = np.unique(couple[order], return_index=True)
-    for (i, j), rows in zip(np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True):
+    for (i, j), rows in zip(
+        np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
+    ):
         clusters = clusters_of(y[rows], votes.prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
         low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)

@@ -88,7 +88,9 @@ def all_scores(run: RunData, scores: Scores) -> list[Scores]:
     return [scores] if len(run.space.judges) == 1 else [scores, told_scores(run, by_judge=True)]
 
 
-def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, list[Agreement]]:
+def agreements(
+    run: RunData, *tables: Scores, given: GivenLabels | None = None
+) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
     Args:
@@ -104,12 +106,21 @@ def agreements(run: RunData, *tables: Scores, given: GivenLabels | None = None) 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with themselves, by attribute (and judge); not of scores partly predicted."""
     tables = tables[run.space.settles :]
-    return {name: reliability(each.scores, *each.noise, each.prompt) for name, each in subjects(run, tables)}
+    return {
+        name: reliability(each.scores, *each.noise, each.prompt)
+        for name, each in subjects(run, tables)
+    }
 
 
-def calibrations(run: RunData, *tables: Scores, given: GivenLabels | None = None) -> dict[str, Calibration]:
+def calibrations(
+    run: RunData, *tables: Scores, given: GivenLabels | None = None
+) -> dict[str, Calibration]:
     """Return the human ratings by level of the score, by attribute (and judge), as for :func:`agreements`."""
-    return {name: _calibration(each) for name, each in subjects(run, tables, given) if not np.isnan(each.human).all()}
+    return {
+        name: _calibration(each)
+        for name, each in subjects(run, tables, given)
+        if not np.isnan(each.human).all()
+    }
 
 
 def _calibration(each: Subject) -> Calibration:
@@ -117,21 +128,33 @@ def _calibration(each: Subject) -> Calibration:
     sides = {"score": each.scores[both], "human rating": each.human[both]}
     if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
         return Calibration((), why)
-    return Calibration(calibration(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two))
+    return Calibration(
+        calibration(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two)
+    )
 
 
-def subjects(run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None) -> Iterator[tuple[str, Subject]]:
+def subjects(
+    run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None
+) -> Iterator[tuple[str, Subject]]:
     """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
     space, told = run.space, run.manifest.told_scales
     people = [people_of(run, name, given) for name in space.attributes]
-    units = [(mine.high - mine.low) / (own.high - own.low) for mine, own in zip(told, space.scales, strict=True)]
+    units = [
+        (mine.high - mine.low) / (own.high - own.low)
+        for mine, own in zip(told, space.scales, strict=True)
+    ]
     of_two = run.manifest.kind.score_scale is not None
     for scores in tables:
         attribute, judge = space.attribute[scores.arm], space.judge[scores.arm]
         judges = [f" · {name}" for name in space.judges] if "judge" in scores.columns else [""]
-        for (place, name), (number, about) in product(enumerate(space.attributes), enumerate(judges)):
+        for (place, name), (number, about) in product(
+            enumerate(space.attributes), enumerate(judges)
+        ):
             mine = (attribute == place) & ((judge == number) | (not about))
-            yield f"{name}{about}", Subject(run, scores, mine, people[place], told[place], units[place], of_two)
+            yield (
+                f"{name}{about}",
+                Subject(run, scores, mine, people[place], told[place], units[place], of_two),
+            )
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
@@ -163,4 +186,6 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
 
 def whys_of(found: Mapping[str, Sequence[Agreement]]) -> dict[str, str]:
     """Return the reasons for no agreement, by attribute (and judge); '' if there is one."""
-    return {name: listed[0].why if np.isnan(listed[0].value) else "" for name, listed in found.items()}
+    return {
+        name: listed[0].why if np.isnan(listed[0].value) else "" for name, listed in found.items()
+    }

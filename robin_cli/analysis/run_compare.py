@@ -79,7 +79,10 @@ class Compared:
     @property
     def unrated(self) -> dict[str, int]:
         """Responses without a score, which are left out, by attribute."""
-        return {name: int(self.who.is_used.sum()) - len(each.score) for name, each in self.responses.items()}
+        return {
+            name: int(self.who.is_used.sum()) - len(each.score)
+            for name, each in self.responses.items()
+        }
 
 
 def compared(
@@ -111,9 +114,15 @@ def compared(
             raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
         check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
-    shared = [name for name in runs[0].manifest.attributes if all(name in run.manifest.attributes for run in runs)]
+    shared = [
+        name
+        for name in runs[0].manifest.attributes
+        if all(name in run.manifest.attributes for run in runs)
+    ]
     if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
-        notify(f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out")
+        notify(
+            f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
+        )
     labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
     responses, found, people, known = {}, {}, {}, list[PairMeans]()
     for name in shared:
@@ -123,12 +132,16 @@ def compared(
         differing = differences(responses[name], len(who.systems), anytime=anytime)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0) for one in differing]
-        people[name] = _corrected(responses[name], [each[name] for each in labels], is_there, differing)
+        people[name] = _corrected(
+            responses[name], [each[name] for each in labels], is_there, differing
+        )
         found[name] = differing
         for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
-    told = Compared(who, runs, responses, found, people, match, known, anytime, given is not None, *several)
+    told = Compared(
+        who, runs, responses, found, people, match, known, anytime, given is not None, *several
+    )
     if not as_they_are:
         _check_enough(told, notify)
         _say_what_is_odd(told, notify)
@@ -170,7 +183,12 @@ class Who:
 
 
 def _who(
-    runs: Sequence[RunData], notify: Notify, *, by: str | None, match: str | None, only: tuple[str, str] | None
+    runs: Sequence[RunData],
+    notify: Notify,
+    *,
+    by: str | None,
+    match: str | None,
+    only: tuple[str, str] | None,
 ) -> Who:
     """Return the systems of ``runs`` and their prompts, see :func:`compared`."""
     if by is None and len(runs) == 1 and SYSTEM_COLUMN in runs[0].column_names:
@@ -183,7 +201,9 @@ def _who(
     systems, system = _systems(runs, by, only)
     for column, places in ((match, prompt), (None if only else by, system)):
         if column is not None and (without := int((places < 0).sum())):
-            notify(f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out")
+            notify(
+                f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out"
+            )
     found = Who(systems, by, system, prompt, names)
     _check_matching(found, notify, match)
     return found
@@ -197,7 +217,9 @@ def _responses(
     who: Who,
 ) -> Responses:
     """Return the responses of all runs that have a score."""
-    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[attribute]
+    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[
+        attribute
+    ]
     ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
     scores, noise = [each.scores for each in known], [each.error_variances for each in known]
     return Responses(
@@ -212,7 +234,10 @@ def _responses(
 
 
 def _corrected(
-    responses: Responses, given: Sequence[Labels], is_there: NDArray[np.bool_], found: Sequence[Difference]
+    responses: Responses,
+    given: Sequence[Labels],
+    is_there: NDArray[np.bool_],
+    found: Sequence[Difference],
 ) -> list[Corrected | None]:
     """Return each difference by people's labels; None if neither system has one at its prompts."""
     labels = np.concatenate([each.values for each in given])[is_there]
@@ -251,7 +276,9 @@ def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
     for other in runs[1:]:
         if differing := differing_in(first.manifest, other.manifest):
             if first.manifest.told_scales == other.manifest.told_scales != first.manifest.scales:
-                notify(f"judged in different ways, and the difference includes that: {'; '.join(differing)}")
+                notify(
+                    f"judged in different ways, and the difference includes that: {'; '.join(differing)}"
+                )
                 continue
             raise InputError(
                 f"{first.name} and {other.name} were not judged in the same way, so their scores cannot be compared: "
@@ -273,7 +300,9 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
         note(f"--{name.replace('_', '-')}", a.own_settings[name], b.own_settings[name])
     if any(a.prompt.get(part) != b.prompt.get(part) for part in ("template", "request")):
         found.append("the template of the question")
-    rubrics = [{each["attribute"]: each for each in one.prompt.get("rubrics", ())} for one in (a, b)]
+    rubrics = [
+        {each["attribute"]: each for each in one.prompt.get("rubrics", ())} for one in (a, b)
+    ]
     scales = [dict(zip(one.attributes, one.scales, strict=True)) for one in (a, b)]
     common = [name for name in a.attributes if name in scales[1]]
     if not common:
@@ -292,11 +321,16 @@ def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequ
     return _numbered([value for run in runs for value in run.column(match)])
 
 
-def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None) -> tuple[list[str], IntArray]:
+def _systems(
+    runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None
+) -> tuple[list[str], IntArray]:
     """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
     if by is None:
         paths = [run.name for run in runs]
-        told = [path if at == paths.index(path) else f"{path} ({at + 1})" for at, path in enumerate(paths)]
+        told = [
+            path if at == paths.index(path) else f"{path} ({at + 1})"
+            for at, path in enumerate(paths)
+        ]
         return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
     system, names = _numbered([value for run in runs for value in run.column(by)])
     if only is not None:
@@ -305,7 +339,9 @@ def _systems(runs: Sequence[RunData], by: str | None, only: tuple[str, str] | No
         return list(only), place[system]
     if len(names) < 2:
         what = f'there is "{shown(names[0])}" alone' if names else "no pair has one"
-        raise InputError(f"{option('--by', by)}: {what}, and a comparison needs two systems; name another column")
+        raise InputError(
+            f"{option('--by', by)}: {what}, and a comparison needs two systems; name another column"
+        )
     if len(names) > _MOST_SYSTEMS:
         raise InputError(
             f"{option('--by', by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
@@ -326,7 +362,8 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
     """Return the number of responses in more than one of the runs, and whether all are in all."""
     response = read_numbers([run.path for run in runs], "response")
     each = np.split(
-        who.prompt * (response.max(initial=0) + 1) + response, np.cumsum([len(run.pair_ids) for run in runs])
+        who.prompt * (response.max(initial=0) + 1) + response,
+        np.cumsum([len(run.pair_ids) for run in runs]),
     )
     _, times = np.unique(np.concatenate(list(map(np.unique, each))), return_counts=True)
     return int((times > 1).sum()), bool((times == len(runs)).all())
@@ -335,7 +372,9 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
 def _say_what_is_odd(found: Compared, notify: Notify) -> None:
     """Report responses in several runs, labels that correct nothing, and runs that go on."""
     if found.who.by is None:
-        if all(len(run.space.variants) > 1 for run in found.runs):  # a row has both sides, and is the same in every run
+        if all(
+            len(run.space.variants) > 1 for run in found.runs
+        ):  # a row has both sides, and is the same in every run
             ids = read_numbers([run.path for run in found.runs], "pair_id")
             if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
                 notify(
@@ -350,14 +389,24 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
     if found.has_labels:
         told = [each for listed in found.corrected.values() for each in listed if each is not None]
         if not told:
-            notify("--labels: no label is of a response that is compared here, so nothing is corrected")
+            notify(
+                "--labels: no label is of a response that is compared here, so nothing is corrected"
+            )
         for why in dict.fromkeys(each.why for each in told if each.why):
             notify(f"not corrected by labels: {why}")
     for run, means in () if found.anytime else zip(found.runs, found.means, strict=True):
         spent, last = run.fold.arms.spent, run.manifest.last_session
-        if not run.manifest.is_spent(spent) and not means.is_final and last.get("target_error") is None:
+        if (
+            not run.manifest.is_spent(spent)
+            and not means.is_final
+            and last.get("target_error") is None
+        ):
             money = run.manifest.budget_usd
-            of = f"of {run.manifest.budget:,} calls are" if money is None else f"calls for some of ${money:g} are"
+            of = (
+                f"of {run.manifest.budget:,} calls are"
+                if money is None
+                else f"calls for some of ${money:g} are"
+            )
             notify(
                 f"{run.name}: {spent:,} {of} spent. If you look now and again later, add "
                 "--anytime: intervals for one look are wrong too often then"
@@ -381,7 +430,11 @@ def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
     if count.max(initial=0) < 2:
-        step = "; a column that is the same for all answers to a prompt names no systems" if who.by else ""
+        step = (
+            "; a column that is the same for all answers to a prompt names no systems"
+            if who.by
+            else ""
+        )
         if not match:
             step += "; if texts differ where the prompts are the same, name a column that says so with --match"
         raise InputError(
@@ -399,7 +452,11 @@ def _check_enough(found: Compared, notify: Notify) -> None:
             notify(f"{name}: {number_of(count, 'response')} without a rating left out")
     if len(few) == len(listed):
         most = max((one.n_prompts for _, one in few), default=0)
-        more = ", or spend more budget if some have no rating yet" if any(found.unrated.values()) else ""
+        more = (
+            ", or spend more budget if some have no rating yet"
+            if any(found.unrated.values())
+            else ""
+        )
         raise InputError(
             f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to know how prompts "
             f"differ. Judge more prompts{more}"

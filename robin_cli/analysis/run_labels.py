@@ -34,10 +34,14 @@ from robin_cli.storage.reader import RunData, StoredRun
 def evenly(texts: Iterable[str]) -> FloatArray:
     """Return a number for each text as if drawn evenly from [0, 1): always the same, and independent of other texts."""
     digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in texts)
-    return np.asarray((np.frombuffer(digests, dtype=">u8") >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+    return np.asarray(
+        (np.frombuffer(digests, dtype=">u8") >> np.uint64(11)) * 2.0**-53, dtype=np.float64
+    )
 
 
-def drawing_order(prompt: IntArray, of_prompt: FloatArray, of_pair: FloatArray, *, whole: bool) -> IntArray:
+def drawing_order(
+    prompt: IntArray, of_prompt: FloatArray, of_pair: FloatArray, *, whole: bool
+) -> IntArray:
     """Return the pairs in order of u.
 
     Args:
@@ -81,7 +85,10 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
-        own, values = given.by_attribute[attribute] if given else {}, people_of(run, attribute, given)
+        own, values = (
+            given.by_attribute[attribute] if given else {},
+            people_of(run, attribute, given),
+        )
         drawn = (own.get(pair_id) for pair_id in run.space.pair_ids if own)
         probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
         why = off_scale(values, scale)
@@ -97,7 +104,9 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
 def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) -> FloatArray:
     """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
     if own := given.by_attribute[attribute] if given else {}:
-        return np.array([own[pair_id].value if pair_id in own else np.nan for pair_id in run.space.pair_ids])
+        return np.array(
+            [own[pair_id].value if pair_id in own else np.nan for pair_id in run.space.pair_ids]
+        )
     return run.pairs.human(attribute)
 
 
@@ -120,7 +129,12 @@ class Wanted:
 
 
 def wanted_labels(
-    run: RunData, scores: Mapping[str, FloatArray], labels: Mapping[str, Labels], n: int, *, whole: bool
+    run: RunData,
+    scores: Mapping[str, FloatArray],
+    labels: Mapping[str, Labels],
+    n: int,
+    *,
+    whole: bool,
 ) -> Wanted:
     """Return the next ``n`` pairs for people to label on each attribute, after their labels so far.
 
@@ -135,7 +149,9 @@ def wanted_labels(
     can_be = np.stack([~np.isnan(scores[name]) for name in labels], axis=1)
     known = np.stack([each.known for each in labels.values()], axis=1)
     if not can_be.any():
-        raise InputError(f"{run.name}: no pair has a score, so there is nothing yet that labels could correct")
+        raise InputError(
+            f"{run.name}: no pair has a score, so there is nothing yet that labels could correct"
+        )
     for name, each in labels.items():
         if len(different := np.unique(each.probability[each.known])) > 1:
             raise InputError(
@@ -149,7 +165,11 @@ def wanted_labels(
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
     order = labelling_order(run, whole=whole)
     drawn = order[is_open[order].any(axis=1)]
-    drawn = _whole(drawn, _drawn_as_one(run)[0], np.flatnonzero(can_be.any(axis=1)), n) if whole else drawn[:n]
+    drawn = (
+        _whole(drawn, _drawn_as_one(run)[0], np.flatnonzero(can_be.any(axis=1)), n)
+        if whole
+        else drawn[:n]
+    )
     pairs, attributes = [], []
     for rows, which in ((order, known), (drawn, is_open)):
         at, attribute = np.nonzero(which[np.ix_(rows, asked)])
@@ -157,7 +177,9 @@ def wanted_labels(
         attributes.append(asked[attribute])
     pair, attribute = np.concatenate(pairs), np.concatenate(attributes)
     counts = can_be[pair, attribute]
-    share = np.bincount(attribute[counts], minlength=len(labels)) / np.maximum(1, can_be.sum(axis=0))
+    share = np.bincount(attribute[counts], minlength=len(labels)) / np.maximum(
+        1, can_be.sum(axis=0)
+    )
     values = np.stack([each.values for each in labels.values()], axis=1)
     prompts = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
     return Wanted(pair, attribute, share[attribute], values[pair, attribute], prompts)

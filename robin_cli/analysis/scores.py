@@ -123,7 +123,9 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     low, high = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
-    likely_low, likely_high = likely_intervals(center, error, freedom, skew, (low, high), alpha=alpha)
+    likely_low, likely_high = likely_intervals(
+        center, error, freedom, skew, (low, high), alpha=alpha
+    )
     retired = totals.retired_mask[arms]
     has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
@@ -146,7 +148,9 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     }
     bound = error_bound(space, totals, counted)
     if by_judge:
-        facets = _told_apart([f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges])
+        facets = _told_apart(
+            [f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges]
+        )
         return Scores(columns, arms, facets, has_retired, bound)
     del columns["judge"]
     between = None
@@ -157,7 +161,9 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         beyond = between_judges(space.by_variant(means).mean(axis=1), noise_of_judges)
         columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
         between = beyond / space.units[first] ** 2
-    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, bound, between), center, run)
+    return _with_decisions(
+        Scores(columns, arms, space.attributes, has_retired, bound, between), center, run
+    )
 
 
 def _skew_of(
@@ -191,7 +197,9 @@ def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[
         gone = arms[row][retired[row]].tolist()
         named = space.judge_of if len(space.variants) == 1 else space.label
         whys = ((named(arm), run.fold.reasons.get(arm, "")) for arm in gone)
-        found[row] = "; ".join(why if arms.shape[1] == 1 else f"{name}: {why}" for name, why in whys)
+        found[row] = "; ".join(
+            why if arms.shape[1] == 1 else f"{name}: {why}" for name, why in whys
+        )
     return found
 
 
@@ -221,7 +229,13 @@ def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -
     places = {name: told.low + unit * (found.numbers(name) - scale.low) for name in _PLACES}
     widths = {name: unit * found.numbers(name) for name in _WIDTHS if name in found.columns}
     return replace(
-        found, columns={**found.columns, **places, **widths, "variance": unit**2 * found.numbers("variance")}
+        found,
+        columns={
+            **found.columns,
+            **places,
+            **widths,
+            "variance": unit**2 * found.numbers("variance"),
+        },
     )
 
 
@@ -239,11 +253,15 @@ def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
 
 def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:
     """Return the width of each likely interval, as a share of its scale; inf without one. Shape (rows,)."""
-    low, high = (np.asarray(scores.columns[name], dtype=np.float64) for name in ("likely_low", "likely_high"))
+    low, high = (
+        np.asarray(scores.columns[name], dtype=np.float64) for name in ("likely_low", "likely_high")
+    )
     return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
 
 
-def rated_parts(run: RunData, arms: IntArray | None = None) -> Iterator[tuple[IntArray, list[Part]]]:
+def rated_parts(
+    run: RunData, arms: IntArray | None = None
+) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order.
 
     Args:
@@ -254,16 +272,26 @@ def rated_parts(run: RunData, arms: IntArray | None = None) -> Iterator[tuple[In
     return _parts(space, counts_by_scale(space, run.arm, run.judgments), arms_of_row)
 
 
-def _parts(space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray) -> Iterator[tuple[IntArray, list[Part]]]:
+def _parts(
+    space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray
+) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield the same from counted ratings."""
     place = np.empty(len(space), dtype=np.int64)
     for scale, mine, counts in counted:
         place[mine] = np.arange(len(mine))
         rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
         share = 1 / arms_of_row.shape[1]
-        yield rows, [Part(counts[place[each]], scale.low, scale.high, share) for each in arms_of_row[rows].T]
+        yield (
+            rows,
+            [
+                Part(counts[place[each]], scale.low, scale.high, share)
+                for each in arms_of_row[rows].T
+            ],
+        )
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
     """Return the names, equal ones with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
-    return [name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)]
+    return [
+        name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)
+    ]

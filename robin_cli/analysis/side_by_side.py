@@ -50,7 +50,9 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
     at_a, at_b = shared_pairs(a, b)
     names = [name for name in a.space.attributes if name in b.space.attributes]
     rows_a, rows_b = (
-        run.space.by_pair(np.arange(len(scores)))[at][:, [run.space.attributes.index(name) for name in names]].ravel()
+        run.space.by_pair(np.arange(len(scores)))[at][
+            :, [run.space.attributes.index(name) for name in names]
+        ].ravel()
         for run, scores, at in ((a, mine, at_a), (b, theirs, at_b))
     )
     low, high = _intervals(a, b, rows_a, rows_b)
@@ -71,7 +73,9 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
     )
 
 
-def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tuple[FloatArray, FloatArray]:
+def _intervals(
+    a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
     of_b = list(told_parts(b))
@@ -79,9 +83,15 @@ def _intervals(a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray) -> tu
         for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
             if len(both):
-                at_a, at_b = np.searchsorted(theirs, rows_a[both]), np.searchsorted(others, rows_b[both])
+                at_a, at_b = (
+                    np.searchsorted(theirs, rows_a[both]),
+                    np.searchsorted(others, rows_b[both]),
+                )
                 parts = [replace(each, counts=each.counts[at_a]) for each in positive]
-                parts += [replace(each, counts=each.counts[at_b], weight=-each.weight) for each in negative]
+                parts += [
+                    replace(each, counts=each.counts[at_b], weight=-each.weight)
+                    for each in negative
+                ]
                 low[both], high[both] = sum_intervals(parts)
     return low, high
 
@@ -90,10 +100,20 @@ def prompts_side_by_side(found: Compared) -> pa.Table:
     """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
     for name, (one,) in found.differences.items():
-        of_a, of_b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
+        of_a, of_b = (
+            by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2)
+        )
         names = [name] * one.n_prompts
         tables.append(
-            pa.table({"what": one.prompts, "attribute": names, "a": of_a, "b": of_b, "difference": of_a - of_b})
+            pa.table(
+                {
+                    "what": one.prompts,
+                    "attribute": names,
+                    "a": of_a,
+                    "b": of_b,
+                    "difference": of_a - of_b,
+                }
+            )
         )
     return pa.concat_tables(tables)
 
@@ -103,7 +123,10 @@ _COMMON = "have no pair and attribute in common"
 
 def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
     """Return the scales of the attributes that both rate. InputError if there are none, or they differ."""
-    of_a, of_b = (dict(zip(each.manifest.attributes, each.manifest.told_scales, strict=True)) for each in (a, b))
+    of_a, of_b = (
+        dict(zip(each.manifest.attributes, each.manifest.told_scales, strict=True))
+        for each in (a, b)
+    )
     shared = {name: scale for name, scale in of_a.items() if name in of_b}
     for name, scale in shared.items():
         if scale != of_b[name]:

@@ -58,14 +58,20 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     one_side = ""
     if decided.task.group is None:
         theirs, ours = leanings(decided.task, values)[first], decided.leaning[first]
-        is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)  # otherwise labels would decide which pairs count
+        is_whole = ~np.isnan(run.space.by_pair(values)).any(
+            axis=1
+        )  # otherwise labels would decide which pairs count
         agrees = np.where(is_whole, theirs == ours, np.nan)
         sides = np.unique(theirs[is_whole])
         one_side = str(sides[0]) if len(sides) == 1 and {*sides} != {*ours} - {UNDECIDED} else ""
     else:
         rows = rows_of_groups(decided.task)
         of_group = np.where(rows >= 0, values[rows], -np.inf)
-        agrees = np.where(np.isnan(of_group).any(axis=1), np.nan, values[first] >= of_group.max(axis=1) - _ROUNDING)
+        agrees = np.where(
+            np.isnan(of_group).any(axis=1),
+            np.nan,
+            values[first] >= of_group.max(axis=1) - _ROUNDING,
+        )
         if given is not None and given.best:
             agrees = _by_name(run, decided, rows, given, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
@@ -85,12 +91,18 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
     error = space.by_pair(moderated(space, arms.counts, arms.totals, arms.totals_sq).error_variance)
     freedom = space.by_pair(arms.counts + 3.0)
     scale = space.scales[0]
-    points = (space.by_pair(mean(arms.counts, arms.totals)).mean(axis=1) - scale.low) / (scale.high - scale.low)
+    points = (space.by_pair(mean(arms.counts, arms.totals)).mean(axis=1) - scale.low) / (
+        scale.high - scale.low
+    )
     spread = np.sqrt(error.sum(axis=1)) / error.shape[1] / (scale.high - scale.low)
     margin = DEFAULT_MARGIN if (own := run.manifest.own_settings["margin"]) is None else float(own)
     of = np.searchsorted(best.prompt, matches.prompt)
     leader = best.leader[of]
-    sign = np.where(matches.response[:, 0] == leader, 1.0, np.where(matches.response[:, 1] == leader, -1.0, np.nan))
+    sign = np.where(
+        matches.response[:, 0] == leader,
+        1.0,
+        np.where(matches.response[:, 1] == leader, -1.0, np.nan),
+    )
     ahead = (sign * (points - 0.5) + margin) / spread
     mine = ~np.isnan(sign) & (leader >= 0)
     doubt = np.full(len(best.prompt), -np.inf)
@@ -104,13 +116,20 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
     return Stances(np.where(missing, np.nan, doubt), np.where(missing, np.nan, agrees), best.prompt)
 
 
-def _by_name(run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray) -> FloatArray:
+def _by_name(
+    run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray
+) -> FloatArray:
     """Return ``agrees`` with the labels that name the best response of a group."""
     assert decided.task.group is not None  # noqa: S101  # for the types
     pair_of = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[:, 0]]
     names = [run.pairs.group_names[each] for each in decided.task.group[pair_of[rows[:, 0]]]]
     found = agrees.copy()
-    places = {run.pair_ids[pair_of[row]]: number for number, of in enumerate(rows) for row in of if row >= 0}
+    places = {
+        run.pair_ids[pair_of[row]]: number
+        for number, of in enumerate(rows)
+        for row in of
+        if row >= 0
+    }
     said: dict[int, NamedBest] = {}
     for named in given.best:
         number = places.get(named.pair_id)

@@ -102,7 +102,10 @@ class Votes:
     def slopes(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
         """Return Σ weight · d by group, d being the derivative; shape (groups, size)."""
         cells = groups * self.size
-        found = sum(np.bincount(group * self.size + which, weight * each, cells) for which, each in self.derivative)
+        found = sum(
+            np.bincount(group * self.size + which, weight * each, cells)
+            for which, each in self.derivative
+        )
         return np.asarray(found, dtype=np.float64).reshape(groups, self.size)
 
     def squares(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
@@ -117,7 +120,9 @@ class Votes:
     def curvature(self, values: FloatArray) -> FloatArray:
         """Return Σ weight · p (1 − p) d dᵀ, shape (size, size)."""
         p = chance(self.log_odds(values))
-        return np.asarray(self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0])
+        return np.asarray(
+            self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0]
+        )
 
     def likelihood(self, values: FloatArray) -> float:
         """Return the logarithm of the likelihood."""
@@ -144,7 +149,11 @@ class Votes:
 
 
 def votes_of(
-    preference: FloatArray, system: IntArray, prompt: IntArray, systems: int, lengths: FloatArray | None
+    preference: FloatArray,
+    system: IntArray,
+    prompt: IntArray,
+    systems: int,
+    lengths: FloatArray | None,
 ) -> tuple[Votes, float]:
     """Return each comparison of two systems once, with length as covariate if it is informative; and the unit of length."""
     between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
@@ -190,7 +199,9 @@ def _is_identified(votes: Votes) -> bool:
     """Whether the covariate says something that the systems do not say already."""
     information = votes.information(np.zeros(votes.size))
     beside, itself = information[:-1, -1], float(information[-1, -1])
-    return itself - float(beside @ np.linalg.pinv(information[:-1, :-1]) @ beside) > _EQUAL * max(itself, _EQUAL)
+    return itself - float(beside @ np.linalg.pinv(information[:-1, :-1]) @ beside) > _EQUAL * max(
+        itself, _EQUAL
+    )
 
 
 def _with_prior(votes: Votes) -> Votes:
@@ -216,7 +227,9 @@ def _climbed(votes: Votes, values: FloatArray, prior: _Prior | None = None) -> F
         return votes.likelihood(at) + (0.0 if prior is None else prior.log_density(at))
 
     for _ in range(_STEPS):
-        slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[0]
+        slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[
+            0
+        ]
         if prior is None:
             step = np.linalg.solve(votes.information(values), slope)
         else:
@@ -239,7 +252,9 @@ def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
     """Return the coefficients and their errors; the prior needs the dispersion over several prompts."""
     fitted = _fitted(votes)
     errors = _errors(fitted)
-    return _posterior(fitted, errors) if were_chosen and votes.prompts > 1 else (fitted.values, errors)
+    return (
+        _posterior(fitted, errors) if were_chosen and votes.prompts > 1 else (fitted.values, errors)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,10 +334,14 @@ def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
     mean, covariance = weight @ np.array(modes), np.zeros((votes.size, votes.size))
     for share, mode, prior in zip(weight, modes, priors, strict=True):
         if share:
-            inverse = np.linalg.inv((votes.curvature(mode) + np.diag(prior.curvature(mode))) / dispersion)
+            inverse = np.linalg.inv(
+                (votes.curvature(mode) + np.diag(prior.curvature(mode))) / dispersion
+            )
             covariance += share * (inverse + np.outer(mode - mean, mode - mean))
     covariance = centre @ covariance @ centre
-    return centre @ mean, replace(errors, clustered=covariance, modelled=covariance, is_bounded=True)
+    return centre @ mean, replace(
+        errors, clustered=covariance, modelled=covariance, is_bounded=True
+    )
 
 
 def _by_couple(votes: Votes) -> Votes:
@@ -330,7 +349,9 @@ def _by_couple(votes: Votes) -> Votes:
     if votes.covariate is not None:
         return votes
     low, high = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
-    couples, which, n = np.unique(low * votes.systems + high, return_inverse=True, return_counts=True)
+    couples, which, n = np.unique(
+        low * votes.systems + high, return_inverse=True, return_counts=True
+    )
     y = np.bincount(which, np.where(votes.a == low, votes.y, 1.0 - votes.y)) / n
     a, b = np.divmod(couples, votes.systems)
     return replace(votes, y=y, a=a, b=b, weight=n.astype(np.float64))
@@ -354,7 +375,9 @@ def _errors(fitted: _Fitted) -> Errors:
         each = some.squares(known[rows], some.prompt, groups)
         of_members = inverse[members]
         among = np.take_along_axis(of_members, members[:, None], axis=2)
-        left_out = np.linalg.solve(np.eye(members.shape[1]) - _MOST_OF * each @ among, slope[..., None])
+        left_out = np.linalg.solve(
+            np.eye(members.shape[1]) - _MOST_OF * each @ among, slope[..., None]
+        )
         change = (of_members * left_out).sum(axis=1)
         clustered += change.T @ change
         shares = each @ of_members
@@ -394,11 +417,17 @@ def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
         members = cells[np.minimum(starts[chosen, None] + np.arange(most), len(cells) - 1)] % m
         if votes.covariate is not None:
             members = np.pad(members, ((0, 0), (0, 1)), constant_values=m)
-        yield mine, replace(votes.at(mine), a=a[mine], b=b[mine], prompt=rank[mine] - start, systems=most), members
+        yield (
+            mine,
+            replace(votes.at(mine), a=a[mine], b=b[mine], prompt=rank[mine] - start, systems=most),
+            members,
+        )
         start += len(chosen)
 
 
-def _add_squares(into: FloatArray, by_itself: FloatArray, shares: FloatArray, of_members: FloatArray) -> None:
+def _add_squares(
+    into: FloatArray, by_itself: FloatArray, shares: FloatArray, of_members: FloatArray
+) -> None:
     """Add to ``into`` the squares of each prompt's parts of the variances of all differences, in its upper triangle.
 
     Args:

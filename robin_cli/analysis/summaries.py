@@ -72,7 +72,10 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     is_final = scores.decided is not None
     count_first = FIRST if is_final else None if of_all else _even_ratings(run)
     if count_first is None:
-        means, errors = (np.asarray(scores.columns[name], dtype=np.float64)[mine] for name in ("score", "std_error"))
+        means, errors = (
+            np.asarray(scores.columns[name], dtype=np.float64)[mine]
+            for name in ("score", "std_error")
+        )
         return PairMeans(means, errors**2)
     space, count = run.space, len(run.space)
     n, totals, squares = np.zeros((3, count))
@@ -81,13 +84,17 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         is_rated = np.asarray(judgments["rating"].is_valid())
         some, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
         by_arm = np.argsort(some, kind="stable")
-        before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])  # of the same arm
+        before = np.arange(len(some)) - np.searchsorted(
+            some[by_arm], some[by_arm]
+        )  # of the same arm
         first = by_arm[n[some[by_arm]] + before < count_first]
         for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
             np.add.at(sums, some[first], each[first])
     noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
-    if space.settles and (task := run.task) is not None:  # which others it was asked about hung on what it would say
+    if (
+        space.settles and (task := run.task) is not None
+    ):  # which others it was asked about hung on what it would say
         means[~np.isin(space.by_rater(space.pair)[:, 0], task.start)] = np.nan
     means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
     place = space.attributes.index(attribute)
@@ -162,7 +169,9 @@ def summaries(
         groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
     """
-    names: list[str | None] = [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
+    names: list[str | None] = (
+        [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
+    )
     of = None if groups is None else np.array(groups, dtype=object)
     found = []
     for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
@@ -183,7 +192,9 @@ def summaries(
                     share=None
                     if threshold is None
                     else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),
-                    corrected=_corrected(means, own, run.prompts, rows, scale) if own.known.any() else None,
+                    corrected=_corrected(means, own, run.prompts, rows, scale)
+                    if own.known.any()
+                    else None,
                     labels=own if own.known.any() or own.why else None,
                 )
             )
@@ -206,7 +217,9 @@ def _estimate(
     return Estimate(clusters.mean, *bounds(clusters, low, high, alpha=ALPHA))
 
 
-def _corrected(means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Scale) -> Corrected:
+def _corrected(
+    means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Scale
+) -> Corrected:
     """Return the mean of the pairs in ``rows`` by their labels, with its interval cut at the ends of the scale."""
     if not len(rows):
         return Corrected(nan, nan, nan, nan, nan, 0, 0, "no pair has a score")

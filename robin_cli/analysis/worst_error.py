@@ -23,7 +23,9 @@ def estimated_error(space: ArmSpace, arms: Arms) -> float:
     return likely_worst_error(space, ~arms.retired_mask, arms.counts, arms.totals, arms.totals_sq)
 
 
-def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntArray, FloatArray]]) -> float:
+def error_bound(
+    space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntArray, FloatArray]]
+) -> float:
     """Return a bound on the error of all scores, with probability at least 1 − ALPHA whenever you look; in their units.
 
     Args:
@@ -35,7 +37,9 @@ def error_bound(space: ArmSpace, arms: Arms, counts: Iterable[tuple[Scale, IntAr
         there = is_score[mine]
         if there.any():
             rows = of_levels if there.all() else of_levels[there]
-            reach = largest_reach(rows, scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum())
+            reach = largest_reach(
+                rows, scale.low, scale.high, alpha=ALPHA * there.sum() / is_score.sum()
+            )
             bound = max(bound, float(reach / space.units[mine[0]]))
     return bound
 
@@ -96,7 +100,9 @@ class Target:
 
     def aim(self, arms: Arms) -> Aim:
         """Return the target with its present value."""
-        return Aim(self.error, self.guaranteed, self.worst_error(arms), self._space.has_several_scales)
+        return Aim(
+            self.error, self.guaranteed, self.worst_error(arms), self._space.has_several_scales
+        )
 
     def is_reached(self, arms: Arms) -> bool:
         """Return whether the worst error is at most the target."""
@@ -115,7 +121,9 @@ class Target:
         def beyond_among(number: int, rows: IntArray) -> IntArray:
             (scale, mine, of_levels), distance = groups[number]
             rows = rows[is_score[mine[rows]]]
-            return rows[reaches_beyond(of_levels[rows], scale.low, scale.high, distance, alpha=alpha)]
+            return rows[
+                reaches_beyond(of_levels[rows], scale.low, scale.high, distance, alpha=alpha)
+            ]
 
         for number in range(len(groups)):
             while len(rows := self._beyond[number]):

@@ -47,8 +47,12 @@ def load_pairs(
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
-    found = load(source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit).pairs
-    return [replace(pair, columns=dict(pair.columns)) for pair in found]  # to be written as JSON, say, or changed
+    found = load(
+        source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit
+    ).pairs
+    return [
+        replace(pair, columns=dict(pair.columns)) for pair in found
+    ]  # to be written as JSON, say, or changed
 
 
 def judge(
@@ -81,7 +85,9 @@ def judge(
     function, given = handed_over(judge, {**settings})
     check_names(given.keys(), {each.name for each in TABLE.values() if each.in_python})
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = Settings(**together(checked_keywords(given), from_file), source=Source(config or "Python"))
+    chosen = Settings(
+        **together(checked_keywords(given), from_file), source=Source(config or "Python")
+    )
     check_judges(chosen, function)
     messages = messages_for(quiet=chosen.quiet, notebook=True)
     check_same(function, chosen.judge, Path(chosen.run or ""), messages)

@@ -31,7 +31,9 @@ Frame = Any
 """A table of pandas, polars (also a lazy one), pyarrow or DuckDB, or another that gives its columns by Arrow's interface."""
 
 
-def load(source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, **options: Any) -> Dataset:
+def load(
+    source: Any, *, read: Callable[..., Dataset] = data_pairs.load_pairs, **options: Any
+) -> Dataset:
     if not isinstance(options.get("columns") or {}, Mapping):
         raise InputError(
             f'columns={options["columns"]!r}: give a dict of our names to the data\'s, as {{"prompt": "question"}}'
@@ -52,7 +54,9 @@ def with_scores(
     scale: str | None,
     by: str | None,
 ) -> AbstractContextManager[list[Path]]:
-    return as_runs(paths, notify, columns=columns, scale=None if scale is None else read_scale(scale), by=by)
+    return as_runs(
+        paths, notify, columns=columns, scale=None if scale is None else read_scale(scale), by=by
+    )
 
 
 def _parquet(frame: Frame) -> io.BytesIO:
@@ -63,10 +67,14 @@ def _parquet(frame: Frame) -> io.BytesIO:
     elif hasattr(frame, "collect"):  # polars' lazy ones
         frame = frame.collect()
     try:
-        if hasattr(frame, "to_arrow"):  # polars' own way gives texts that every version of pyarrow takes
+        if hasattr(
+            frame, "to_arrow"
+        ):  # polars' own way gives texts that every version of pyarrow takes
             frame = frame.to_arrow()
         if not hasattr(frame, "__arrow_c_stream__"):
-            raise InputError(f"{called}: no data; give a file, pairs, or a frame of pandas, polars, pyarrow or DuckDB")
+            raise InputError(
+                f"{called}: no data; give a file, pairs, or a frame of pandas, polars, pyarrow or DuckDB"
+            )
         batches = pa.RecordBatchReader.from_stream(frame)
         with checked_writer(table, batches.schema, packed=False) as writer:
             for batch in batches:
@@ -85,16 +93,22 @@ def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> 
         found = pairs_of(settings, prompts_of(settings), notify, partial(load, data, read=read))
         return found if named else _of_no_file(found)
     if settings.columns:
-        raise InputError(f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs")
+        raise InputError(
+            f"{settings.source}: columns: pairs have none; give them to load_pairs, which makes the pairs"
+        )
     if settings.group:
         raise InputError(
             f"{settings.source}: group: pairs have their own; give it to load_pairs, which makes the pairs"
         )
-    found = _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit])
+    found = (
+        _compared(data, settings) if settings.pairwise else _in_memory(list(data)[: settings.limit])
+    )
     for said in (*found.notes, *found.columns_left_out):
         notify(said)
     if not settings.pairwise and any(pair.other is not None for pair in found.pairs):
-        raise InputError("judge: pairs hold two responses, and one is rated here; pairwise=True compares them")
+        raise InputError(
+            "judge: pairs hold two responses, and one is rated here; pairwise=True compares them"
+        )
     return found
 
 
@@ -126,9 +140,13 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
     further = FurtherColumns()
     for pair in pairs:
         if not isinstance(pair, Pair):
-            raise InputError(f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them")
+            raise InputError(
+                f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them"
+            )
         if pair.pair_id in seen:
-            raise InputError(f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own')
+            raise InputError(
+                f'judge: two pairs have the id "{pair.pair_id}"; give each one of its own'
+            )
         seen.add(pair.pair_id)
         columns: dict[str, object] = dict(pair.columns)
         kept.append(replace(pair, columns=further.of_row(columns)) if columns else pair)
@@ -138,7 +156,9 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
             for name, value in asdict(kept[-1]).items()
             if name != "columns" and (name not in {"group", "other"} or value is not None)
         }
-        asked_by = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS  # nothing that is asked hangs on others
+        asked_by = (
+            (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
+        )  # nothing that is asked hangs on others
         known |= {name: kept[-1].columns[name] for name in asked_by if name in kept[-1].columns}
         digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:

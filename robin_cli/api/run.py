@@ -65,7 +65,9 @@ class Run:
             InputError: ``wide`` of a pairwise run; there are too few labels.
         """
         how = {"agree": agree, "confidence": confidence, "labels": labels}
-        return self._table("scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note)
+        return self._table(
+            "scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note
+        )
 
     def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
         """Return the scores of each judge: a row for each pair, attribute and judge, with a column ``judge``."""
@@ -138,7 +140,9 @@ class Run:
         """
         return self._table("judge-quality", threshold=threshold, labels=labels)
 
-    def disagreements(self, n: int = 50, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
+    def disagreements(
+        self, n: int = 50, *, labels: str | Path | Frame | None = None
+    ) -> pd.DataFrame:
         """Return the ``n`` labelled pairs on which the judge and people are furthest apart, with their texts.
 
         Columns: see docs/columns.md; ``labels`` as for :meth:`summary`. InputError where there are none.
@@ -218,7 +222,9 @@ class Run:
         """
         from robin_cli.api.verdicts import gate
 
-        return gate(self.path, require, error_rate=error_rate, margin=margin, by=by, history=history)
+        return gate(
+            self.path, require, error_rate=error_rate, margin=margin, by=by, history=history
+        )
 
     def compare(self, *others: Run | str | Path, **how: Any) -> pd.DataFrame:
         """Return which system is better, this run's or another's, or by a data column: see :func:`robin_cli.compare`."""
@@ -242,7 +248,9 @@ class Run:
         from robin_cli.views.report.writing import write_report
 
         written = write_report(
-            [self.path], None if output is None else str(output), checked_keywords({"show": show or ()}).get("show", ())
+            [self.path],
+            None if output is None else str(output),
+            checked_keywords({"show": show or ()}).get("show", ()),
         )
         if written is None:
             raise InputError("report: name a file, not standard output")
@@ -294,7 +302,9 @@ class Run:
             {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
         )
         chosen = resumed(
-            self.path, checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}), in_python=True
+            self.path,
+            checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}),
+            in_python=True,
         )
         check_judges(chosen, function)
         messages = messages_for(quiet=chosen.quiet, notebook=True)

@@ -30,7 +30,9 @@ def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return keywords as settings; files may be paths, from the home folder too."""
     files = {name for name in settings.keys() & TABLE.keys() if TABLE[name].file}
     named = {name: str(settings[name]) for name in files if isinstance(settings[name], (str, Path))}
-    paths = {name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()}
+    paths = {
+        name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()
+    }
     return checked({**settings, **paths}, "Python")
 
 
@@ -73,14 +75,18 @@ class _Stopper:
                 self._loop.call_soon_threadsafe(self._stop.request)
 
 
-def handed_over(judge: str | Function | None, settings: dict[str, Any]) -> tuple[Function | None, dict[str, Any]]:
+def handed_over(
+    judge: str | Function | None, settings: dict[str, Any]
+) -> tuple[Function | None, dict[str, Any]]:
     """Return the function that is the judge, if any, and the settings with its name."""
     if judge is None:
         return None, settings
     if isinstance(judge, str):
         return None, {**settings, "judge": judge}
     if not callable(judge):
-        raise InputError(f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name")
+        raise InputError(
+            f"judge: is {type(judge).__name__}; give a function from messages to text, or a judge's name"
+        )
     return judge, {**settings, "judge": IN_PYTHON + naming(judge)[0]}
 
 
@@ -91,7 +97,9 @@ def check_same(function: Function | None, judge: str, run: Path, messages: Messa
     name = judge.removeprefix(IN_PYTHON)
     unnamed = f"the judge {name} has no name of its own (a lambda, a closure or an object)"
     if not (run / FILE).exists():
-        messages.note(f"note: {unnamed}: to go on with its run later, give it one: its attribute name, a text")
+        messages.note(
+            f"note: {unnamed}: to go on with its run later, give it one: its attribute name, a text"
+        )
     elif read_manifest(run).own_settings["judge"] == judge and count_answers(run)[0]:
         raise InputError(
             f"{run}: {unnamed}, so nothing tells whether it is the one that answered here before. If it is, say so, "
@@ -99,7 +107,9 @@ def check_same(function: Function | None, judge: str, run: Path, messages: Messa
         )
 
 
-def spend(store: RunStore, settings: Settings, messages: Messages, function: Function | None) -> None:
+def spend(
+    store: RunStore, settings: Settings, messages: Messages, function: Function | None
+) -> None:
     """Work until the budget is spent, in a thread with its own event loop, because a notebook's is already running."""
     stopper = _Stopper()
 
@@ -115,10 +125,15 @@ def spend(store: RunStore, settings: Settings, messages: Messages, function: Fun
         for line in conclusion(outcome):
             messages.note(line)
     if interrupted:
-        messages.note(f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()")
+        messages.note(
+            f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()"
+        )
         raise KeyboardInterrupt
     if outcome.to_run:
-        for line in (*outcome.to_run, f"once these commands have run: open_run({str(store.path)!r}).resume()"):
+        for line in (
+            *outcome.to_run,
+            f"once these commands have run: open_run({str(store.path)!r}).resume()",
+        ):
             messages.note(line)
         return
     if outcome.worked:

@@ -66,11 +66,15 @@ def compare(
     from robin_cli.goals.differences import comparison_of, table_of
 
     if not runs:
-        raise InputError("compare: name two runs, or one and by=, the column that says which system answered")
+        raise InputError(
+            "compare: name two runs, or one and by=, the column that says which system answered"
+        )
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
     with with_scores(paths, notes.append, columns, scale, by) as there:
-        found = comparison_of(there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels))
+        found = comparison_of(
+            there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels)
+        )
         frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
     for line in notes:
         warnings.warn(line, stacklevel=2)

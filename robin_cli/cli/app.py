@@ -139,7 +139,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (judge, plan, status, export, inspect, report, compare, gate, label, simulate, tools, check, demo):
+for each in (
+    judge,
+    plan,
+    status,
+    export,
+    inspect,
+    report,
+    compare,
+    gate,
+    label,
+    simulate,
+    tools,
+    check,
+    demo,
+):
     app.add_typer(each.app)
 
 
@@ -152,7 +166,10 @@ def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value
 @app.callback()
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     pass
@@ -195,7 +212,9 @@ def main() -> None:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
         sys.exit(1)
-    except OSError as error:  # of the machine, not of robin: a folder that went away, too many open files
+    except (
+        OSError
+    ) as error:  # of the machine, not of robin: a folder that went away, too many open files
         named = str(error.filename or "")
         place = f"{named[:_NAME_SHOWN]}{'…' * (len(named) > _NAME_SHOWN)}: " if named else ""
         _leave(f"{place}{error.strerror or error}", 2 if error.errno == errno.ENAMETOOLONG else 1)

@@ -18,7 +18,9 @@ app = typer.Typer()
 def check(
     ctx: typer.Context,
     config: opt.Config = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object an address, for scripts.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object an address, for scripts.")
+    ] = False,
 ) -> None:
     """Ask the endpoint for one judgment, say what it supports and what robin judge will do about it.
 

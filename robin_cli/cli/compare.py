@@ -30,7 +30,11 @@ def compare(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Column of the data that says which system answered.", metavar="COLUMN", show_default=False),
+        typer.Option(
+            help="Column of the data that says which system answered.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
     ] = None,
     match: Annotated[
         str | None,

@@ -31,7 +31,9 @@ app = typer.Typer()
 def demo(
     run: Annotated[
         Path | None,
-        typer.Option(help="A new folder for the run and its scores. (default: runs/demo-TIME)", metavar="DIR"),
+        typer.Option(
+            help="A new folder for the run and its scores. (default: runs/demo-TIME)", metavar="DIR"
+        ),
     ] = None,
 ) -> None:
     """Do the main job on bundled pairs: no key, no network, under a minute.
@@ -45,12 +47,17 @@ def demo(
 
     path = run or Path("runs") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(f"--run {path}: is there already, and the demo writes over nothing; name another folder")
+        raise InputError(
+            f"--run {path}: is there already, and the demo writes over nothing; name another folder"
+        )
     typer.echo(_ABOUT, err=True)
     with _replaying(shipped("configs") / "demo" / "ratings.parquet") as url:
         try:
             judge_by(
-                load_settings({"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"}, "demo"),
+                load_settings(
+                    {"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"},
+                    "demo",
+                ),
                 partial(_put_away, path),
             )
         except typer.Exit:
@@ -66,7 +73,10 @@ def _put_away(run: Path) -> list[str]:
     scores = run / "scores.csv"
     deliver(run, Settings(output=str(scores), quiet=True))
     own = f"{_program()} judge {shlex.quote(str(run))}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME"
-    return [f"scores: {scores}", f"The ratings above are replayed ones. These pairs, by a judge of your own: {own}"]
+    return [
+        f"scores: {scores}",
+        f"The ratings above are replayed ones. These pairs, by a judge of your own: {own}",
+    ]
 
 
 def _program() -> str:
@@ -85,7 +95,9 @@ def _replaying(ratings: Path) -> Iterator[str]:
     from robin_cli.model.errors import InputError
     from robin_cli.storage.pools import load_pools
 
-    replay = Replay(load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S)
+    replay = Replay(
+        load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S
+    )
     ready: Future[str] = Future()
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
 

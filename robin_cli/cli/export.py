@@ -51,7 +51,9 @@ _WITH = OF_SCORES | {"agree", "confidence"}
 
 _What = Annotated[
     What,
-    typer.Option(help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"),
+    typer.Option(
+        help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"
+    ),
 ]
 _By = Annotated[
     str | None,
@@ -83,25 +85,42 @@ def export(
     run: opt.RunOrScores = None,
     what: _What = What.SCORES,
     length_control: Annotated[
-        bool, typer.Option("--length-control", help="Ranking: take out what preferences go by length.")
+        bool,
+        typer.Option("--length-control", help="Ranking: take out what preferences go by length."),
     ] = False,
-    excel: Annotated[bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")] = False,
+    excel: Annotated[
+        bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")
+    ] = False,
     messages: Annotated[
         bool,
-        typer.Option("--messages", help="Preferences as conversations, for trainers of chat models: jsonl or parquet."),
+        typer.Option(
+            "--messages",
+            help="Preferences as conversations, for trainers of chat models: jsonl or parquet.",
+        ),
     ] = False,
     by: _By = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Summary: also the share of scores at it or above.", metavar="T", show_default=False),
+        typer.Option(
+            help="Summary: also the share of scores at it or above.",
+            metavar="T",
+            show_default=False,
+        ),
     ] = None,
     labels: opt.Labels = None,
     n: Annotated[
         int | None,
-        typer.Option("--n", help="Labels wanted: of how many pairs. (default: 50)", metavar="N", show_default=False),
+        typer.Option(
+            "--n",
+            help="Labels wanted: of how many pairs. (default: 50)",
+            metavar="N",
+            show_default=False,
+        ),
     ] = None,
     to_hub: _ToHub = None,
-    public: Annotated[bool, typer.Option("--public", help="With --to-hub: let everyone read them.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --to-hub: let everyone read them.")
+    ] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
@@ -110,11 +129,22 @@ def export(
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
     given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
-    options: dict[str, Any] = {"messages": messages, "by": by, "labels": labels, "threshold": threshold, "n": n}
-    options |= {"length-control": length_control, **{name: ctx.obj.get(name) for name in ("agree", "confidence")}}
+    options: dict[str, Any] = {
+        "messages": messages,
+        "by": by,
+        "labels": labels,
+        "threshold": threshold,
+        "n": n,
+    }
+    options |= {
+        "length-control": length_control,
+        **{name: ctx.obj.get(name) for name in ("agree", "confidence")},
+    }
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
-            raise InputError(f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out")
+            raise InputError(
+                f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out"
+            )
     notify = messages_for().note
     push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     table = _table_of(run, what, given, options, notify)
@@ -139,13 +169,20 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
 
 
-def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]) -> Table:
+def _table_of(
+    run: Path, what: What, given: Settings, options: dict[str, Any], notify: Callable[[str], None]
+) -> Table:
     """Return the requested results, with the ``options`` that apply to some of them."""
     from robin_cli.goals.found import View
     from robin_cli.goals.making import table_of
 
     for_people, by_length = given.format == "table", options.pop("length-control")
-    options |= {"with_text": given.with_text, "wide": given.wide, "show": given.show, "length_control": by_length}
+    options |= {
+        "with_text": given.with_text,
+        "wide": given.wide,
+        "show": given.show,
+        "length_control": by_length,
+    }
     view = View(given.sort if for_people else None, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
@@ -153,7 +190,13 @@ def _table_of(run: Path, what: What, given: Settings, options: dict[str, Any], n
 
 
 def _pushing(
-    given: Settings, name: str | None, what: What, notify: Callable[[str], None], *, excel: bool, public: bool
+    given: Settings,
+    name: str | None,
+    what: What,
+    notify: Callable[[str], None],
+    *,
+    excel: bool,
+    public: bool,
 ) -> Callable[[Table], None] | None:
     """Return the function that pushes results to the hub, if requested. InputError if that cannot work."""
     from robin_cli.model.errors import InputError
@@ -165,6 +208,8 @@ def _pushing(
         return None
     of_files = {"-o": given.output, "--format": given.format, "--excel": excel, "--raw": given.raw}
     if flag := next((flag for flag, value in of_files.items() if value), None):
-        raise InputError(f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out")
+        raise InputError(
+            f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out"
+        )
     check_hub(name)
     return partial(push, name=name, config=what.value, public=public, notify=notify)

@@ -23,7 +23,9 @@ Require = Annotated[
         metavar="REQUIREMENT",
     ),
 ]
-ErrorRate = Annotated[float, typer.Option(help="How often a verdict on a requirement may be wrong.", metavar="D")]
+ErrorRate = Annotated[
+    float, typer.Option(help="How often a verdict on a requirement may be wrong.", metavar="D")
+]
 Margin = Annotated[
     float | None,
     _option(
@@ -33,11 +35,19 @@ Margin = Annotated[
 ]
 By = Annotated[
     str | None,
-    _option(help="Column that says which system answered, for compare. (default: system)", metavar="COLUMN"),
+    _option(
+        help="Column that says which system answered, for compare. (default: system)",
+        metavar="COLUMN",
+    ),
 ]
-Junit = Annotated[str | None, _option(help="Write JUnit XML, a test case a requirement.", metavar="FILE")]
+Junit = Annotated[
+    str | None, _option(help="Write JUnit XML, a test case a requirement.", metavar="FILE")
+]
 Summary = Annotated[
-    str | None, _option(help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE")
+    str | None,
+    _option(
+        help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE"
+    ),
 ]
 History = Annotated[
     str | None,
@@ -80,19 +90,31 @@ def gate(
     if margin is not None and not (margin >= 0.0 and math.isfinite(margin)):
         raise InputError(f"--margin {margin:g}: is a number of points, 0 or more")
     given = settings_of_rows(ctx, by_flags_alone=True)
-    rows = {"-o" if given.output else "--format": given.output or "-"} if given.format or given.output else {}
+    rows = (
+        {"-o" if given.output else "--format": given.output or "-"}
+        if given.format or given.output
+        else {}
+    )
     (run,) = opt.scored(ctx, [run] if run else [], by)
     outputs = {"--junit": junit, "--summary": summary, "--history": history, **rows}
     if history is not None:
         check_history(history)
     views.check_outputs(outputs, files_read_by(run), as_json=json)
     found = views.gated(
-        run, require, margin=margin, error_rate=error_rate, by=by, history=None if history is None else Path(history)
+        run,
+        require,
+        margin=margin,
+        error_rate=error_rate,
+        by=by,
+        history=None if history is None else Path(history),
     )
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:
         say(one_line(line))
-    for flag, name, made in (("--junit", junit, views.junit_of), ("--summary", summary, views.markdown_of)):
+    for flag, name, made in (
+        ("--junit", junit, views.junit_of),
+        ("--summary", summary, views.markdown_of),
+    ):
         if name is not None:
             write_text(flag, name, made(found))
     if json:

@@ -28,7 +28,9 @@ def render(
     ctx: typer.Context,
     data: Annotated[
         list[str],
-        typer.Argument(help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False),
+        typer.Argument(
+            help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False
+        ),
     ],
     pair: Annotated[
         str | None,
@@ -67,10 +69,13 @@ def render(
         for message in prompts.messages(found, name, number):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
             if images := [
-                f"{number}: {shown(image.url, 200)}" for number, image in enumerate(message.get("images", ()), 1)
+                f"{number}: {shown(image.url, 200)}"
+                for number, image in enumerate(message.get("images", ()), 1)
             ]:
                 _print_part("images", "\n".join(images))
-        if structure := prompts.kind.form.structure(config.answer_format, prompts.rubrics[name].scale):
+        if structure := prompts.kind.form.structure(
+            config.answer_format, prompts.rubrics[name].scale
+        ):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -86,13 +91,23 @@ def _print_part(title: str, content: str) -> None:
 
 @app.command(epilog="Example: robin parse answers.jsonl --scale 0-4")
 def parse(
-    file: Annotated[str, typer.Argument(help="JSON lines with a field text; - for standard input.")] = "-",
+    file: Annotated[
+        str, typer.Argument(help="JSON lines with a field text; - for standard input.")
+    ] = "-",
     scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
-    answer_format: Annotated[str, typer.Option(help="How the judge answered: text, json_schema or grammar.")] = "text",
+    answer_format: Annotated[
+        str, typer.Option(help="How the judge answered: text, json_schema or grammar.")
+    ] = "text",
     pairwise: Annotated[
-        bool, typer.Option("--pairwise", help="Read verdicts on two responses: A, B or tie; the scale says nothing.")
+        bool,
+        typer.Option(
+            "--pairwise",
+            help="Read verdicts on two responses: A, B or tie; the scale says nothing.",
+        ),
     ] = False,
-    no_ties: Annotated[bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")] = False,
+    no_ties: Annotated[
+        bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")
+    ] = False,
 ) -> None:
     """Run the rating parser over judge outputs, a JSON object a line."""
     from robin_cli.model.errors import InputError

@@ -23,7 +23,11 @@ app = typer.Typer()
 def _may_differ(setting: Setting) -> bool:
     from robin_cli.settings.setting import Scope
 
-    return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {"budget", "budget_usd", "judge"}
+    return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {
+        "budget",
+        "budget_usd",
+        "judge",
+    }
 
 
 @app.command(
@@ -45,11 +49,17 @@ def judge_by(settings: Settings, also: Callable[[], list[str]] = list) -> None:
     """Run robin judge with ``settings``; ``also`` runs after it, and returns lines that go before the answer."""
     from robin_cli.runner.opening import inputs_of, open_run
 
-    _work(settings, partial(inputs_of, settings), lambda settings, messages: open_run(settings, messages.note), also)
+    _work(
+        settings,
+        partial(inputs_of, settings),
+        lambda settings, messages: open_run(settings, messages.note),
+        also,
+    )
 
 
 @app.command(
-    cls=opt.taking(_may_differ), epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000"
+    cls=opt.taking(_may_differ),
+    epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000",
 )
 def resume(ctx: typer.Context, run: opt.Run) -> None:
     """Go on with an interrupted run, or give a finished one a larger total budget.

@@ -17,14 +17,27 @@ app = typer.Typer()
 def label(
     run: Annotated[
         Path | None,
-        typer.Argument(help="A run directory. (default: the newest run)", metavar="[RUN]", show_default=False),
+        typer.Argument(
+            help="A run directory. (default: the newest run)", metavar="[RUN]", show_default=False
+        ),
     ] = None,
     labeller: Annotated[
-        str, typer.Option(help="Who labels; the page asks where it is not given.", metavar="NAME", show_default=False)
+        str,
+        typer.Option(
+            help="Who labels; the page asks where it is not given.",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = "",
-    n: Annotated[int, typer.Option("--n", help="Pairs that each person is to label, at random.", min=1)] = 50,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser; the address is printed.")] = False,
+    n: Annotated[
+        int, typer.Option("--n", help="Pairs that each person is to label, at random.", min=1)
+    ] = 50,
+    port: Annotated[
+        int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Open no browser; the address is printed.")
+    ] = False,
 ) -> None:
     """Label pairs of a run at a local page, blind: keys for the labels, u for undo, s for skip, c for a comment.
 

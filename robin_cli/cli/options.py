@@ -32,7 +32,17 @@ _KNOWN = {
 
 _DAILY = frozenset(
     (
-        *("data", "attribute", "rubric", "base_url", "model", "api_key_env", "columns", "pairwise", "limit"),
+        *(
+            "data",
+            "attribute",
+            "rubric",
+            "base_url",
+            "model",
+            "api_key_env",
+            "columns",
+            "pairwise",
+            "limit",
+        ),
         *("budget", "budget_usd", "max_cost", "decide", "objective", "target_error"),
         *("concurrency", "temperature", "max_tokens", "run", "output"),
     )
@@ -63,12 +73,17 @@ def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[
 
 
 Run = Annotated[
-    Path, typer.Argument(help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False)
+    Path,
+    typer.Argument(
+        help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False
+    ),
 ]
 RunOrScores = Annotated[
     Path | None,
     typer.Argument(
-        help="A run directory, or a file of scores. (default: the newest run)", metavar="[RUN]", show_default=False
+        help="A run directory, or a file of scores. (default: the newest run)",
+        metavar="[RUN]",
+        show_default=False,
     ),
 ]
 Labels = Annotated[
@@ -122,7 +137,11 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             shown = [(each.secondary_opts, each.hidden) for each in self.settings]
             for each in self.settings:
                 each.secondary_opts = []
-                each.hidden = bool(self.all_of_help) and each.name not in _DAILY and not ctx.meta.get(_HELP_ALL)
+                each.hidden = (
+                    bool(self.all_of_help)
+                    and each.name not in _DAILY
+                    and not ctx.meta.get(_HELP_ALL)
+                )
             try:
                 return super().get_help(ctx)
             finally:
@@ -138,7 +157,9 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
                 source = ctx.get_parameter_source(each.name)
                 if source is not None and source.name == "ENVIRONMENT":
                     check_variable(each.name, values[each.name])
-            ctx.obj = {name: value for name, value in values.items() if value is not None and value != ()}
+            ctx.obj = {
+                name: value for name, value in values.items() if value is not None and value != ()
+            }
             return super().invoke(ctx)
 
     return Command
@@ -154,7 +175,9 @@ def _help_all(settings: int) -> Any:
             raise typer.Exit
 
     said = f"Show all {settings} settings."
-    option = typer.Option("--help-all", help=said, callback=shown, is_eager=True, expose_value=False)
+    option = typer.Option(
+        "--help-all", help=said, callback=shown, is_eager=True, expose_value=False
+    )
     return _declared([("help_all", Annotated[bool, option], False)])[0]
 
 
@@ -179,14 +202,23 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
         runs = [newest_run()]
         messages_for().note(f"run: {runs[0]}, the newest one")
     sources = {name: ctx.get_parameter_source(name) for name in _OF_SCORES & ctx.obj.keys()}
-    given = {name: ctx.obj[name] for name, source in sources.items() if source and source.name != "ENVIRONMENT"}
+    given = {
+        name: ctx.obj[name]
+        for name, source in sources.items()
+        if source and source.name != "ENVIRONMENT"
+    }
     scale = read_scale(given.pop("scale")) if "scale" in given else None
-    return ctx.with_resource(as_runs(runs, messages_for().note, scale=scale, by=by, **checked(given)))
+    return ctx.with_resource(
+        as_runs(runs, messages_for().note, scale=scale, by=by, **checked(given))
+    )
 
 
 def _options(settings: Sequence[Setting]) -> list[Any]:
     """Return the parameters of a command that declares ``settings``, in Typer's form."""
-    params = {param.name: param for param in _declared([(each.name, _declaration(each), None) for each in settings])}
+    params = {
+        param.name: param
+        for param in _declared([(each.name, _declaration(each), None) for each in settings])
+    }
     for each in settings:
         if each.several and each.variables and not each.by_commas:
             _split_as_a_shell(params[each.name], is_file=bool(each.file))
@@ -211,7 +243,9 @@ def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
         try:
             return [told] if is_file and Path(told).exists() else shlex.split(told)
         except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"{variable}: cannot be read ({error}); write it as in a shell") from None
+            raise typer.BadParameter(
+                f"{variable}: cannot be read ({error}); write it as in a shell"
+            ) from None
 
     param.value_from_envvar = words
 
@@ -229,7 +263,9 @@ def _declaration(setting: Setting) -> Any:
     about["envvar"] = list(setting.variables) or None
     if setting.argument:
         return Annotated[kind | None, typer.Argument(show_default=False, **about)]
-    may_be_off = kind is bool and not setting.name.startswith("no_")  # what a file says, a flag may take back
+    may_be_off = kind is bool and not setting.name.startswith(
+        "no_"
+    )  # what a file says, a flag may take back
     return Annotated[
         kind | None,
         typer.Option(

@@ -46,16 +46,22 @@ _Compare = Annotated[
     ),
 ]
 _Details = Annotated[
-    bool, typer.Option("--details", help="All that the plan knows, and what its words mean.", rich_help_panel=_PLAN)
+    bool,
+    typer.Option(
+        "--details", help="All that the plan knows, and what its words mean.", rich_help_panel=_PLAN
+    ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)]
+_Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)
+]
 
 
 app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda _: True), epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness"
+    cls=opt.taking(lambda _: True),
+    epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness",
 )
 def plan(
     ctx: typer.Context,
@@ -81,7 +87,9 @@ def plan(
     from robin_cli.views.plan.plan import check_plan, pilot_calls, plan_of
 
     settings = load_settings(ctx.obj, config)
-    given = settings_of_rows(ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True)
+    given = settings_of_rows(
+        ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True
+    )
     messages = messages_for(quiet=settings.quiet)
     prompts = prompts_of(settings)
     check_plan(settings, for_error, compare, prompts.scales)  # before a pilot is paid for
@@ -93,7 +101,9 @@ def plan(
         calls = pilot_calls(pilot, dataset, settings, len(prompts.attributes))
         run = _pilot(settings, dataset, calls, messages)
     with messages.busy("simulating the run"):
-        found = plan_of(settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare)
+        found = plan_of(
+            settings, dataset, messages.note, pilot=run, for_error=for_error, difference=compare
+        )
     if json:
         print_json(found.facts, indent=True)
     elif given.output is not None or given.format not in {None, "table"}:
@@ -129,14 +139,23 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
             "--pilot: theory mode adapts only from a very large budget on, so a pilot cannot be the beginning of its run; "
             "make a small run in practice mode, and plan with --variances RUN"
         )
-    if settings.run and (Path(settings.run) / FILE).exists() and _is_beyond(Path(settings.run), calls, settings):
+    if (
+        settings.run
+        and (Path(settings.run) / FILE).exists()
+        and _is_beyond(Path(settings.run), calls, settings)
+    ):
         messages.note(
             f"{settings.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
         )
         return Path(settings.run)
     settings = ready(settings)
     with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
-        for line in spend(store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True) or ():
+        for line in (
+            spend(
+                store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True
+            )
+            or ()
+        ):
             messages.note(line)
         return store.path
 

@@ -29,7 +29,10 @@ def report(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help="The HTML file, or - for standard output. (default: RUN/report.html)", metavar="FILE"
+            "--output",
+            "-o",
+            help="The HTML file, or - for standard output. (default: RUN/report.html)",
+            metavar="FILE",
         ),
     ] = None,
 ) -> None:

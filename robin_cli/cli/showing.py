@@ -24,7 +24,9 @@ def is_of_rows(setting: Setting) -> bool:
     return setting.name in _OF_ROWS
 
 
-def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_alone: bool = False) -> Settings:
+def settings_of_rows(
+    ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_alone: bool = False
+) -> Settings:
     """Return how to show rows.
 
     Args:
@@ -50,7 +52,9 @@ def settings_of_rows(ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_
 
 def is_for_people(given: Settings) -> bool:
     """Return whether rows go to people at a terminal, because no other output was requested."""
-    return given.format == "table" or (given.output is None and given.format is None and sys.stdout.isatty())
+    return given.format == "table" or (
+        given.output is None and given.format is None and sys.stdout.isatty()
+    )
 
 
 def show(
@@ -87,7 +91,12 @@ def show(
     from robin_cli.storage.manifest import settings_of
 
     made_with = {} if run is None else settings_of(run)
-    how: dict[str, Any] = {"fmt": given.format, "output": given.output, "excel": excel, "raw": given.raw}
+    how: dict[str, Any] = {
+        "fmt": given.format,
+        "output": given.output,
+        "excel": excel,
+        "raw": given.raw,
+    }
     export(tables[0].rows(), made_with, notify=notify, **how)
 
 
@@ -106,14 +115,21 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)
     try:
-        view = View(settings.sort if for_people else None, settings.with_text, settings.wide, show=settings.show)
+        view = View(
+            settings.sort if for_people else None,
+            settings.with_text,
+            settings.wide,
+            show=settings.show,
+        )
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:
             typer.echo(fitted(f"{one_line(found.answer[0])}\n", sys.stdout))
         show(tables, settings, messages.note, for_people=for_people, run=run)
     except StorageError as error:
-        raise StorageError(f"{error}. All ratings are kept: robin export {typed(run)} -o FILE") from error
+        raise StorageError(
+            f"{error}. All ratings are kept: robin export {typed(run)} -o FILE"
+        ) from error
     scores = [] if settings.output in {None, "-"} else [f"scores: {settings.output}"]
     if settings.quiet:
         return

@@ -21,9 +21,14 @@ app = typer.Typer()
 def simulate(
     ctx: typer.Context,
     config: Annotated[
-        str | None, typer.Option(help="TOML file, or one that ships: paper_table, rewardbench2.", metavar="FILE")
+        str | None,
+        typer.Option(
+            help="TOML file, or one that ships: paper_table, rewardbench2.", metavar="FILE"
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")
+    ] = False,
 ) -> None:
     """Simulate schedulers on recorded ratings, and print their worst-case errors, or wrong decisions, as CSV.
 
@@ -37,7 +42,9 @@ def simulate(
     from robin_cli.views.progress import simulation_shown
 
     given = settings_of_rows(ctx, by_flags_alone=True)
-    settings = load_simulation({name: value for name, value in ctx.obj.items() if name in SIMULATION}, config)
+    settings = load_simulation(
+        {name: value for name, value in ctx.obj.items() if name in SIMULATION}, config
+    )
     messages = messages_for(quiet=quiet)
     with simulation_shown(messages) as progress:
         subjects, rows = simulated.experiment(settings, progress)

@@ -15,7 +15,10 @@ from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
 app = typer.Typer()
 
 
-@app.command(cls=opt.taking(opt.is_of_scores), epilog="Example: robin status runs/20261120T101500Z-helpfulness --json")
+@app.command(
+    cls=opt.taking(opt.is_of_scores),
+    epilog="Example: robin status runs/20261120T101500Z-helpfulness --json",
+)
 def status(
     ctx: typer.Context,
     run: opt.RunOrScores = None,
@@ -37,14 +40,18 @@ def status(
     first, *rest = map(one_line, found.found.answer)
     typer.echo(fitted(f"{first}\n", sys.stdout))
     print_facts(Console(soft_wrap=True), found.lines)
-    typer.echo(fitted("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]), sys.stdout))
+    typer.echo(
+        fitted("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]), sys.stdout)
+    )
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")
 def runs(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for scripts.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, for scripts.")
+    ] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
     from robin_cli.render.json import print_json

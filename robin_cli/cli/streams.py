@@ -25,7 +25,11 @@ def settle_streams() -> None:
     codecs.register_error(_NEAREST, _nearest)
     for number, unusable in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         _occupy(number, unusable)
-    if os.name == "nt" and None not in {sys.stdin, sys.stdout, sys.stderr}:  # a console there is no file
+    if os.name == "nt" and None not in {
+        sys.stdin,
+        sys.stdout,
+        sys.stderr,
+    }:  # a console there is no file
         return
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), encoding="utf-8")
     sys.stdout = _text_to(_Output(1, "w", closefd=False), sys.stdout)
@@ -68,7 +72,9 @@ def _occupy(number: int, unusable: int) -> None:
 def _text_to(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
     at_lines = before is None or before.line_buffering or before.write_through or raw.isatty()
     encoding = "utf-8" if before is None else before.encoding
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors=_NEAREST, line_buffering=at_lines)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=encoding, errors=_NEAREST, line_buffering=at_lines
+    )
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
@@ -91,7 +97,9 @@ class _Input(io.FileIO):
 class _Output(io.FileIO):
     def write(self, data: Any) -> int:
         try:
-            while (written := super().write(data)) is None:  # somebody made it one that does not wait
+            while (
+                written := super().write(data)
+            ) is None:  # somebody made it one that does not wait
                 select.select([], [self], [])
         except BrokenPipeError:
             raise

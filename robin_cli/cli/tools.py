@@ -32,9 +32,13 @@ def serve(
             show_default=False,
         ),
     ],
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)
+    ] = 8000,
     latency_ms: Annotated[float, typer.Option(help="How long each answer takes.", min=0)] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Of draws for requests without a seed.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of draws for requests without a seed.", min=0)
+    ] = None,
     first_place: Annotated[
         float | None,
         typer.Option(
@@ -64,31 +68,47 @@ def serve(
         raise InputError(
             f"--first-place: is for recorded verdicts on two responses, and {source} holds ratings; leave it out"
         )
-    pools: Mapping[str, Pool | VotePool] = load_votes(pool) if replays_votes else load_pools(pool, grouped=False)
+    pools: Mapping[str, Pool | VotePool] = (
+        load_votes(pool) if replays_votes else load_pools(pool, grouped=False)
+    )
     for each in pools.values():
         if isinstance(each, VotePool):
             what = f"recorded verdicts on {len(each.pairs):,} comparisons"
             further = f"; the first place is worth {first_place:+g}" if first_place else ""
         else:
             what = f"{each.size:,} recorded ratings of {len(each.pair_ids):,} pairs"
-            further = f"; {each.constant:,} pairs have one rating, and never vary" if each.constant else ""
+            further = (
+                f"; {each.constant:,} pairs have one rating, and never vary"
+                if each.constant
+                else ""
+            )
         said = f'"{MODEL_PREFIX}{each.name}" replays {what} from {source}; no model reads the prompts{further}'
         typer.echo(f"robin serve: {said}", err=True)
-    replay = Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0)
+    replay = Replay(
+        pools, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0
+    )
     asyncio.run(_serve(replay, port))
 
 
 @app.command(epilog="Example: robin init --like vllm")
 def init(
     like: Annotated[str, typer.Option(help="Which ready config to start from.")] = "openai",
-    force: Annotated[bool, typer.Option("--force", help="Write over a robin.toml that is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a robin.toml that is there.")
+    ] = False,
 ) -> None:
     """Write a commented robin.toml into this folder, and beside it the JSON schema by which editors complete and check it."""
     import json
 
     from robin_cli.files.local import whole_file
     from robin_cli.model.errors import InputError
-    from robin_cli.settings.reading import DEFAULT_FILE, SCHEMA_FILE, ready_configs, schema, starting_file
+    from robin_cli.settings.reading import (
+        DEFAULT_FILE,
+        SCHEMA_FILE,
+        ready_configs,
+        schema,
+        starting_file,
+    )
 
     names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
     if like not in names:
@@ -116,14 +136,22 @@ def init(
 @app.command(epilog="Example: robin rubrics helpfulness > mine.toml")
 def rubrics(
     name: Annotated[
-        str | None, typer.Argument(help="A rubric or a template to show, as it is in its file.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="A rubric or a template to show, as it is in its file.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """List the ready rubrics and templates, or show one: to read, or to copy and change.
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """
-    from robin_cli.questions.rubrics import known_attributes, known_templates, prompt_source, rubric_of
+    from robin_cli.questions.rubrics import (
+        known_attributes,
+        known_templates,
+        prompt_source,
+        rubric_of,
+    )
 
     if name is not None:
         source = prompt_source(name)
@@ -152,7 +180,11 @@ def merge(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="The run directory to make; there must be none.", metavar="RUN", show_default=False
+            "--output",
+            "-o",
+            help="The run directory to make; there must be none.",
+            metavar="RUN",
+            show_default=False,
         ),
     ],
     json: opt.Json = False,
@@ -179,7 +211,11 @@ def merge(
         facts = {**asdict(made), "path": str(made.path), "runs": [str(each) for each in made.runs]}
         print_json({"run": facts.pop("path"), **facts})
         return
-    budget = f"{made.spent:,} of {made.budget:,} calls" if made.budget_usd is None else f"{made.spent:,} calls"
+    budget = (
+        f"{made.spent:,} of {made.budget:,} calls"
+        if made.budget_usd is None
+        else f"{made.spent:,} calls"
+    )
     messages.note(
         f"merged {number_of(len(made.runs), 'run')} into {made.path}: {number_of(made.pairs, 'pair')}, {budget} spent; next: "
         f"robin status {typed(made.path)}"
@@ -195,7 +231,9 @@ async def _serve(replay: Replay, port: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell has it for what it runs in the background
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # as a shell has it for what it runs in the background
             loop.add_signal_handler(number, stop.set)
     try:
         await serve_until(replay, port, typer.echo, stop)

@@ -14,7 +14,15 @@ from typing import Any
 
 import typer
 
-from robin_cli.model.errors import EndpointError, LimitReached, RobinError, RunError, StorageError, option, typed
+from robin_cli.model.errors import (
+    EndpointError,
+    LimitReached,
+    RobinError,
+    RunError,
+    StorageError,
+    option,
+    typed,
+)
 from robin_cli.model.records import number_of
 from robin_cli.render.text import plain
 from robin_cli.runner.checking import check_judges
@@ -37,10 +45,24 @@ def confirmed(settings: Settings) -> Settings:
 
     Without a terminal, and after a no, they stay in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
     """
-    on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    if settings.source.kind == "user" or not on_terminal or not (doubtful := doubtful_places(settings)):
+    on_terminal = (
+        sys.stdin is not None
+        and sys.stdin.isatty()
+        and sys.stderr is not None
+        and sys.stderr.isatty()
+    )
+    if (
+        settings.source.kind == "user"
+        or not on_terminal
+        or not (doubtful := doubtful_places(settings))
+    ):
         return settings
-    print(f"robin: {plain(question(settings.source, doubtful), keep='')}", end="", file=sys.stderr, flush=True)
+    print(
+        f"robin: {plain(question(settings.source, doubtful), keep='')}",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         return settings
     if not remember(doubtful):
@@ -55,7 +77,9 @@ def ready(settings: Settings) -> Settings:
     return settings
 
 
-def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False) -> list[str] | None:
+def spend(
+    store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False
+) -> list[str] | None:
     """Work on the open run until its budget is spent.
 
     Returns:
@@ -83,9 +107,15 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
         )
     except RobinError as error:
         if isinstance(error, EndpointError) and store.never_reached:
-            messages.note("nothing was answered, and no run is kept; once it can be, give the same command again")
-        elif store.has_answers and not isinstance(error, StorageError | RunError):  # which say themselves what is where
-            by_max_cost = isinstance(error, LimitReached) and settings.max_cost == settings.money_limit
+            messages.note(
+                "nothing was answered, and no run is kept; once it can be, give the same command again"
+            )
+        elif store.has_answers and not isinstance(
+            error, StorageError | RunError
+        ):  # which say themselves what is where
+            by_max_cost = (
+                isinstance(error, LimitReached) and settings.max_cost == settings.money_limit
+            )
             more = " --max-cost MORE" if by_max_cost else ""
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
@@ -94,10 +124,14 @@ def spend(store: RunStore, settings: Settings, messages: Messages, *, pilot: boo
                 )
             else:
                 elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""
-                messages.note(f"nothing was answered; once it can be: {again(store, settings)}{elsewhere}")
+                messages.note(
+                    f"nothing was answered; once it can be: {again(store, settings)}{elsewhere}"
+                )
         raise
     finally:
-        interrupted = outcome is not None and outcome.interrupted  # then one more must not disturb what is put away
+        interrupted = (
+            outcome is not None and outcome.interrupted
+        )  # then one more must not disturb what is put away
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
     if not outcome.worked and pilot:
@@ -174,7 +208,9 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
         if not stop.requested.is_set():
             under_way = number_of(session.stats.in_flight, "call")
             if session.under is None:
-                messages.note(f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now")
+                messages.note(
+                    f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now"
+                )
         stop.request()
 
     def on_signal(*_: object) -> None:
@@ -187,7 +223,9 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
 
 def _stopping_signals() -> list[int]:
     """Return the signals that stop a run, without those ignored by nohup, or by a shell for its background jobs."""
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [
+        getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    ]
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
@@ -200,10 +238,16 @@ def again(store: RunStore, settings: Settings) -> str:
 
 
 def _not_waited_for(calls: int) -> str:
-    return f"; {number_of(calls, 'call')} under way not waited for, which may be on the bill" if calls else ""
+    return (
+        f"; {number_of(calls, 'call')} under way not waited for, which may be on the bill"
+        if calls
+        else ""
+    )
 
 
-def _concluded(store: RunStore, outcome: Outcome, settings: Settings, messages: Messages) -> list[str] | None:
+def _concluded(
+    store: RunStore, outcome: Outcome, settings: Settings, messages: Messages
+) -> list[str] | None:
     lines = conclusion(outcome)
     if not outcome.interrupted and not outcome.to_run and outcome.stats.ratings:
         return lines
@@ -220,7 +264,9 @@ def _concluded(store: RunStore, outcome: Outcome, settings: Settings, messages: 
         print(*outcome.to_run, sep="\n")
         if not outcome.stats.ratings and not outcome.stats.calls:
             messages.note("no answers are there yet")
-        messages.note(f"once these commands have run, in any order and at any place: {again(store, settings)}")
+        messages.note(
+            f"once these commands have run, in any order and at any place: {again(store, settings)}"
+        )
         return None
     check_rated(outcome, store.path)
     return []

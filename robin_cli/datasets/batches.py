@@ -42,19 +42,26 @@ class Batch:
             held, places = self._check_each(part)
             part = part.take(places)
         systems = zip(*(each.systems for each in held), strict=True)
-        found = further.of(part, dict(zip((each.name for each in fields.systems), systems, strict=False)))
+        found = further.of(
+            part, dict(zip((each.name for each in fields.systems), systems, strict=False))
+        )
         self._columns = found.columns
         if found.bad:
             self.bad |= {places[at]: bad for at, bad in found.bad.items()}
             good = [at for at in range(len(part)) if at not in found.bad]
             part, held = part.take(good), [held[at] for at in good]
-            self._columns = {name: [values[at] for at in good] for name, values in found.columns.items()}
+            self._columns = {
+                name: [values[at] for at in good] for name, values in found.columns.items()
+            }
         self.part, self._held = part, held
         if fields.other is None:
-            self.ids = [own_id or pair_id_of(prompt, response) for prompt, response, _, own_id, *_ in held]
+            self.ids = [
+                own_id or pair_id_of(prompt, response) for prompt, response, _, own_id, *_ in held
+            ]
         else:
             self.ids = [
-                each.own_id or id_of_two(each.prompt, each.response, str(each.other), self._columns_of(at))
+                each.own_id
+                or id_of_two(each.prompt, each.response, str(each.other), self._columns_of(at))
                 for at, each in enumerate(held)
             ]
         self.kept: Sequence[int] = range(len(self.ids))
@@ -69,7 +76,9 @@ class Batch:
                     raise row
                 held.append(held_by(row, self._fields))
             except BadRow as bad:
-                bad.__traceback__ = None  # its frames would keep the row in memory, for no collector runs
+                bad.__traceback__ = (
+                    None  # its frames would keep the row in memory, for no collector runs
+                )
                 self.bad[at] = bad
             else:
                 places.append(at)
@@ -87,18 +96,29 @@ class Batch:
         """Return the pair at a place."""
         prompt, response, other, _, reference, group, _, _ = held = self._held[at]
         return Pair(
-            self.ids[at], prompt, response, held.ratings(self._fields), reference, group, self._columns_of(at), other
+            self.ids[at],
+            prompt,
+            response,
+            held.ratings(self._fields),
+            reference,
+            group,
+            self._columns_of(at),
+            other,
         )
 
     def columns(self) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
         """Return the columns of the kept pairs, and their further columns."""
-        of_held = dict(zip(Held._fields, zip(*(self._held[at] for at in self.kept), strict=True), strict=True))
+        of_held = dict(
+            zip(Held._fields, zip(*(self._held[at] for at in self.kept), strict=True), strict=True)
+        )
         pairs = {"pair_id": pa.array([self.ids[at] for at in self.kept], _TEXT)}
         texts = {"prompt": "prompt", "response": "response", **OPTIONAL_TEXTS}
         pairs |= {name: pa.array(of_held[attribute], _TEXT) for name, attribute in texts.items()}
         ratings = zip(self._fields.ratings, zip(*of_held["human"], strict=True), strict=True)
         pairs |= {field.name: pa.array(values, pa.float64()) for field, values in ratings}
-        further = {name: typed([values[at] for at in self.kept]) for name, values in self._columns.items()}
+        further = {
+            name: typed([values[at] for at in self.kept]) for name, values in self._columns.items()
+        }
         return _with_values(pairs), _with_values(further)
 
     def _columns_of(self, at: int) -> dict[str, Value]:

@@ -36,7 +36,9 @@ def _lines(wanted: str) -> Iterator[object]:
     try:
         from python_calamine import CalamineError, CalamineWorkbook, PasswordError
     except ImportError:
-        yield {"error": "is read by python-calamine, which is not installed. Install it: pip install python-calamine"}
+        yield {
+            "error": "is read by python-calamine, which is not installed. Install it: pip install python-calamine"
+        }
         return
     stream.seek(0)
     try:
@@ -50,10 +52,16 @@ def _lines(wanted: str) -> Iterator[object]:
     else:
         for row in sheet.iter_rows():
             yield list(map(_cell, row))
-        further = [f"{_OURS} {number}" for number in range(2, 1 + len(book.sheet_names))] if sheet.name == _OURS else []
+        further = (
+            [f"{_OURS} {number}" for number in range(2, 1 + len(book.sheet_names))]
+            if sheet.name == _OURS
+            else []
+        )
         for name in filter(book.sheet_names.__contains__, further):
             for number, row in enumerate(book.get_sheet_by_name(name).iter_rows()):
-                yield list(map(_cell, row)) if number else []  # each begins with the names of the columns
+                yield (
+                    list(map(_cell, row)) if number else []
+                )  # each begins with the names of the columns
 
 
 def _cell(value: object) -> object:

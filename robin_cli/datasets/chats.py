@@ -37,7 +37,10 @@ def turns_of(messages: Sequence[object], called: str, images: Images | None = No
 
     If ``images`` reads them, images become marks in the texts.
     """
-    return [_turn(message, f"message {number} of {called}", images) for number, message in enumerate(messages, 1)]
+    return [
+        _turn(message, f"message {number} of {called}", images)
+        for number, message in enumerate(messages, 1)
+    ]
 
 
 def split(turns: Turns, called: str) -> tuple[Turns, str]:
@@ -79,7 +82,9 @@ def turns_in(prompt: str) -> Turns:
     begin, *named = _NAMED.split(prompt)
     speakers, said = named[::2], named[1::2]
     talk = speakers[1:] if speakers[:1] == ["System"] else speakers
-    in_turn = len(talk) % 2 == 1 and all(each == ("User", "Assistant")[at % 2] for at, each in enumerate(talk))
+    in_turn = len(talk) % 2 == 1 and all(
+        each == ("User", "Assistant")[at % 2] for at, each in enumerate(talk)
+    )
     if len(turns) == 1 and not begin and in_turn:
         return list(zip(speakers, said, strict=True))
     return turns
@@ -102,20 +107,31 @@ def _text(content: object, called: str, images: Images | None) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        what = "has no content" if content is None else f"has a content that is {kind(content)}, not text"
+        what = (
+            "has no content"
+            if content is None
+            else f"has a content that is {kind(content)}, not text"
+        )
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
     texts = []
     for number, part in enumerate(content, 1):
         if images is not None and isinstance(part, dict) and part.get("type") == "image_url":
             image = part.get("image_url")
             source = image if isinstance(image, dict) else {"url": image}
-            texts.append(images.mark(source.get("url"), source.get("detail"), f"part {number} of {called}"))
+            texts.append(
+                images.mark(source.get("url"), source.get("detail"), f"part {number} of {called}")
+            )
             continue
-        text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
+        text = (
+            part.get("text")
+            if isinstance(part, dict) and part.get("type", "text") == "text"
+            else part
+        )
         if not isinstance(text, str):
             what = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)
             raise BadRow(
-                f"part {number} of {called} is not text ({what}). Leave such rows out with --skip-bad-rows.", _BAD
+                f"part {number} of {called} is not text ({what}). Leave such rows out with --skip-bad-rows.",
+                _BAD,
             )
         texts.append(text)
     return "\n".join(texts)
@@ -135,8 +151,12 @@ def _call(call: Mapping[str, object]) -> str:
     try:
         written = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     except TypeError as error:  # a number past 64 bits, or nested too deeply
-        raise BadRow(f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD) from None
-    name = function if isinstance(function, str) else detail.get("name")  # Inspect's messages hold the name itself
+        raise BadRow(
+            f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD
+        ) from None
+    name = (
+        function if isinstance(function, str) else detail.get("name")
+    )  # Inspect's messages hold the name itself
     return f"[calls {name}({written})]"
 
 

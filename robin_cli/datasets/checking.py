@@ -9,7 +9,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from robin_cli.datasets.chats import is_chat, prompt_of, split, turns_of
-from robin_cli.datasets.fields import MISSING, NOT_READ, find, found_at, is_in, names_in, no_such_fields, too_short
+from robin_cli.datasets.fields import (
+    MISSING,
+    NOT_READ,
+    find,
+    found_at,
+    is_in,
+    names_in,
+    no_such_fields,
+    too_short,
+)
 from robin_cli.datasets.images import MARKS_BEGIN
 from robin_cli.datasets.rows import BadRow, Row, is_encodable, kind, not_encodable
 from robin_cli.model.errors import shown
@@ -31,7 +40,9 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}."
-_GROUPED, _SYSTEM = (f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system"))
+_GROUPED, _SYSTEM = (
+    f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
+)
 _LONG = 2**20
 
 _new = tuple.__new__  # a NamedTuple's own takes twice the time
@@ -70,16 +81,27 @@ def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
     if fields.other is not None or fields.images:
         return None
     nothing = [None] * max(map(len, columns.values()), default=0)
-    texts = (fields.prompt, fields.response, fields.id, fields.reference, fields.group, *fields.systems)
+    texts = (
+        fields.prompt,
+        fields.response,
+        fields.id,
+        fields.reference,
+        fields.group,
+        *fields.systems,
+    )
     found = [nothing if each is None else _usual_texts(columns, each) for each in texts]
     human = [_usual_ratings(columns, each) for each in fields.ratings]
     if None in found or None in human:
         return None
     prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
     inner = [
-        list(zip(*each, strict=True)) or [()] * len(nothing) for each in (systems, cast("list[Sequence[Any]]", human))
+        list(zip(*each, strict=True)) or [()] * len(nothing)
+        for each in (systems, cast("list[Sequence[Any]]", human))
     ]
-    return [_new(Held, each) for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)]
+    return [
+        _new(Held, each)
+        for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)
+    ]
 
 
 def _values_of(columns: Columns, field: Field) -> Sequence[object]:
@@ -124,13 +146,18 @@ def held_by(row: Row, fields: Fields) -> Held:
         _check_encodable(prompt, row, fields.prompt)
         _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
-        raise BadRow(f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}", "no prompt")
+        raise BadRow(
+            f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
+            "no prompt",
+        )
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
     own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
     human = [_rating(row, field, of_two=other is not None) for field in fields.ratings]
     reference = _reference(row, fields.reference, fields) if fields.reference else None
-    if fields.taking is not None and not (prompt.isascii() and response.isascii() and other is reference is None):
+    if fields.taking is not None and not (
+        prompt.isascii() and response.isascii() and other is reference is None
+    ):
         fields.taking.check(prompt, response, other, reference)
     group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
     systems: tuple[str, ...] = ()
@@ -156,7 +183,13 @@ def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
 
 def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
     """Return the id of a comparison, as :func:`pair_id_of`; it does not depend on which response is A."""
-    written = sorted(zip((response, other), (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS), strict=True))
+    written = sorted(
+        zip(
+            (response, other),
+            (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS),
+            strict=True,
+        )
+    )
     return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
 
 
@@ -173,14 +206,21 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
         before, response = split(turns_of(said, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
-            raise BadRow(f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}", "no prompt")
+            raise BadRow(
+                f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}",
+                "no prompt",
+            )
     else:
         response = _text(row, fields.response, fields)
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
     elif is_chat(asked):
-        turns = turns_of(asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking)
-        prompt = prompt_of(turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns)
+        turns = turns_of(
+            asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking
+        )
+        prompt = prompt_of(
+            turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
+        )
     else:
         prompt = _text(row, fields.prompt, fields)
     _check_encodable(prompt, row, fields.prompt)
@@ -193,22 +233,38 @@ def _text(row: Row, field: Field, fields: Fields) -> str:
         _check_encodable(value, row, field)
         return value
     if value is MISSING:
-        raise _absent(row, field, [each for each in fields.required() if not is_in(row, each)], fields)
+        raise _absent(
+            row, field, [each for each in fields.required() if not is_in(row, each)], fields
+        )
     if value is None:
-        raise BadRow(f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}", f"no {field.name}")
+        raise BadRow(
+            f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}",
+            f"no {field.name}",
+        )
     flag = shlex.quote(f"{field.name}={shown(found_at(row, field)[0])}.0")
-    step = "Write it as text" + (f" (or name an item of it: --columns {flag})" if isinstance(value, list) else "")
-    raise BadRow(f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}", f"the {field.name} is not text")
+    step = "Write it as text" + (
+        f" (or name an item of it: --columns {flag})" if isinstance(value, list) else ""
+    )
+    raise BadRow(
+        f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}",
+        f"the {field.name} is not text",
+    )
 
 
 def _absent(row: Row, field: Field, missing: Sequence[Field], fields: Fields) -> BadRow:
     fact = too_short(row, field) if field.mapped else None
-    message = f"{fact}. {_or_skip('Name another item')}" if fact else no_such_fields(missing, names_in(row), fields)
+    message = (
+        f"{fact}. {_or_skip('Name another item')}"
+        if fact
+        else no_such_fields(missing, names_in(row), fields)
+    )
     return BadRow(message, f"no {field.name}")
 
 
 def _reference(row: Row, field: Field, fields: Fields) -> str | None:
-    if field.mapped or isinstance(find(row, field), str):  # an unmapped field of this name may hold anything
+    if field.mapped or isinstance(
+        find(row, field), str
+    ):  # an unmapped field of this name may hold anything
         return _text(row, field, fields) or None
     return None
 
@@ -269,14 +325,22 @@ def pair_id_of(prompt: str, response: str) -> str:
 def mean(ratings: Sequence[float]) -> float:
     """Return the mean of one or more finite ratings; it is finite even if their sum is not."""
     total = sum(ratings)
-    return total / len(ratings) if math.isfinite(total) else sum(each / len(ratings) for each in ratings)
+    return (
+        total / len(ratings)
+        if math.isfinite(total)
+        else sum(each / len(ratings) for each in ratings)
+    )
 
 
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
     if (value := find(row, field)) is MISSING:
         return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
-        rated = [rating for each in value if (rating := one_rating(each, row, field, of_two=of_two)) is not None]
+        rated = [
+            rating
+            for each in value
+            if (rating := one_rating(each, row, field, of_two=of_two)) is not None
+        ]
         return mean(rated) if rated else None
     return one_rating(value, row, field, of_two=of_two)
 
@@ -314,7 +378,11 @@ def as_number(value: object) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
         return None
     # float() would also read True, and 1_0 as ten.
-    if not isinstance(value, (int, float, str, Decimal)) or isinstance(value, bool) or "_" in str(value):
+    if (
+        not isinstance(value, (int, float, str, Decimal))
+        or isinstance(value, bool)
+        or "_" in str(value)
+    ):
         return math.inf
     try:
         return float(value)

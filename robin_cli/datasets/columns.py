@@ -70,10 +70,18 @@ class FurtherColumns:
         self._group = fields.group if fields else None
         self._systems = [field.name for field in fields.systems] if fields else []
         # A field that is called "reference" without being mapped is a reference if it is a text.
-        self._if_text = fields.reference.path if fields and fields.reference and not fields.reference.mapped else None
+        self._if_text = (
+            fields.reference.path
+            if fields and fields.reference and not fields.reference.mapped
+            else None
+        )
         self._not_read = fields.not_read if fields else frozenset()
         self._inside = {
-            path for field in self._fields if field is not self._group for path, steps in field.paths if steps[1:]
+            path
+            for field in self._fields
+            if field is not self._group
+            for path, steps in field.paths
+            if steps[1:]
         }
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
         self._bytes: dict[str, int] = {}
@@ -82,7 +90,9 @@ class FurtherColumns:
 
     def wants(self, name: str) -> bool:
         """Return whether a column of this name is kept, as far as is known yet."""
-        return bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
+        return (
+            bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
+        )
 
     def names_of(self, keys: Iterable[object]) -> tuple[str, ...]:
         """Return those keys of a row whose values may be kept."""
@@ -155,7 +165,9 @@ class FurtherColumns:
         """Keep the values inside the objects under a name, by names with dots."""
         leaves: dict[str, tuple[list[int], list[object]]] = {}
         for at, value in zip(places, columns[name], strict=True):
-            for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ():
+            for leaf, inner in (
+                _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ()
+            ):
                 if leaf not in columns and leaf not in self._inside and leaf not in self._not_read:
                     those, values = leaves.setdefault(leaf, ([], []))
                     those.append(at)
@@ -166,7 +178,9 @@ class FurtherColumns:
     def _keep(self, kept: Kept, name: str, places: Sequence[int], values: Sequence[object]) -> None:
         """Keep values of the rows at ``places``. An empty text is no value: CSV cannot write another."""
         if kept.bad:
-            values = [None if at in kept.bad else value for at, value in zip(places, values, strict=True)]
+            values = [
+                None if at in kept.bad else value for at, value in zip(places, values, strict=True)
+            ]
         plain = self._plain_values(name, values)
         texts = [value for value in plain if type(value) is str]
         is_ascii = all(map(str.isascii, texts))
@@ -189,7 +203,9 @@ class FurtherColumns:
             column = kept.columns.setdefault(own, [None] * kept.rows)
             for at, value in zip(places, plain, strict=True):
                 column[at] = value if value is not None else column[at]
-        taken = _CELL_BYTES * (len(plain) - plain.count(None)) + (1 if is_ascii else 4) * sum(map(len, texts))
+        taken = _CELL_BYTES * (len(plain) - plain.count(None)) + (1 if is_ascii else 4) * sum(
+            map(len, texts)
+        )
         self._bytes[own] += taken
         self._held += taken
         if self._held > MOST_BYTES:
@@ -199,14 +215,20 @@ class FurtherColumns:
         kinds = set(map(type, values))
         if kinds <= {bool, type(None)}:
             return cast("list[Value | None]", list(values))
-        plain = cast("list[Value | None]", list(values)) if kinds <= _AS_THEY_ARE else list(map(_plain, values))
+        plain = (
+            cast("list[Value | None]", list(values))
+            if kinds <= _AS_THEY_ARE
+            else list(map(_plain, values))
+        )
         if name == self._if_text:
             return [None if type(value) is str else value for value in plain]
         return [None if value == "" else value for value in plain] if "" in plain else plain
 
     def _make_room(self, found: dict[str, list[Value | None]]) -> None:
         """Leave out the largest columns, mapped systems last, until a quarter of MOST_BYTES is free."""
-        by_size = sorted(self._bytes, key=lambda name: (name not in self._systems, self._bytes[name]))
+        by_size = sorted(
+            self._bytes, key=lambda name: (name not in self._systems, self._bytes[name])
+        )
         left = self._held
         out = set()
         while by_size and left > MOST_BYTES * 3 // 4:
@@ -229,7 +251,9 @@ class FurtherColumns:
         return self._names.setdefault(name, name)
 
 
-def _storable(kept: Kept, name: str, places: Sequence[int], values: list[Value | None]) -> list[Value | None]:
+def _storable(
+    kept: Kept, name: str, places: Sequence[int], values: list[Value | None]
+) -> list[Value | None]:
     """Return the values without texts that cannot be stored; the rows of these become bad."""
     found = list(values)
     for place, (at, value) in enumerate(zip(places, values, strict=True)):
@@ -257,7 +281,11 @@ def _plain(value: object) -> Value | None:
     if isinstance(value, Decimal):
         if not value.is_finite():
             return None
-        return _plain(int(value)) if value.adjusted() < _MOST_DIGITS and value == int(value) else float(value)
+        return (
+            _plain(int(value))
+            if value.adjusted() < _MOST_DIGITS and value == int(value)
+            else float(value)
+        )
     if isinstance(value, Real):
         number = float(value)
         return None if math.isnan(number) else number

@@ -62,9 +62,16 @@ def load_comparisons(
             name in some comparisons.
     """
     columns = dict(columns or {})
-    found = _gathered(names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows)
+    found = _gathered(
+        names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows
+    )
     return comparisons_of(
-        found, reference=reference, columns=columns, skip_bad_rows=skip_bad_rows, limit=limit, wants_best=wants_best
+        found,
+        reference=reference,
+        columns=columns,
+        skip_bad_rows=skip_bad_rows,
+        limit=limit,
+        wants_best=wants_best,
     )
 
 
@@ -100,7 +107,9 @@ def comparisons_of(
     if not pairs:
         raise InputError(f"{found.source}: nothing to compare: {left}. {_WANTED}")
     unused = [] if wants_best else _check_systems(pairs, found)
-    return replace(_with_own_ids(found, pairs), notes=(*found.notes, *left.notes(found.source), *unused))
+    return replace(
+        _with_own_ids(found, pairs), notes=(*found.notes, *left.notes(found.source), *unused)
+    )
 
 
 _WANTED = (
@@ -150,8 +159,16 @@ class _LeftOut:
     rows: Counter[str] = field(default_factory=Counter)
 
     def _said(self) -> Iterator[str]:
-        for counts, noun in ((self.rows, "row"), (self.comparisons, "comparison"), (self.prompts, "prompt")):
-            yield from (f"{number_of(count, noun)} left out: {why}" for why, count in counts.items() if count)
+        for counts, noun in (
+            (self.rows, "row"),
+            (self.comparisons, "comparison"),
+            (self.prompts, "prompt"),
+        ):
+            yield from (
+                f"{number_of(count, noun)} left out: {why}"
+                for why, count in counts.items()
+                if count
+            )
 
     def notes(self, source: str) -> Iterator[str]:
         yield from (f"{source}: {said}" for said in self._said())
@@ -164,7 +181,9 @@ def _as_they_are(found: Dataset) -> Iterator[Pair]:
     """Return the comparisons of rows that hold two responses. InputError if some rows name their systems and others do not."""
     named = [sum(name in pair.columns for name in SYSTEM_COLUMNS) for pair in found.pairs]
     if any(named) and min(named) < 2:
-        unnamed = [pair.pair_id for pair, count in zip(found.pairs, named, strict=True) if count < 2]
+        unnamed = [
+            pair.pair_id for pair, count in zip(found.pairs, named, strict=True) if count < 2
+        ]
         raise InputError(
             f"{found.source}: {len(unnamed):,} of {len(found.pairs):,} rows do not name the systems of both responses, the "
             f"first is {shown(unnamed[0])}; give them system_a and system_b, or leave them out"
@@ -183,7 +202,11 @@ def _check_named(found: Dataset, *, wants_best: bool) -> None:
             f'{shown(unnamed[0].pair_id)}; give them a "{SYSTEM_COLUMN}", or leave them out'
         )
     known = sorted({name for pair in islice(found.pairs, 1000) for name in pair.columns})
-    there = ", ".join(map(shown, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN) if known else "no further columns"
+    there = (
+        ", ".join(map(shown, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN)
+        if known
+        else "no further columns"
+    )
     raise InputError(
         f"{found.source}: the rows hold one response each, and do not name its system (there are: {there}). Name the column of "
         f"systems: --columns {SYSTEM_COLUMN}=NAME; or the columns of two responses: --columns "
@@ -214,10 +237,14 @@ def _every_two(found: Dataset, left: _LeftOut, limit: int | None) -> Iterator[Pa
 def _sided(one: Pair, two: Pair) -> Pair:
     """Return the comparison of two responses; a hash of their texts decides which is A."""
     first, second = sorted(
-        (one, two), key=lambda pair: (pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id)
+        (one, two),
+        key=lambda pair: (pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id),
     )
     text = "\0".join(
-        (first.prompt, *(f"{each.response}\0{each.columns.get(SYSTEM_COLUMN)}" for each in (first, second)))
+        (
+            first.prompt,
+            *(f"{each.response}\0{each.columns.get(SYSTEM_COLUMN)}" for each in (first, second)),
+        )
     )
     is_turned = hashlib.sha256(text.encode()).digest()[0] & 1
     return _comparison(second, first) if is_turned else _comparison(first, second)
@@ -228,25 +255,37 @@ def _comparison(a: Pair, b: Pair) -> Pair:
     columns: dict[str, Value] = {
         name: value
         for name, value in a.columns.items()
-        if name != SYSTEM_COLUMN and b.columns.get(name) == value and type(b.columns.get(name)) is type(value)
+        if name != SYSTEM_COLUMN
+        and b.columns.get(name) == value
+        and type(b.columns.get(name)) is type(value)
     }
     for name, pair in zip(SYSTEM_COLUMNS, (a, b), strict=True):
         columns.pop(name, None)
         if SYSTEM_COLUMN in pair.columns:
             columns[name] = as_text(pair.columns[SYSTEM_COLUMN])
     reference = a.reference if a.reference == b.reference else None
-    return Pair(f"{a.pair_id}~{b.pair_id}", a.prompt, a.response, {}, reference, None, columns, b.response)
+    return Pair(
+        f"{a.pair_id}~{b.pair_id}", a.prompt, a.response, {}, reference, None, columns, b.response
+    )
 
 
 def _against(
-    found: Dataset, name: str | Path, columns: Mapping[str, str], left: _LeftOut, *, skip_bad_rows: bool
+    found: Dataset,
+    name: str | Path,
+    columns: Mapping[str, str],
+    left: _LeftOut,
+    *,
+    skip_bad_rows: bool,
 ) -> tuple[Dataset, Iterator[Pair]]:
     """Return the data with the reference's file added, and the comparisons of each response with the reference's."""
-    with_own = gathered(str(name), _unrated(fields_of(columns)), may_repeat=True, skip_bad_rows=skip_bad_rows)
+    with_own = gathered(
+        str(name), _unrated(fields_of(columns)), may_repeat=True, skip_bad_rows=skip_bad_rows
+    )
     systems = {pair.columns.get(SYSTEM_COLUMN) for pair in with_own.pairs}
     if len(systems) > 1:
         there = ", ".join(
-            shown(system if system is not None else "one without a name") for system in islice(systems, _SHOWN)
+            shown(system if system is not None else "one without a name")
+            for system in islice(systems, _SHOWN)
         )
         raise InputError(
             f"--reference {name}: has responses of {len(systems)} systems ({there}), and a reference is one. Leave the others "
@@ -280,7 +319,9 @@ def _against(
         sha256=hashlib.sha256("\n".join(sha256 for _, sha256 in files).encode()).hexdigest(),
         left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
         first_left_out=(*found.first_left_out, *with_own.first_left_out),
-        columns_left_out=tuple(dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))),
+        columns_left_out=tuple(
+            dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))
+        ),
         notes=tuple(dict.fromkeys((*found.notes, *with_own.notes))),
         images=found.images or with_own.images,
     )
@@ -293,7 +334,11 @@ def _stem(found: Dataset, otherwise: str) -> str:
 
 
 def _named(pair: Pair, system: str) -> Pair:
-    return pair if SYSTEM_COLUMN in pair.columns else replace(pair, columns={**pair.columns, SYSTEM_COLUMN: system})
+    return (
+        pair
+        if SYSTEM_COLUMN in pair.columns
+        else replace(pair, columns={**pair.columns, SYSTEM_COLUMN: system})
+    )
 
 
 def _different(pairs: Iterable[Pair], left: _LeftOut, *, wants_best: bool) -> Iterator[Pair]:
@@ -302,7 +347,11 @@ def _different(pairs: Iterable[Pair], left: _LeftOut, *, wants_best: bool) -> It
     for pair in pairs:
         system_a, system_b = (pair.columns.get(name) for name in SYSTEM_COLUMNS)
         texts = sorted((pair.response.strip(), (pair.other or "").strip()))
-        key = hashlib.sha256("\0".join((pair.prompt, *texts)).encode()).digest() if wants_best else b""
+        key = (
+            hashlib.sha256("\0".join((pair.prompt, *texts)).encode()).digest()
+            if wants_best
+            else b""
+        )
         if texts[0] == texts[1]:
             left.comparisons[_SAME] += 1
         elif wants_best and key in seen:
@@ -352,15 +401,22 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
     for system in leader:
         parts.setdefault(part(system), []).append(system)
     if len(parts) > 1:
-        listed = [", ".join(map(shown, each[:_SHOWN])) + ", …" * (len(each) > _SHOWN) for each in parts.values()]
+        listed = [
+            ", ".join(map(shown, each[:_SHOWN])) + ", …" * (len(each) > _SHOWN)
+            for each in parts.values()
+        ]
         raise InputError(
             f"{found.source}: its {len(leader)} systems fall into {len(parts)} parts that no comparison connects: "
             f"{' | '.join(listed[:_SHOWN])}{' | …' * (len(listed) > _SHOWN)}. Add responses of both parts to the same "
             "prompts, or make a run of each"
         )
-    named = (pair.columns.get(name) for pair in found.pairs for name in (SYSTEM_COLUMN, *SYSTEM_COLUMNS))
+    named = (
+        pair.columns.get(name) for pair in found.pairs for name in (SYSTEM_COLUMN, *SYSTEM_COLUMNS)
+    )
     unused = [
-        each for each in dict.fromkeys(as_text(value) for value in named if value is not None) if each not in leader
+        each
+        for each in dict.fromkeys(as_text(value) for value in named if value is not None)
+        if each not in leader
     ]
     if unused:
         there = ", ".join(map(shown, unused[:_SHOWN])) + ", …" * (len(unused) > _SHOWN)
@@ -374,6 +430,9 @@ def _with_own_ids(found: Dataset, pairs: list[Pair]) -> Dataset:
     for at, pair in enumerate(pairs):
         if seen[pair.pair_id] > 1:  # two ids that hold the mark between them may join to the same
             pairs[at] = replace(
-                pair, pair_id=pair_id_of(pair.prompt, f"{len(pair.response)}\0{pair.response}{pair.other}")
+                pair,
+                pair_id=pair_id_of(
+                    pair.prompt, f"{len(pair.response)}\0{pair.response}{pair.other}"
+                ),
             )
     return replace(found, pairs=PairTable.of(pairs))

@@ -37,7 +37,10 @@ CHATS = ("messages", "conversation")
 """The fields that may hold a conversation in a row without a field for the prompt or the response."""
 
 _KNOWN_RATINGS = {
-    **{name: (name,) for name in ("helpfulness", "correctness", "coherence", "complexity", "verbosity")},
+    **{
+        name: (name,)
+        for name in ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
+    },
     **{name: (f"summary.axes.{name}",) for name in ("overall", "accuracy", "coverage")},
     "coherence": ("coherence", "summary.axes.coherence"),
 }
@@ -58,8 +61,27 @@ _USUAL_NAMES = {
     "reference": ["reference", "gold", "target", "expected", "ideal"],
     "system": ["system", "model", "engine", "generator", "policy"],
     "image": ["image", "picture", "photo", "img"],
-    "response": ["response", "answer", "output", "completion", "reply", "generation", "prediction", "summary", "text"],
-    "response_a": ["response_1", "answer_a", "output_1", "completion_a", "chosen", "response1", "text_a", "summary_a"],
+    "response": [
+        "response",
+        "answer",
+        "output",
+        "completion",
+        "reply",
+        "generation",
+        "prediction",
+        "summary",
+        "text",
+    ],
+    "response_a": [
+        "response_1",
+        "answer_a",
+        "output_1",
+        "completion_a",
+        "chosen",
+        "response1",
+        "text_a",
+        "summary_a",
+    ],
     "response_b": [
         "response_2",
         "answer_b",
@@ -93,7 +115,9 @@ class Field(NamedTuple):
 
     def is_among(self, names: Collection[str]) -> bool:
         """Return whether one of the paths is one of these columns, or leads into a list there."""
-        return any(path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths)
+        return any(
+            path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths
+        )
 
 
 class Fields(NamedTuple):
@@ -130,7 +154,11 @@ class Fields(NamedTuple):
     @property
     def paths(self) -> frozenset[str]:
         """Every column name that may be needed."""
-        fields = (*self.all, *(field for _, own in self.beside for field in own), *filter(None, [self.chat]))
+        fields = (
+            *self.all,
+            *(field for _, own in self.beside for field in own),
+            *filter(None, [self.chat]),
+        )
         return frozenset(path for field in fields for path, _ in field.paths)
 
     @property
@@ -146,11 +174,15 @@ class Fields(NamedTuple):
         if self.other is not None:
             yield self.other
         yield from (
-            each for each in (self.id, self.reference, self.group, *self.systems, *self.images) if each and each.mapped
+            each
+            for each in (self.id, self.reference, self.group, *self.systems, *self.images)
+            if each and each.mapped
         )
 
 
-def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None) -> Fields:
+def fields_of(
+    columns: Mapping[str, str], ratings: Iterable[str] = (), group: str | None = None
+) -> Fields:
     """Return the fields for a mapping of robin's names to the data's; NOT_READ as the data's name: do not look for it.
 
     ``ratings``: further attributes whose human ratings are read if the data have them. ``group``: the data's field of groups.
@@ -162,10 +194,16 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
         )
     image = "" if "image" in ratings else columns.get("image", NOT_READ)
     images = [path.strip() for path in image.split(_ASIDE)] if image not in {"", NOT_READ} else []
-    columns, beside = _side_by_side({name: path for name, path in columns.items() if name != "image" or not images})
+    columns, beside = _side_by_side(
+        {name: path for name, path in columns.items() if name != "image" or not images}
+    )
     known = {**{name: (name,) for name in ratings}, **_KNOWN_PATHS, **_KNOWN_RATINGS}
     mapped = {("id" if name == "pair_id" else name): (path,) for name, path in columns.items()}
-    unread = [name for name, (own,) in mapped.items() if own == NOT_READ and name not in {"prompt", "response"}]
+    unread = [
+        name
+        for name, (own,) in mapped.items()
+        if own == NOT_READ and name not in {"prompt", "response"}
+    ]
     not_read = {path for name in unread for path in known.get(name, (name,))}
     (answered_by,) = mapped.pop(SYSTEM_COLUMN, (NOT_READ,))
     fields = {
@@ -175,14 +213,33 @@ def fields_of(columns: Mapping[str, str], ratings: Iterable[str] = (), group: st
     }
     prompt, response = fields.pop("prompt"), fields.pop("response")
     own_id, reference = fields.pop("id", None), fields.pop("reference", None)
-    rated = tuple(each for each in fields.values() if each.mapped or not beside)  # one of all responses is of none
+    rated = tuple(
+        each for each in fields.values() if each.mapped or not beside
+    )  # one of all responses is of none
     both = prompt.mapped and response.mapped
-    chat = None if both else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
+    chat = (
+        None
+        if both
+        else Field("messages", CHATS[0], tuple((name, (name,)) for name in CHATS), mapped=False)
+    )
     grouping = field_of("group", (group,), mapped=True) if group else None
-    system = field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
+    system = (
+        field_of(SYSTEM_COLUMN, (answered_by,), mapped=True) if answered_by != NOT_READ else None
+    )
     systems = (system,) if system else ()
     unread_names = frozenset(not_read)
-    found = Fields(prompt, response, own_id, reference, rated, chat, grouping, systems, unread_names, beside=beside)
+    found = Fields(
+        prompt,
+        response,
+        own_id,
+        reference,
+        rated,
+        chat,
+        grouping,
+        systems,
+        unread_names,
+        beside=beside,
+    )
     return found._replace(images=tuple(field_of("image", (path,), mapped=True) for path in images))
 
 
@@ -190,21 +247,35 @@ _ASIDE = "|"
 """Separates the columns of several systems: ``response=model_a|model_b``."""
 
 
-def _side_by_side(columns: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[tuple[str, tuple[Field, ...]], ...]]:
+def _side_by_side(
+    columns: Mapping[str, str],
+) -> tuple[Mapping[str, str], tuple[tuple[str, tuple[Field, ...]], ...]]:
     """Return the mapping for the rows that :func:`spread` makes, and each system's own fields. InputError for a wrong one."""
-    several = {name: [path.strip() for path in each.split(_ASIDE)] for name, each in columns.items() if _ASIDE in each}
+    several = {
+        name: [path.strip() for path in each.split(_ASIDE)]
+        for name, each in columns.items()
+        if _ASIDE in each
+    }
     if not several:
         return columns, ()
     systems = several.get("response", [])
     own = tuple(
-        (system, tuple(field_of(name, paths[at : at + 1] or [""], mapped=True) for name, paths in several.items()))
+        (
+            system,
+            tuple(
+                field_of(name, paths[at : at + 1] or [""], mapped=True)
+                for name, paths in several.items()
+            ),
+        )
         for at, system in enumerate(systems)
     )
     shared = ("prompt", "id", "pair_id", "reference")
     if (
         {*map(len, several.values())} != {len({*systems} - {""})}
         or any(name in (*shared, SYSTEM_COLUMN) for name in several)
-        or any(path != NOT_READ and name not in (*shared, *several) for name, path in columns.items())
+        or any(
+            path != NOT_READ and name not in (*shared, *several) for name, path in columns.items()
+        )
     ):
         raise InputError(
             f"--columns {shlex.quote(','.join(f'{name}={path}' for name, path in columns.items()))}: responses side by side "
@@ -225,8 +296,16 @@ def spread(table: Table, fields: Fields, source: str) -> Table:
         if missing := [field for field in own if not field.is_among(names)]:
             raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")
         ours = [SYSTEM_COLUMN, *(field.name for field in fields.beside[0][1])]
-        names = list(dict.fromkeys([*(name for name in names if name not in {field.path for field in own}), *ours]))
-    return table._replace(names=names, parts=None, rows=_spread_rows(table.rows, fields, {field.path for field in own}))
+        names = list(
+            dict.fromkeys(
+                [*(name for name in names if name not in {field.path for field in own}), *ours]
+            )
+        )
+    return table._replace(
+        names=names,
+        parts=None,
+        rows=_spread_rows(table.rows, fields, {field.path for field in own}),
+    )
 
 
 def _spread_rows(
@@ -239,25 +318,42 @@ def _spread_rows(
         shared = {name: value for name, value in row.items() if name not in taken}
         path, own_id = found_at(row, fields.id) if fields.id else ("", None)
         for system, own in fields.beside:
-            made = {**shared, SYSTEM_COLUMN: system, **{field.name: find(row, field) for field in own}}
+            made = {
+                **shared,
+                SYSTEM_COLUMN: system,
+                **{field.name: find(row, field) for field in own},
+            }
             if isinstance(own_id, (str, int)) and own_id != "":
                 made[path] = f"{own_id}/{system}"
             absent = made["response"] is MISSING or made["response"] is None
             step = "Give the row a response, or leave such responses out with --skip-bad-rows."
             bad = BadRow(f'field "{shown(system)}" is missing or null. {step}', "no response")
-            yield number, bad if absent else {name: value for name, value in made.items() if value is not MISSING}
+            yield (
+                number,
+                bad
+                if absent
+                else {name: value for name, value in made.items() if value is not MISSING},
+            )
 
 
 def fields_of_two(columns: Mapping[str, str]) -> Fields:
     """Return the fields as :func:`fields_of` for rows with two responses, RESPONSES, of the systems in SYSTEM_COLUMNS."""
-    others = {name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)}
-    first, second = (field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES)
+    others = {
+        name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)
+    }
+    first, second = (
+        field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES
+    )
     written_by = {name: columns[name] for name in SYSTEM_COLUMNS if name in columns}
     found = fields_of(others)
     return found._replace(
         response=first,
         other=second,
-        systems=tuple(field_of(name, (path,), mapped=True) for name, path in written_by.items() if path != NOT_READ),
+        systems=tuple(
+            field_of(name, (path,), mapped=True)
+            for name, path in written_by.items()
+            if path != NOT_READ
+        ),
         not_read=found.not_read | {name for name, path in written_by.items() if path == NOT_READ},
     )
 
@@ -271,10 +367,16 @@ def only_in(fields: Fields, keys: Collection[object]) -> Fields:
     """Return the fields without optional ones that a row with these keys cannot have."""
 
     def may_be(field: Field) -> bool:
-        return field.mapped or any(path in keys or (steps[1:] and steps[0] in keys) for path, steps in field.paths)
+        return field.mapped or any(
+            path in keys or (steps[1:] and steps[0] in keys) for path, steps in field.paths
+        )
 
-    own_id, reference = (each if each and may_be(each) else None for each in (fields.id, fields.reference))
-    return fields._replace(id=own_id, reference=reference, ratings=tuple(filter(may_be, fields.ratings)))
+    own_id, reference = (
+        each if each and may_be(each) else None for each in (fields.id, fields.reference)
+    )
+    return fields._replace(
+        id=own_id, reference=reference, ratings=tuple(filter(may_be, fields.ratings))
+    )
 
 
 def is_in(row: Row, field: Field) -> bool:
@@ -288,11 +390,15 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
     taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
     free = [name for name in found if name not in taken and _can_be_named(name)]
     looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field, fields) for field in missing)
-    listed = ", ".join(shown(name) or '""' for name in found[:12]) + (", …" if len(found) > 12 else "")
+    listed = ", ".join(shown(name) or '""' for name in found[:12]) + (
+        ", …" if len(found) > 12 else ""
+    )
     columns, flags, unsure = [], [], ""
     for field in missing:
         grouping = field is fields.group
-        near = _nearest(field, [name for name in found if _can_be_named(name)] if grouping else free)
+        near = _nearest(
+            field, [name for name in found if _can_be_named(name)] if grouping else free
+        )
         if near is None:
             unsure = ", NAME being the field that holds it"
         elif near in free:
@@ -320,7 +426,13 @@ def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
     for name, value in row.items():
         if isinstance(value, dict) and value and depth > 1:
             yield from names_in(value, f"{prefix}{name}.", depth - 1)
-        elif isinstance(value, list) and value and isinstance(value[0], dict) and value[0] and depth > 1:
+        elif (
+            isinstance(value, list)
+            and value
+            and isinstance(value[0], dict)
+            and value[0]
+            and depth > 1
+        ):
             yield from names_in(value[0], f"{prefix}{name}.0.", depth - 1)
         else:
             yield prefix + name
@@ -338,14 +450,21 @@ def _whose(field: Field, fields: Fields) -> str:
 def _nearest(field: Field, names: list[str]) -> str | None:
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(field.path.lower(), by_lower, n=1)
-    usual = [low for known in _USUAL_NAMES.get(field.name, ()) for low in by_lower if known in low.split(".")]
+    usual = [
+        low
+        for known in _USUAL_NAMES.get(field.name, ())
+        for low in by_lower
+        if known in low.split(".")
+    ]
     return by_lower[(close or usual)[0]] if close or usual else None
 
 
 def find(row: Row, field: Field) -> object:
     """Return the value at the first path that has one; else an empty text, else null, else MISSING."""
     found = row.get(field.path, MISSING)
-    if type(found) is str or type(found) is int:  # nearly always, and a quarter of the time goes into this function
+    if (
+        type(found) is str or type(found) is int
+    ):  # nearly always, and a quarter of the time goes into this function
         return found
     return found_at(row, field)[1]
 
@@ -357,7 +476,9 @@ def found_at(row: Row, field: Field) -> tuple[str, object]:
         value = row[path] if path in row else _walk(row, steps)
         if value is MISSING:
             continue
-        if value is not None and value == value and value != "":  # NaN, pandas' null, is not equal to itself
+        if (
+            value is not None and value == value and value != ""
+        ):  # NaN, pandas' null, is not equal to itself
             return path, value
         if found[1] is MISSING or (found[1] is None and value == ""):
             found = path, value

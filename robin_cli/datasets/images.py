@@ -28,11 +28,14 @@ MOST_BYTES = 20 * 2**20
 """The most bytes of one image."""
 
 MARKS_BEGIN = "\ufdd0[image"
-_MARK = re.compile("\ufdd0\\[image(?: (low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1")
+_MARK = re.compile(
+    "\ufdd0\\[image(?: (low|high))?(?: ([0-9a-f]{32}))?: ([^\ufdd0\ufdd1]+)\\]\ufdd1"
+)
 _ADDRESS = re.compile(r"https://[!-~]{1,8000}")
 _DATA = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _MAGIC = re.compile(
-    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF....WEBP)", re.DOTALL
+    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF....WEBP)",
+    re.DOTALL,
 )
 _SHOWN = 80
 _OR_SKIP = "or leave such rows out with --skip-bad-rows."
@@ -54,7 +57,11 @@ class Image(NamedTuple):
     def size(self) -> int:
         """About how many bytes it takes in a request; 0 if its file cannot be read."""
         with suppress(OSError, ValueError):
-            return len(self.url) if not self.sha256 else Path(self.folder, self.url).stat().st_size * 4 // 3
+            return (
+                len(self.url)
+                if not self.sha256
+                else Path(self.folder, self.url).stat().st_size * 4 // 3
+            )
         return 0
 
     def sent(self) -> str:
@@ -95,17 +102,23 @@ class Images:
         made, self._made = self._made, set()
         marked = (text for text in texts if text and MARKS_BEGIN in text)
         if any(
-            MARKS_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text) for text in marked
+            MARKS_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text)
+            for text in marked
         ):
             step = "Name images in parts image_url, or by --columns image=NAME"
-            raise BadRow(f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}", _BAD)
+            raise BadRow(
+                f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}",
+                _BAD,
+            )
 
     def mark(self, url: object, detail: object, called: str) -> str:
         """Return the mark of an image, which errors call ``called``. BadRow if it cannot be used."""
         try:
             taken, sha256 = self._taken(url)
         except ValueError as error:
-            raise BadRow(f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD) from None
+            raise BadRow(
+                f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD
+            ) from None
         self.folder = str(self._first)
         fine = f" {detail}" if detail in ["low", "high"] else ""
         mark = f"{MARKS_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
@@ -147,7 +160,12 @@ def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
         raise ValueError(f"cannot be read ({error.strerror})") from None
     if (known := _MAGIC.match(data)) is None:
         raise ValueError("is no PNG, JPEG, GIF or WebP by its first bytes")
-    return inside, hashlib.sha256(data).hexdigest()[:32], f"data:image/{known.lastgroup};base64,", data
+    return (
+        inside,
+        hashlib.sha256(data).hexdigest()[:32],
+        f"data:image/{known.lastgroup};base64,",
+        data,
+    )
 
 
 def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
@@ -162,7 +180,11 @@ def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
 
 def named(text: str) -> str:
     """Replace the marks in a text by "[image: PATH]" for people; a long path is cut."""
-    return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text) if MARKS_BEGIN in text else text
+    return (
+        _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text)
+        if MARKS_BEGIN in text
+        else text
+    )
 
 
 def files_in(text: str, folder: str, most: int) -> list[str]:
@@ -181,9 +203,18 @@ def with_parts(messages: Sequence[Message]) -> list[Message]:
 
     Raises InputError if a file is missing or changed.
     """
-    return [{"role": each["role"], "content": _parts(each)} if "images" in each else each for each in messages]
+    return [
+        {"role": each["role"], "content": _parts(each)} if "images" in each else each
+        for each in messages
+    ]
 
 
 def _parts(message: Message) -> list[object]:
-    urls = ({"url": each.sent(), **({"detail": each.detail} if each.detail else {})} for each in message["images"])
-    return [{"type": "text", "text": message["content"]}, *({"type": "image_url", "image_url": url} for url in urls)]
+    urls = (
+        {"url": each.sent(), **({"detail": each.detail} if each.detail else {})}
+        for each in message["images"]
+    )
+    return [
+        {"type": "text", "text": message["content"]},
+        *({"type": "image_url", "image_url": url} for url in urls),
+    ]

@@ -25,8 +25,16 @@ from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import GivenLabels, Label, NamedBest, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
-_RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = "rating", "labeller", "labelled_at", "group", "best"
-_HOW = "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
+_RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = (
+    "rating",
+    "labeller",
+    "labelled_at",
+    "group",
+    "best",
+)
+_HOW = (
+    "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
+)
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
 
@@ -57,7 +65,9 @@ def load_labels(
             probability is not above 0 and at most 1, or only some rows have one; the run has no such pair or attribute.
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
-    wanted = Wanted({_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers)
+    wanted = Wanted(
+        {_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers
+    )
     if isinstance(name, BytesIO):
         return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
     with opened(str(name), wanted) as source:
@@ -93,7 +103,10 @@ def _labels(
             f"{unknown[0]} ({len(unknown):,} of {number_of(labelled, 'label')} are of unknown pairs). Name pairs as "
             "pair_id of robin export does, and give the labels of this run's data"
         )
-    by_attribute = {name: {of: _mean(each) for of, each in labels.items() if each} for name, labels in found.items()}
+    by_attribute = {
+        name: {of: _mean(each) for of, each in labels.items() if each}
+        for name, labels in found.items()
+    }
     for labels in by_attribute.values():
         _check_probabilities(labels.values())
     return GivenLabels(source.name, by_attribute, found, best)
@@ -111,7 +124,9 @@ def _take(
     """Add the labels of a row to ``found``; return their number. ``unknown`` collects errors about pairs that do not exist."""
     labelled = 0
     for attribute, value in _cells(row, scales, where):
-        number = _label_value(value, scales[attribute], attribute, where, is_verdict=attribute in verdicts)
+        number = _label_value(
+            value, scales[attribute], attribute, where, is_verdict=attribute in verdicts
+        )
         label = Label(number, _probability(row, where), where)
         labelled += 1
         pair_id = _pair_id(row, pair_ids, where)
@@ -134,17 +149,28 @@ def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) ->
 def _best_named(row: Row, where: str) -> NamedBest:
     """Return the best response that a row names: by ``group`` and ``best``, or as a pair whose rating is "best"."""
     group, named = (row.get(_GROUP), row[_BEST]) if row.get(_BEST) else (None, row.get(_ID))
-    if not isinstance(named, (str, int)) or not isinstance(group, (str, int, NoneType)) or group == "" or named == "":
+    if (
+        not isinstance(named, (str, int))
+        or not isinstance(group, (str, int, NoneType))
+        or group == ""
+        or named == ""
+    ):
         raise InputError(
             f"{where}: {_GROUP} and {_BEST} are names. Give the group's, and the pair_id of its best response"
         )
-    return NamedBest(str(named).removeprefix(_SAVED_AS_TEXT), None if group is None else str(group), where)
+    return NamedBest(
+        str(named).removeprefix(_SAVED_AS_TEXT), None if group is None else str(group), where
+    )
 
 
 def _mean(labels: Mapping[str, Label]) -> Label:
     """Return the mean of several people's labels of a pair."""
     first, *others = labels.values()
-    return replace(first, value=sum(each.value for each in labels.values()) / len(labels)) if others else first
+    return (
+        replace(first, value=sum(each.value for each in labels.values()) / len(labels))
+        if others
+        else first
+    )
 
 
 def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
@@ -157,7 +183,9 @@ def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale
         if len(scales) > 1 and _ATTRIBUTE not in names:
             raise InputError(f"{source}: {_no_attribute(scales)}")
     elif not scales.keys() & set(names):
-        raise InputError(f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {listed}. {_HOW}')
+        raise InputError(
+            f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {listed}. {_HOW}'
+        )
 
 
 def _no_attribute(scales: Iterable[str]) -> str:
@@ -194,14 +222,22 @@ def _is_empty(value: object) -> bool:
     return number is None or isnan(number)
 
 
-def _label_value(value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool) -> float:
+def _label_value(
+    value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool
+) -> float:
     number = as_share(value) if is_verdict else as_number(value)
     if number is None or isinf(number):
         what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
-        lacks = "not a verdict. Write A, B or tie" if is_verdict else "not a number. Write one, such as 3 or 2.5"
+        lacks = (
+            "not a verdict. Write A, B or tie"
+            if is_verdict
+            else "not a number. Write one, such as 3 or 2.5"
+        )
         raise InputError(f"{where}: the label {what} is {lacks}, or leave it empty")
     if not scale.low <= number <= scale.high:
-        raise InputError(f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it")
+        raise InputError(
+            f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it"
+        )
     return number
 
 

@@ -58,12 +58,18 @@ def at_most(limit: int) -> int:
     try:
         return max(limit, int(float(wanted) * 2**30))
     except (ValueError, OverflowError):
-        raise InputError(f"{LIMIT_ENV}={wanted[:40]}: must be a number of GiB, for example 4") from None
+        raise InputError(
+            f"{LIMIT_ENV}={wanted[:40]}: must be a number of GiB, for example 4"
+        ) from None
 
 
 def check_unpacked(unpacked: int, packed: int, source: str) -> None:
     """Raise InputError if ``packed`` bytes of a file unpack to more than they may."""
-    if unpacked > MOST_UNPACKED and unpacked > MOST_TIMES * packed and unpacked > at_most(MOST_UNPACKED):
+    if (
+        unpacked > MOST_UNPACKED
+        and unpacked > MOST_TIMES * packed
+        and unpacked > at_most(MOST_UNPACKED)
+    ):
         raise InputError(
             f"{source}: unpacks to more than {size(unpacked)}, over {MOST_TIMES} times its size, as files "
             f"made to fill the memory do. If you trust it, allow more: {LIMIT_ENV}=4 (GiB) in the environment"
@@ -145,12 +151,17 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes |
         else:
             held = [line]
             del line
-            yield number, held.pop()  # a local name would keep the line in memory while its row is worked on
+            yield (
+                number,
+                held.pop(),
+            )  # a local name would keep the line in memory while its row is worked on
         if total > MAX_FILE_BYTES:
             raise file_too_long(source)
 
 
-def filled(rows: Iterable[tuple[int, Cells | BadRow]], source: str) -> Iterator[tuple[int, Cells | BadRow]]:
+def filled(
+    rows: Iterable[tuple[int, Cells | BadRow]], source: str
+) -> Iterator[tuple[int, Cells | BadRow]]:
     """Yield the rows that have a cell that is not empty."""
     blank = count = 0
     for number, cells in rows:

@@ -108,7 +108,9 @@ def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Row
         with plugin.loaded(source.name, "read"):
             try:
                 if not log.is_sample(row):
-                    raise BadRow("is not a sample, as the rows before it are. Correct it", "no sample")
+                    raise BadRow(
+                        "is not a sample, as the rows before it are. Correct it", "no sample"
+                    )
                 yield from ((number, each) for each in reading(row))
             except BadRow as bad:
                 yield number, bad

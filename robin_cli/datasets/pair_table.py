@@ -50,7 +50,10 @@ class PairTable(Sequence[Pair]):
     """
 
     def __init__(
-        self, pairs: Callable[[], Spool], columns: Callable[[], pa.Table] | None = None, renamed: Renamed | None = None
+        self,
+        pairs: Callable[[], Spool],
+        columns: Callable[[], pa.Table] | None = None,
+        renamed: Renamed | None = None,
     ) -> None:
         self._read_pairs = pairs
         self._columns = columns or (lambda: pa.table({}))
@@ -61,7 +64,9 @@ class PairTable(Sequence[Pair]):
         return self._read_pairs()
 
     @staticmethod
-    def spooled(batches: Iterable[pa.RecordBatch], columns: Callable[[], pa.Table] | None = None) -> PairTable:
+    def spooled(
+        batches: Iterable[pa.RecordBatch], columns: Callable[[], pa.Table] | None = None
+    ) -> PairTable:
         """Make a table of batches, which are copied now."""
         spool = Spool.of(batches)
         return PairTable(lambda: spool, columns)
@@ -93,14 +98,20 @@ class PairTable(Sequence[Pair]):
             return [self[each] for each in range(*at.indices(len(self)))]
         place = at + len(self) if at < 0 else at
         batch, row = self._pairs.at(place)
-        found = {name: column[row].as_py() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+        found = {
+            name: column[row].as_py()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
         return self._pair(found, _Columns(self._further(place, 1), 0))
 
     def __iter__(self) -> Iterator[Pair]:
         start = 0
         for batch in self._pairs:
             part = self._further(start, len(batch))
-            yield from (self._pair(found, _Columns(part, row)) for row, found in enumerate(batch.to_pylist()))
+            yield from (
+                self._pair(found, _Columns(part, row))
+                for row, found in enumerate(batch.to_pylist())
+            )
             start += len(batch)
 
     def _further(self, start: int, rows: int) -> Callable[[], Sequence[dict[str, Value]]]:
@@ -109,7 +120,9 @@ class PairTable(Sequence[Pair]):
         @cache
         def read() -> Sequence[dict[str, Value]]:
             found = self.columns.slice(start, rows).to_pylist() or [{} for _ in range(rows)]
-            return [{name: value for name, value in row.items() if value is not None} for row in found]
+            return [
+                {name: value for name, value in row.items() if value is not None} for row in found
+            ]
 
         return read
 
@@ -123,7 +136,9 @@ class PairTable(Sequence[Pair]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return len(self) == len(other) and all(
+            mine == theirs for mine, theirs in zip(self, other, strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -131,12 +146,18 @@ class PairTable(Sequence[Pair]):
     def ids(self) -> Texts:
         """The ids, shape (pairs,), in memory."""
         parts = [pa.concat_arrays([batch.column("pair_id")]) for batch in self._pairs]
-        return Texts(pa.chunked_array([pa.concat_arrays(parts)] if parts else [], pa.large_string()))
+        return Texts(
+            pa.chunked_array([pa.concat_arrays(parts)] if parts else [], pa.large_string())
+        )
 
     def texts(self, name: str) -> Iterator[pa.Array]:
         """Yield the column ``name``, one of TEXTS, in parts."""
         for batch in self._pairs:
-            yield batch.column(name) if name in batch.schema.names else pa.nulls(len(batch), pa.large_string())
+            yield (
+                batch.column(name)
+                if name in batch.schema.names
+                else pa.nulls(len(batch), pa.large_string())
+            )
 
     @property
     def prompts(self) -> tuple[IntArray, Texts]:
@@ -186,11 +207,16 @@ class PairTable(Sequence[Pair]):
         found = np.full(len(self), np.nan)
         start = 0
         for batch in self._pairs:
-            for name in (attribute, self._renamed.get(attribute)):  # the latter's replace the former's
+            for name in (
+                attribute,
+                self._renamed.get(attribute),
+            ):  # the latter's replace the former's
                 if name is not None and name in batch.schema.names:
                     ratings = batch.column(name)
                     given = pc.is_valid(ratings).to_numpy(zero_copy_only=False)
-                    found[start : start + batch.num_rows][given] = ratings.drop_null().to_numpy(zero_copy_only=False)
+                    found[start : start + batch.num_rows][given] = ratings.drop_null().to_numpy(
+                        zero_copy_only=False
+                    )
             start += batch.num_rows
         return found
 
@@ -209,7 +235,9 @@ class PairTable(Sequence[Pair]):
     @property
     def has(self) -> frozenset[str]:
         """The OPTIONAL_TEXTS that any pair has."""
-        return frozenset(name for batch in self._pairs for name in OPTIONAL_TEXTS if name in batch.schema.names)
+        return frozenset(
+            name for batch in self._pairs for name in OPTIONAL_TEXTS if name in batch.schema.names
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -232,7 +260,9 @@ class PairTable(Sequence[Pair]):
     def table(self) -> pa.Table:
         """All pairs as one table, which maps the file on disk."""
         schema = self.schema
-        return pa.Table.from_batches([self._whole(batch, schema) for batch in self._pairs.batches()], schema)
+        return pa.Table.from_batches(
+            [self._whole(batch, schema) for batch in self._pairs.batches()], schema
+        )
 
     def _whole(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not self._renamed and batch.schema == schema:
@@ -240,8 +270,13 @@ class PairTable(Sequence[Pair]):
         there = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name, whose in self._renamed.items():
             if whose in there:
-                there[name] = pc.coalesce(there[whose], there[name]) if name in there else there[whose]
-        columns = [there[field.name] if field.name in there else pa.nulls(len(batch), field.type) for field in schema]
+                there[name] = (
+                    pc.coalesce(there[whose], there[name]) if name in there else there[whose]
+                )
+        columns = [
+            there[field.name] if field.name in there else pa.nulls(len(batch), field.type)
+            for field in schema
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     @cached_property
@@ -275,21 +310,34 @@ class GrowingTable:
 
     def __getitem__(self, at: int) -> Pair:
         batch, row = self._further.at(at)
-        columns = {name: value for name, value in batch.slice(row, 1).to_pylist()[0].items() if value is not None}
+        columns = {
+            name: value
+            for name, value in batch.slice(row, 1).to_pylist()[0].items()
+            if value is not None
+        }
         return replace(self.table()[at], columns=columns)
 
     def extend(self, pairs: Sequence[Pair]) -> None:
         """Add pairs."""
         texts = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
-        optional = {name: list(map(attrgetter(attribute), pairs)) for name, attribute in OPTIONAL_TEXTS.items()}
-        texts |= {name: values for name, values in optional.items() if values.count(None) < len(values)}
+        optional = {
+            name: list(map(attrgetter(attribute), pairs))
+            for name, attribute in OPTIONAL_TEXTS.items()
+        }
+        texts |= {
+            name: values for name, values in optional.items() if values.count(None) < len(values)
+        }
         arrays = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
         for name in dict.fromkeys(name for pair in pairs for name in pair.human):
             arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
         names = dict.fromkeys(name for pair in pairs for name in pair.columns)
-        self.extend_columns(arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names})
+        self.extend_columns(
+            arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names}
+        )
 
-    def extend_columns(self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
+    def extend_columns(
+        self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]
+    ) -> None:
         """Add pairs by columns: those of :class:`PairTable`, and further ones."""
         self._pairs.add(pa.record_batch(dict(pairs)))
         there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
@@ -315,10 +363,14 @@ def _next_chunk(pairs: Iterator[Pair]) -> list[Pair]:
 def typed(values: Sequence[Value | None]) -> pa.Array:
     """Return values as an array of their type; as texts if they have several types."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds == {int, float} and all(abs(value) <= _EXACT for value in values if type(value) is int):
+    if kinds == {int, float} and all(
+        abs(value) <= _EXACT for value in values if type(value) is int
+    ):
         kinds = {float}
     if len(kinds) > 1:
-        return pa.array([None if value is None else as_text(value) for value in values], pa.large_string())
+        return pa.array(
+            [None if value is None else as_text(value) for value in values], pa.large_string()
+        )
     return pa.array(values, _TYPES.get(next(iter(kinds), str), pa.large_string()))
 
 
@@ -335,14 +387,21 @@ def _joined(further: Spool, without: Collection[str]) -> pa.Table:
     return pa.table({name: _joined_column(batches, name, kinds) for name, kinds in types.items()})
 
 
-def _joined_column(batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]) -> pa.ChunkedArray:
-    parts = [batch.column(name) if name in batch.schema.names else pa.nulls(len(batch)) for batch in batches]
+def _joined_column(
+    batches: Sequence[pa.RecordBatch], name: str, kinds: set[pa.DataType]
+) -> pa.ChunkedArray:
+    parts = [
+        batch.column(name) if name in batch.schema.names else pa.nulls(len(batch))
+        for batch in batches
+    ]
     if kinds == {pa.int64(), pa.float64()} and all(map(_is_exact, parts)):
         kinds = {pa.float64()}
     if len(kinds) > 1:
         return pa.chunked_array([_as_texts(part) for part in parts], pa.large_string())
     (kind,) = kinds
-    return pa.chunked_array([part if part.type == kind else part.cast(kind) for part in parts], kind)
+    return pa.chunked_array(
+        [part if part.type == kind else part.cast(kind) for part in parts], kind
+    )
 
 
 def _is_exact(values: pa.Array) -> bool:
@@ -356,4 +415,7 @@ def _is_exact(values: pa.Array) -> bool:
 def _as_texts(values: pa.Array) -> pa.Array:
     if values.type in {pa.large_string(), pa.null()}:
         return values.cast(pa.large_string())
-    return pa.array([None if value is None else as_text(value) for value in values.to_pylist()], pa.large_string())
+    return pa.array(
+        [None if value is None else as_text(value) for value in values.to_pylist()],
+        pa.large_string(),
+    )

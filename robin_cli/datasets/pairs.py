@@ -28,7 +28,17 @@ from robin_cli.datasets.images import Images
 from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import BadRow, Part, Passed, Row, Table, Wanted, no_collector, place, weight
+from robin_cli.datasets.rows import (
+    BadRow,
+    Part,
+    Passed,
+    Row,
+    Table,
+    Wanted,
+    no_collector,
+    place,
+    weight,
+)
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -129,7 +139,9 @@ def gathered(
 
     ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
     """
-    gathering = _Gathering(fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat)
+    gathering = _Gathering(
+        fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat
+    )
     with no_collector():
         if isinstance(names, BytesIO):
             gathering.take(in_memory(names, called, gathering.wanted))
@@ -149,7 +161,8 @@ _BYTES_AT_A_TIME = 2**23
 """About the most bytes of rows that are checked together, plus one row of up to MAX_LINE_BYTES."""
 
 _WITH_IMAGES = (
-    "images are sent along, for a model that takes them; tokens and costs before an answer are estimated without them"
+    "images are sent along, for a model that takes them; "
+    "tokens and costs before an answer are estimated without them"
 )
 
 _Numbered = tuple[int, "Row | BadRow"]
@@ -168,9 +181,18 @@ class _Gathering:
         may_repeat: bool = False,
     ) -> None:
         if limit is not None and limit < 1:
-            raise InputError(f"--limit {limit}: at least one pair is needed. Use --limit 1 or more.")
-        self._fields, self._of_two, self._skip_bad_rows, self._limit = fields, of_two, skip_bad_rows, limit
-        self._pairs = GrowingTable()  # with the human ratings of each pair's first row; the means come at the end
+            raise InputError(
+                f"--limit {limit}: at least one pair is needed. Use --limit 1 or more."
+            )
+        self._fields, self._of_two, self._skip_bad_rows, self._limit = (
+            fields,
+            of_two,
+            skip_bad_rows,
+            limit,
+        )
+        self._pairs = (
+            GrowingTable()
+        )  # with the human ratings of each pair's first row; the means come at the end
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
@@ -304,12 +326,24 @@ class _Gathering:
                 self._first_error = self._first_error or error
 
     def _keep_or_merge(
-        self, at: int, kept: list[int], before: Sequence[int], earlier: dict[str, int], fields: Fields, batch: Batch
+        self,
+        at: int,
+        kept: list[int],
+        before: Sequence[int],
+        earlier: dict[str, int],
+        fields: Fields,
+        batch: Batch,
     ) -> None:
         """Keep a pair, or merge it with the one of its id, which ``before`` and ``earlier`` help to find."""
         there = self._with_id(batch.ids[at], before[at], earlier)
-        if there is not None and batch.is_made(at) and _is_of_another(pair := batch.pair(at), self._pair(there, batch)):
-            batch.ids[at] = own = pair_id_of(pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}")
+        if (
+            there is not None
+            and batch.is_made(at)
+            and _is_of_another(pair := batch.pair(at), self._pair(there, batch))
+        ):
+            batch.ids[at] = own = pair_id_of(
+                pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
+            )
             there = self._with_id(own, int(self._seen.find([own])[0]), earlier)
         if there is not None:
             self._merge(there, at, fields, batch)
@@ -339,8 +373,11 @@ class _Gathering:
         return Dataset(
             pairs,
             self._reasons.total(),
-            hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
-            ", ".join(names_read[:3]) + (f" and {len(names_read) - 3} more" if len(names_read) > 3 else ""),
+            hashes[0]
+            if len(hashes) == 1
+            else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
+            ", ".join(names_read[:3])
+            + (f" and {len(names_read) - 3} more" if len(names_read) > 3 else ""),
             self._merged,
             files,
             dict(self._reasons.most_common()),
@@ -364,20 +401,28 @@ class _Gathering:
         others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
         check_idle(reasons.total(), others, self._sources[-1].name, what)
-        if not is_passed and len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
+        if (
+            not is_passed and len(self._first_bad) < _NAMED
+        ):  # without the next step, which --skip-bad-rows has taken
             self._first_bad.append(error.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:
         """Return the pair with the mean of all workers' ratings of each attribute."""
         rated = [pair.human, *self._later.get(at, ())]
         names = dict.fromkeys(name for each in rated for name in each)
-        return replace(pair, human={name: mean([each[name] for each in rated if name in each]) for name in names})
+        return replace(
+            pair,
+            human={name: mean([each[name] for each in rated if name in each]) for name in names},
+        )
 
     def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
         """Merge a pair of the batch with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
         first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
         row = batch.row(place_here)
-        merges = (first.prompt, first.response) == (pair.prompt, pair.response) and is_of_one_worker(row, fields)
+        merges = (first.prompt, first.response) == (
+            pair.prompt,
+            pair.response,
+        ) and is_of_one_worker(row, fields)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
             self._merged += 1
@@ -389,7 +434,9 @@ class _Gathering:
         in_batch = at - self._count
         number = self._numbers[at] if in_batch < 0 else batch.part.numbers[batch.kept[in_batch]]
         unit = source.table.unit
-        before = f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
+        before = (
+            f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
+        )
         if merges:
             raise BadRow(
                 f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" here. '
@@ -452,14 +499,25 @@ def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[T
             if isinstance(each[1], dict):
                 names = list(each[1])
                 break
-    holds_two = any(field is not None and field.is_among(names or ()) for field in (of_two.response, of_two.other))
+    holds_two = any(
+        field is not None and field.is_among(names or ())
+        for field in (of_two.response, of_two.other)
+    )
     return table._replace(rows=chain(iter(before), rows)), of_two if holds_two else fields
 
 
 def _check(fields: Fields, names: list[str], source: str) -> None:
     """Raise InputError if a required or a mapped field is not among the columns."""
-    needed = dict.fromkeys([*fields.required(), *(field for field in fields.ratings if field.mapped)])
-    in_chat = (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
-    missing = [field for field in needed if not field.is_among(names) and (field.mapped or field not in in_chat)]
+    needed = dict.fromkeys(
+        [*fields.required(), *(field for field in fields.ratings if field.mapped)]
+    )
+    in_chat = (
+        (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
+    )
+    missing = [
+        field
+        for field in needed
+        if not field.is_among(names) and (field.mapped or field not in in_chat)
+    ]
     if missing:
         raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")

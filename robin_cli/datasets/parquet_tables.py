@@ -35,11 +35,21 @@ _ONE_AT_A_TIME = Lock()
 _MARK = b"robin: SHA-256 of the footer\n"
 """Stands between the last page and the footer of a run's own files, where readers do not look; the digest follows it."""
 
-_UNREADABLE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError, MemoryError)
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    NotImplementedError,
+    MemoryError,
+)
 """The errors of pyarrow for damaged files, and for values without a Python type, except ArrowException itself."""
 
 
-def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool = True) -> pq.ParquetWriter:
+def checked_writer(
+    stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool = True
+) -> pq.ParquetWriter:
     """Return a Parquet writer whose pages have checksums, as in all that robin writes; ``packed``: compressed."""
     import pyarrow.parquet as pq
 
@@ -55,7 +65,9 @@ def checked_writer(stream: IO[bytes] | Path, schema: pa.Schema, *, packed: bool 
 
 
 @contextmanager
-def written_table(stream: IO[bytes], schema: pa.Schema, *, packed: bool = True) -> Iterator[pq.ParquetWriter]:
+def written_table(
+    stream: IO[bytes], schema: pa.Schema, *, packed: bool = True
+) -> Iterator[pq.ParquetWriter]:
     """Write a run's own Parquet file, with a digest of its footer: one flipped bit there can rename a column.
 
     Args:
@@ -84,7 +96,9 @@ def _check_footer(stream: IO[bytes]) -> None:
         raise ValueError("its footer is not the one that was written")
 
 
-def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS) -> pa.Table:
+def read_table(
+    stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS
+) -> pa.Table:
     """Return those of the columns that a Parquet file has, with the file's metadata; ``rows`` as for :func:`batches`.
 
     Raises InputError for a damaged file, and for one that takes too much memory to decode.
@@ -95,12 +109,15 @@ def read_table(stream: IO[bytes], source: str, columns: Sequence[str], rows: int
     names = [name for name in schema.names if name in columns]
     with readable(source):
         plain = pa.schema(
-            [field.with_type(_plain_type(field.type)) for field in map(schema.field, names)], schema.metadata
+            [field.with_type(_plain_type(field.type)) for field in map(schema.field, names)],
+            schema.metadata,
         )
     return pa.Table.from_batches(list(batches(file, stream, source, names, rows=rows)), plain)
 
 
-def table_batches(stream: IO[bytes], source: str, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+def table_batches(
+    stream: IO[bytes], source: str, wanted: Callable[[str], bool]
+) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of a Parquet file, some rows at a time. Raises InputError as :func:`read_table`."""
     file, schema = opened_file(stream, source)
     yield from batches(file, stream, source, list(filter(wanted, schema.names)))
@@ -114,10 +131,14 @@ def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Sche
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pa.set_memory_pool(pa.system_memory_pool())  # others reserve gigabytes of address space, which is what is limited
+    pa.set_memory_pool(
+        pa.system_memory_pool()
+    )  # others reserve gigabytes of address space, which is what is limited
     with readable(source):
         # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
-        file = pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+        file = pq.ParquetFile(
+            stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        )
         _check_footer(stream)
         return file, file.schema_arrow
 
@@ -153,7 +174,9 @@ def batches(
                 if isinstance(error, MemoryError) and at_once > 1:
                     at_once = max(1, at_once // _FEWER)
                 else:
-                    _leave_out(error, file, source, first, at_once, further, leaves, kept[len(leaves) :])
+                    _leave_out(
+                        error, file, source, first, at_once, further, leaves, kept[len(leaves) :]
+                    )
                     at_once = rows
                 kept = [*leaves, *(name for name in names if further and further.wants(name))]
                 decoded = _decoded(file, kept, first, at_once)
@@ -174,7 +197,9 @@ def batches(
             raise ValueError(f"{first:,} of its {file.metadata.num_rows:,} rows are there")
 
 
-def _decoded(file: pq.ParquetFile, leaves: Sequence[str], first: int, rows: int) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    file: pq.ParquetFile, leaves: Sequence[str], first: int, rows: int
+) -> Iterator[pa.RecordBatch]:
     """Yield the leaf columns from the row ``first`` on, ``rows`` at a time. MemoryError if these take too much."""
     at, groups = 0, list(range(file.metadata.num_row_groups))
     while groups and at + (count := file.metadata.row_group(groups[0]).num_rows) <= first:
@@ -221,7 +246,9 @@ def _little_memory() -> Iterator[None]:
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         taken = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
         most = taken + lines.at_most(MOST_BYTES)
-        resource.setrlimit(resource.RLIMIT_AS, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard)
+        )
         try:
             yield
         finally:
@@ -268,7 +295,11 @@ def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
 
 def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
     paths = [file.schema.column(at).path for at in range(len(file.schema))]
-    return [path for path in paths if any(path == name or path.startswith(f"{name}.") for name in columns)]
+    return [
+        path
+        for path in paths
+        if any(path == name or path.startswith(f"{name}.") for name in columns)
+    ]
 
 
 def _expanded(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -305,4 +336,6 @@ def readable(source: str) -> Iterator[None]:
         yield
     except (*_UNREADABLE, pa.ArrowException) as error:
         reason = shown((str(error).splitlines() or [type(error).__name__])[0], 160)
-        raise Damaged(f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}") from None
+        raise Damaged(
+            f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}"
+        ) from None

@@ -29,9 +29,7 @@ from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.groups import numbered
 
-_WANTED = (
-    "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
-)
+_WANTED = "A pool of people's ratings has prompt, response, and their ratings: a list of whole numbers, or a row a worker."
 # Replaces a bad row's own next step, which names flags that only robin judge has.
 _STEP = f"Correct or remove the row. {_WANTED}"
 
@@ -72,7 +70,9 @@ class Pool:
         return sum(len(each) == 1 for each in self.ratings)
 
 
-def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
+def load_pools(
+    name: str | Path, group: str | None = None, *, grouped: bool = True
+) -> Mapping[str, Pool]:
     """Return the pools in the file, or files, ``name``, by name and in order.
 
     A file, of any format that :func:`robin_cli.datasets.pairs.load_pairs` reads, is a long table ``pair_id, rating``, which an
@@ -97,7 +97,10 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     groups, right = _Groups(asked=group is not None), set[str]()
     for each in names:
         with opened(
-            each, Wanted(fields.paths | {*_COLUMNS, *_GROUPING, _RIGHT}, numbers={"rating", *fields.numbers})
+            each,
+            Wanted(
+                fields.paths | {*_COLUMNS, *_GROUPING, _RIGHT}, numbers={"rating", *fields.numbers}
+            ),
         ) as source:
             sound = sound_rows(source, _STEP)
             first = next(sound, None)
@@ -106,11 +109,16 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
             if _is_long(columns, fields, source.name):
                 by = _grouping(columns, fields, source.name) if grouped else None
                 groups.of = groups.of if by else None
-                ratings += _in_table(rows, None if "attribute" in columns else path.stem, by, groups, right)
+                ratings += _in_table(
+                    rows, None if "attribute" in columns else path.stem, by, groups, right
+                )
             else:
                 ratings += _of_people(rows, fields, groups)
                 of_people = True
-    pools = pools_of(pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS), path)
+    pools = pools_of(
+        pa.table([pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS),
+        path,
+    )
     if of_people and all(pool.constant == len(pool.pair_ids) for pool in pools.values()):
         raise InputError(
             f"{', '.join(names[:3])}: no pair has two ratings, so there is nothing to draw from. {_WANTED} HelpSteer2's "
@@ -136,8 +144,13 @@ def pools_of(table: pa.Table, path: Path) -> dict[str, Pool]:
     """Return the pools of a table of pair_id, attribute and rating. InputError if values are missing or not whole."""
     names = table["attribute"]
     if names.null_count:
-        raise InputError(f"{path}: {names.null_count} ratings have no attribute; name one, or leave the column out")
-    return {name: _pool(name, table.filter(pc.equal(names, name)), path) for name in pc.unique(names).to_pylist()}
+        raise InputError(
+            f"{path}: {names.null_count} ratings have no attribute; name one, or leave the column out"
+        )
+    return {
+        name: _pool(name, table.filter(pc.equal(names, name)), path)
+        for name in pc.unique(names).to_pylist()
+    }
 
 
 def _pool(name: str, table: pa.Table, path: Path) -> Pool:
@@ -154,7 +167,11 @@ def _pool(name: str, table: pa.Table, path: Path) -> Pool:
     codes = keys.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))[:-1]
-    return Pool(name, tuple(keys.dictionary.to_pylist()), tuple(np.split(whole[order].astype(np.int64), ends)))
+    return Pool(
+        name,
+        tuple(keys.dictionary.to_pylist()),
+        tuple(np.split(whole[order].astype(np.int64), ends)),
+    )
 
 
 def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) -> dict[str, Pool]:
@@ -172,9 +189,13 @@ def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable] | None) ->
 def _is_long(columns: Sequence[str], fields: Fields, source: str) -> bool:
     """Return whether these are the columns of a long table of ratings. InputError if only one of the two is missing."""
     missing = [each for each in ("pair_id", "rating") if each not in columns]
-    if len(missing) == 1 and not (fields.prompt.is_among(columns) and fields.response.is_among(columns)):
+    if len(missing) == 1 and not (
+        fields.prompt.is_among(columns) and fields.response.is_among(columns)
+    ):
         found = ", ".join(map(shown, columns[:12]))
-        raise InputError(f'{source}: no column "{missing[0]}"; found {found}. A pool has pair_id, rating')
+        raise InputError(
+            f'{source}: no column "{missing[0]}"; found {found}. A pool has pair_id, rating'
+        )
     return not missing
 
 
@@ -198,7 +219,9 @@ class _Groups:
         if name is not None and before == name:
             return
         if self._asked and name is None:
-            raise InputError(f'{here}: "{shown(pair_id)}" has no group there. Name its group, or leave --group out')
+            raise InputError(
+                f'{here}: "{shown(pair_id)}" has no group there. Name its group, or leave --group out'
+            )
         if self._asked:
             raise InputError(
                 f'{here}: "{shown(pair_id)}" belongs to the group "{shown(name)}" here, and to "{shown(before)}" before; name '
@@ -211,11 +234,17 @@ def _grouping(columns: Sequence[str], fields: Fields, source: str) -> Field | No
     """Return the field of groups in a long table, None if there is none. InputError if the user's field is missing."""
     if fields.group is not None and not fields.group.is_among(columns):
         raise InputError(f"{source}: {no_such_fields([fields.group], columns, fields)}")
-    return fields.group or next((field_of(name, (name,)) for name in _GROUPING if name in columns), None)
+    return fields.group or next(
+        (field_of(name, (name,)) for name in _GROUPING if name in columns), None
+    )
 
 
 def _in_table(
-    rows: Iterable[tuple[str, Row]], name: str | None, by: Field | None, groups: _Groups, right: set[str]
+    rows: Iterable[tuple[str, Row]],
+    name: str | None,
+    by: Field | None,
+    groups: _Groups,
+    right: set[str],
 ) -> Iterator[_Rating]:
     """Yield the ratings of a long table.
 
@@ -228,7 +257,9 @@ def _in_table(
         rating = _whole(row.get("rating"), "rating", here)
         if rating is not None:
             # If some rows have an attribute, all need one.
-            attribute = row.get("attribute", name) if ("attribute" in row) == (name is None) else None
+            attribute = (
+                row.get("attribute", name) if ("attribute" in row) == (name is None) else None
+            )
             pair_id = _text(row.get("pair_id"))
             if by is not None:
                 groups.add(pair_id, find(row, by), here)
@@ -241,7 +272,9 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _of_people(rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups) -> Iterator[_Rating]:
+def _of_people(
+    rows: Iterable[tuple[str, Row]], fields: Fields, groups: _Groups
+) -> Iterator[_Rating]:
     """Yield the ratings of a data set: a list holds those of several people, a number one; rows with the same id add up.
 
     Raises InputError for a row that cannot be used, and for ratings that are not whole numbers.
@@ -274,5 +307,7 @@ def _whole(value: object, field: str, here: str) -> int | None:
     if number is None or number != number:
         return None
     if not number.is_integer() or abs(number) > _LARGEST:
-        raise InputError(f'{here}: the rating in field "{field}" is {shown(value)}. Pools hold whole numbers')
+        raise InputError(
+            f'{here}: the rating in field "{field}" is {shown(value)}. Pools hold whole numbers'
+        )
     return int(number)

@@ -53,7 +53,9 @@ class Plugin(plugins.Plugin):
         with self.loaded(source, "read") as found:
             return found.begins if isinstance(found, Format) else ()
 
-    def _guarded(self, rows: Iterator[tuple[int, Row | BadRow]], source: str) -> Iterator[tuple[int, Row | BadRow]]:
+    def _guarded(
+        self, rows: Iterator[tuple[int, Row | BadRow]], source: str
+    ) -> Iterator[tuple[int, Row | BadRow]]:
         with self.loaded(source, "read", OSError):
             yield from rows
 
@@ -68,9 +70,18 @@ class Plugin(plugins.Plugin):
 
 def _plain_row(row: object) -> Row | BadRow:
     if isinstance(row, Pair):
-        own: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response, **row.human}
+        own: Row = {
+            "pair_id": row.pair_id,
+            "prompt": row.prompt,
+            "response": row.response,
+            **row.human,
+        }
         more = {"reference": row.reference, "group": row.group}
-        return {**row.columns, **own, **{name: value for name, value in more.items() if value is not None}}
+        return {
+            **row.columns,
+            **own,
+            **{name: value for name, value in more.items() if value is not None},
+        }
     if isinstance(row, (dict, BadRow)):
         return row
     return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")
@@ -91,7 +102,9 @@ def scheme_reader(scheme: str) -> Scheme | Plugin:
     found: dict[str, Scheme | Plugin] = {**_plugins(), **_own()[1]}
     if scheme in found:
         return found[scheme]
-    others = ", ".join(f"{each}://" for each in (*_own()[1], *_plugins()) if not each.startswith("."))
+    others = ", ".join(
+        f"{each}://" for each in (*_own()[1], *_plugins()) if not each.startswith(".")
+    )
     raise InputError(
         f"{shown(scheme)}://…: nothing reads such addresses. Name a file, or an address by {remote.KNOWN}, or {others}."
     )
@@ -105,7 +118,9 @@ def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
         stream.seek(0)
         head = lines.Unpacked(stream, source, packed).read(_HEAD_BYTES)
         if again := _packed(head):
-            raise InputError(f"{source}: is compressed twice; unpack it once, as {compression.NAMES[again]}.")
+            raise InputError(
+                f"{source}: is compressed twice; unpack it once, as {compression.NAMES[again]}."
+            )
     stream.seek(0)
     text = head.removeprefix(lines.BOM).lstrip()
     begins = {begin: each.read for each in _own()[0].values() for begin in each.begins}
@@ -124,23 +139,33 @@ def unread(name: str) -> str:
     for end, extra in EXTRAS.items():
         if name.lower().endswith(end):
             return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
-    return f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
+    return (
+        f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
+    )
 
 
 def known() -> str:
     """Return the known ends of names, for an error's next step."""
     text = [name for name, each in _own()[0].items() if each.packable]
-    others = [name for name in (*_own()[0], *_plugins()) if name not in text and name.startswith(".")]
-    return f"{', '.join(text)} (each also with {', '.join(compression.NAMES)}) and {', '.join(others)}"
+    others = [
+        name for name in (*_own()[0], *_plugins()) if name not in text and name.startswith(".")
+    ]
+    return (
+        f"{', '.join(text)} (each also with {', '.join(compression.NAMES)}) and {', '.join(others)}"
+    )
 
 
 def _packed(head: bytes) -> str:
-    return next((suffix for magic, suffix in compression.MAGIC.items() if head.startswith(magic)), "")
+    return next(
+        (suffix for magic, suffix in compression.MAGIC.items() if head.startswith(magic)), ""
+    )
 
 
 def _unpacking(reader: Reader, suffix: str) -> Reader:
     def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-        return reader(io.BufferedReader(lines.Unpacked(stream, source, suffix), _BUFFER_BYTES), source, wanted)
+        return reader(
+            io.BufferedReader(lines.Unpacked(stream, source, suffix), _BUFFER_BYTES), source, wanted
+        )
 
     return read
 
@@ -153,7 +178,9 @@ def _longest(name: str, known: Mapping[str, _Found]) -> _Found | None:
 @cache
 def _own() -> tuple[dict[str, Format], dict[str, Scheme]]:
     """Return the formats and the schemes of the modules in formats/."""
-    modules = [import_module(each.name) for each in iter_modules(formats.__path__, f"{formats.__name__}.")]
+    modules = [
+        import_module(each.name) for each in iter_modules(formats.__path__, f"{formats.__name__}.")
+    ]
     return (
         {name: each for module in modules for name, each in getattr(module, "FORMATS", {}).items()},
         {name: each for module in modules for name, each in getattr(module, "SCHEMES", {}).items()},

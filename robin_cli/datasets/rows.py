@@ -51,7 +51,10 @@ class Part:
     """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
 
     def __init__(
-        self, numbers: Sequence[int], rows: Sequence[Row | BadRow] = (), columns: Columns | None = None
+        self,
+        numbers: Sequence[int],
+        rows: Sequence[Row | BadRow] = (),
+        columns: Columns | None = None,
     ) -> None:
         self.numbers, self._rows, self._columns = numbers, rows, columns
 
@@ -73,7 +76,10 @@ class Part:
         """The rows as dicts; a bad row is its BadRow."""
         if self._columns is None:
             return self._rows
-        return [dict(zip(self._columns, row, strict=True)) for row in zip(*self._columns.values(), strict=True)]
+        return [
+            dict(zip(self._columns, row, strict=True))
+            for row in zip(*self._columns.values(), strict=True)
+        ]
 
     @cached_property
     def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
@@ -84,8 +90,14 @@ class Part:
         for at, row in enumerate(self._rows):
             if type(row) is dict:
                 places.setdefault(tuple(row), []).append(at)
-        values = {keys: zip(*(self._rows[at].values() for at in some), strict=True) for keys, some in places.items()}  # type: ignore[union-attr]  # these are dicts
-        return {keys: (some, dict(zip(keys, values[keys], strict=True))) for keys, some in places.items()}
+        values = {
+            keys: zip(*(self._rows[at].values() for at in some), strict=True)  # type: ignore[union-attr]  # these are dicts
+            for keys, some in places.items()
+        }
+        return {
+            keys: (some, dict(zip(keys, values[keys], strict=True)))
+            for keys, some in places.items()
+        }
 
 
 class Table(NamedTuple):
@@ -181,7 +193,14 @@ def kind(value: object) -> str:
         return "null"
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
-    words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    words = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "an object",
+    }
     words[bytes] = "binary data"
     return words.get(type(value), f"a {type(value).__name__}")
 

@@ -24,7 +24,16 @@ SCORE = "score"
 
 _OF_TOOLS = "score."
 _USUAL = (SCORE, "rating")
-_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
+_WORDS = {
+    "C": 1.0,
+    "I": 0.0,
+    "P": 0.5,
+    "N": 0.0,
+    "True": 1.0,
+    "False": 0.0,
+    "true": 1.0,
+    "false": 0.0,
+}
 """Inspect's correct, incorrect, partially correct and no answer, with its own values."""
 
 _SHOWN = 12
@@ -62,13 +71,27 @@ class Reading:
     """
 
     def __init__(
-        self, columns: Mapping[str, str], by: str | None, notify: Callable[[str], None], *, skip_bad_rows: bool
+        self,
+        columns: Mapping[str, str],
+        by: str | None,
+        notify: Callable[[str], None],
+        *,
+        skip_bad_rows: bool,
     ) -> None:
         fields = fields_of({name: path for name, path in columns.items() if name != SCORE})
-        self._fields = fields._replace(ratings=tuple(each for each in fields.ratings if each.mapped))
-        asked = [_field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()]
-        self._asked = list({each.name: each for each in asked}.values())  # one named twice is no second rating
-        self._taken = {path for each in self._asked for path, _ in each.paths} or {*_USUAL, "attribute"}
+        self._fields = fields._replace(
+            ratings=tuple(each for each in fields.ratings if each.mapped)
+        )
+        asked = [
+            _field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()
+        ]
+        self._asked = list(
+            {each.name: each for each in asked}.values()
+        )  # one named twice is no second rating
+        self._taken = {path for each in self._asked for path, _ in each.paths} or {
+            *_USUAL,
+            "attribute",
+        }
         self._system = next(iter(fields.systems), field_of(SYSTEM_COLUMN, (by or SYSTEM_COLUMN,)))
         self._notify, self._skip_bad_rows = notify, skip_bad_rows
         self._prompts: dict[str, str] = {}
@@ -86,10 +109,14 @@ class Reading:
         self._skipped = self._other_prompts = 0
         self._again = set()
         for each in found.files:
-            with opened(each, Wanted(self._fields.paths | self._taken, further, self._taken)) as source:
+            with opened(
+                each, Wanted(self._fields.paths | self._taken, further, self._taken)
+            ) as source:
                 self._take(source, found, further, prefix)
         if self._skipped:
-            self._notify(f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)")
+            self._notify(
+                f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)"
+            )
         if self._again:
             again = f"{number_of(len(self._again), 'sample')} of several files of one system"
             self._notify(
@@ -123,7 +150,9 @@ class Reading:
             except BadRow as bad:
                 self._skipped += 1
                 if not self._skip_bad_rows:
-                    raise InputError(f"{place(source.name, source.table.unit, number)}: {bad}") from None
+                    raise InputError(
+                        f"{place(source.name, source.table.unit, number)}: {bad}"
+                    ) from None
         for attribute in self._texts:
             found.scores.pop(attribute, None)
         if not found.scores:
@@ -137,17 +166,23 @@ class Reading:
         prompt, response = (_word(find(row, each)) for each in (fields.prompt, fields.response))
         if not (own_id or prompt):
             there = ", ".join(map(shown, list(names_in(row))[:_SHOWN]))
-            raise BadRow(f"no id and no prompt name the scored sample; found {there}. Use --columns id=NAME")
+            raise BadRow(
+                f"no id and no prompt name the scored sample; found {there}. Use --columns id=NAME"
+            )
         if own_id:
             first = self._prompts.setdefault(own_id, prompt or own_id)
             self._other_prompts += first != (prompt or own_id)
             prompt = first
         try:
-            pair_id = "/".join(filter(None, (system or prefix, own_id or pair_id_of(prompt, response))))
+            pair_id = "/".join(
+                filter(None, (system or prefix, own_id or pair_id_of(prompt, response)))
+            )
             f"{pair_id}{prompt}{response}".encode()
         except UnicodeEncodeError as error:
             raise not_encodable(error, "a text") from None
-        columns = further.of_row({key: value for key, value in row.items() if not self._is_score(key, value)})
+        columns = further.of_row(
+            {key: value for key, value in row.items() if not self._is_score(key, value)}
+        )
         if fields.systems and system:
             columns[SYSTEM_COLUMN] = system
         rated = {each.name: _number(find(row, each)) for each in fields.ratings}
@@ -155,7 +190,9 @@ class Reading:
         return Pair(pair_id, prompt, response, human, columns=columns)
 
     def _is_score(self, key: str, value: object) -> bool:
-        return key in self._taken or (not self._asked and key.startswith(_OF_TOOLS) and isfinite(_number(value)))
+        return key in self._taken or (
+            not self._asked and key.startswith(_OF_TOOLS) and isfinite(_number(value))
+        )
 
     def _scores_in(self, row: Row) -> Iterator[tuple[str, float]]:
         """Yield the scores of a row with their attributes: from the columns that the user named, else the usual and a tool's.
@@ -175,7 +212,9 @@ class Reading:
                 elif not isnan(number) and _OF_TOOLS + name in own:
                     self._texts.add(name)
                 elif not isnan(number):
-                    raise BadRow(f'"{shown(name)}" is {shown(each)}, not a score. Use --columns score=NAME')
+                    raise BadRow(
+                        f'"{shown(name)}" is {shown(each)}, not a score. Use --columns score=NAME'
+                    )
 
     def _no_scores(self, names: list[str]) -> str:
         if empty := [name for name in names if name in self._taken and name != "attribute"]:

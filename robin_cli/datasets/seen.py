@@ -49,7 +49,10 @@ class Seen:
         self._count += len(ids)
         while self._count > _MOST_FULL * len(self._hashes):
             hashes, rows = self._hashes, self._rows
-            self._hashes, self._rows = np.zeros(2 * len(hashes), np.uint64), np.zeros(2 * len(hashes), np.uint32)
+            self._hashes, self._rows = (
+                np.zeros(2 * len(hashes), np.uint64),
+                np.zeros(2 * len(hashes), np.uint32),
+            )
             taken = hashes != _FREE
             self._put(hashes[taken], rows[taken])
         self._put(_hashed(ids), np.arange(first, first + len(ids), dtype=np.uint32))

@@ -71,7 +71,9 @@ def _matches(pattern: str) -> list[str]:
     found = glob.glob(pattern, recursive=True)  # noqa: PTH207  # Path.glob takes no absolute pattern
     matches = sorted(each for each in found if not Path(each).is_dir())
     if not matches:
-        raise InputError(f"{shown(pattern, 200)}: matches no file. Check the pattern: ls {shown(pattern, 200)}")
+        raise InputError(
+            f"{shown(pattern, 200)}: matches no file. Check the pattern: ls {shown(pattern, 200)}"
+        )
     return matches
 
 
@@ -89,10 +91,16 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
     elif name == STDIN:
         with _readable("standard input"):  # into memory: private prompts must not reach a disk
             if sys.stdin is None:
-                raise InputError("standard input: is closed; pipe the pairs into it, or name a file")
-            yield in_memory(lines.read_piped(sys.stdin.buffer, "standard input"), "standard input", wanted)
+                raise InputError(
+                    "standard input: is closed; pipe the pairs into it, or name a file"
+                )
+            yield in_memory(
+                lines.read_piped(sys.stdin.buffer, "standard input"), "standard input", wanted
+            )
     else:
-        source_name = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
+        source_name = name.encode(
+            "utf-8", "backslashreplace"
+        ).decode()  # a name on disk may be no UTF-8
         with _readable(source_name):
             path = name if os.path.lexists(name) else sheets.file_of(name)
             reader = _reader(Path(path), source_name)
@@ -116,10 +124,14 @@ def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
         return _source(stream, source, reader_by_content(stream, source), wanted)
 
 
-def _source(stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = "") -> Source:
+def _source(
+    stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = ""
+) -> Source:
     stream.seek(0)
     if not stream.read(1):
-        raise InputError(f"{source}: the file is empty. Check that it was written or downloaded to its end.")
+        raise InputError(
+            f"{source}: the file is empty. Check that it was written or downloaded to its end."
+        )
     stream.seek(0)
     sha256 = _hashed(stream, source)
     if isinstance(reader, Plugin):
@@ -206,13 +218,19 @@ def _of_scheme(address: str, wanted: Wanted) -> Source:
 def _reader(path: Path, source: str) -> Reader | Plugin:
     """Return the reader of a file. InputError if it is not a file, or of no known format."""
     if path.is_dir():
-        inside = sorted(each.name for each in islice(path.iterdir(), 10_000) if format_of(each.name))
+        inside = sorted(
+            each.name for each in islice(path.iterdir(), 10_000) if format_of(each.name)
+        )
         found = f" It holds {', '.join(shown(name) for name in inside[:3])}." if inside else ""
-        raise InputError(f"{source}: a folder, not a file.{found} Name a file, or several by a glob in quotes.")
+        raise InputError(
+            f"{source}: a folder, not a file.{found} Name a file, or several by a glob in quotes."
+        )
     if not path.exists():
         _raise_missing(path, source)
     if not path.is_file():
-        raise InputError(f"{source}: not a regular file, and it is read twice. Save the data to a file first.")
+        raise InputError(
+            f"{source}: not a regular file, and it is read twice. Save the data to a file first."
+        )
     reader = format_of(path.name)
     if reader is None:
         raise InputError(f"{source}: {unread(path.name)}")
@@ -221,10 +239,14 @@ def _reader(path: Path, source: str) -> Reader | Plugin:
 
 def _raise_missing(path: Path, source: str) -> NoReturn:
     if path.is_symlink():
-        raise InputError(f"{source}: a link to a file that is not there. Name the file itself, or make the link anew.")
+        raise InputError(
+            f"{source}: a link to a file that is not there. Name the file itself, or make the link anew."
+        )
     folder = path.parent
     if not folder.is_dir():
-        raise InputError(f"{source}: no such file, and no folder {shown(str(folder), 200)}. Check the path.")
+        raise InputError(
+            f"{source}: no such file, and no folder {shown(str(folder), 200)}. Check the path."
+        )
     names: list[str] = []
     with suppress(OSError):  # a folder may be entered without the right to list it
         names = [each.name for each in islice(folder.iterdir(), 10_000)]

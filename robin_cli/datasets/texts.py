@@ -30,7 +30,11 @@ class Texts(Sequence[str]):
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
         """Make a column of any texts; one of this class is returned as it is."""
-        return texts if isinstance(texts, cls) else cls(pa.chunked_array([pa.array(texts, pa.large_string())]))
+        return (
+            texts
+            if isinstance(texts, cls)
+            else cls(pa.chunked_array([pa.array(texts, pa.large_string())]))
+        )
 
     def __len__(self) -> int:
         return len(self.column)
@@ -57,7 +61,9 @@ class Texts(Sequence[str]):
             return bool(self.column.equals(other.column))
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip_longest(self, other))
+        return len(self) == len(other) and all(
+            mine == theirs for mine, theirs in zip_longest(self, other)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -68,7 +74,10 @@ class Texts(Sequence[str]):
 def give_back() -> None:
     """Return the memory that Arrow and the C library keep for later to the system: a gigabyte after ten million pairs."""
     pa.default_memory_pool().release_unused()
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
+    if (
+        sys.platform == "linux"
+        and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None
+    ):  # glibc's
         trim(0)
 
 
@@ -81,12 +90,17 @@ def numbers_of(parts: Iterable[pa.Array]) -> IntArray:
     Args:
         parts: the column, in order.
     """
-    hashes = [np.fromiter((hash(text or "") for text in part.to_pylist()), np.int64, len(part)) for part in parts]
+    hashes = [
+        np.fromiter((hash(text or "") for text in part.to_pylist()), np.int64, len(part))
+        for part in parts
+    ]
     give_back()
     return _places(np.concatenate([np.empty(0, dtype=np.int64), *hashes]))
 
 
-def numbered_texts(parts: Callable[[], Iterable[pa.Array]], name: Callable[[str], str]) -> tuple[IntArray, Texts]:
+def numbered_texts(
+    parts: Callable[[], Iterable[pa.Array]], name: Callable[[str], str]
+) -> tuple[IntArray, Texts]:
     """Return :func:`numbers_of` and :func:`names_of` a column, whose ``parts`` are read twice."""
     numbers = numbers_of(parts())
     return numbers, names_of(parts(), numbers, name)

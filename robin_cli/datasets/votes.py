@@ -74,20 +74,27 @@ class _Gathered:
 
     def add(self, pair: Pair, order: str | None, points: int) -> None:
         first = self.pairs.setdefault(pair.pair_id, pair)
-        if (pair.response, _systems(pair)) != (first.response, _systems(first)):  # the same two, the other way round
+        if (pair.response, _systems(pair)) != (
+            first.response,
+            _systems(first),
+        ):  # the same two, the other way round
             points = 2 - points
             order = None if order is None else ORDERS[1 - ORDERS.index(order)]
         self.points.setdefault((pair.pair_id, order), []).append(points)
 
     def pool(self, name: str) -> VotePool:
-        return VotePool(name, tuple(self.pairs.values()), (self._in(ORDERS[0]), self._in(ORDERS[1])))
+        return VotePool(
+            name, tuple(self.pairs.values()), (self._in(ORDERS[0]), self._in(ORDERS[1]))
+        )
 
     def _in(self, order: str) -> tuple[Points, ...]:
         """Return the verdicts on each comparison in one order; if there are none, those in the other."""
         other = ORDERS[1 - ORDERS.index(order)]
         found = []
         for pair_id in self.pairs:
-            unordered, mine, theirs = (self.points.get((pair_id, each), []) for each in (None, order, other))
+            unordered, mine, theirs = (
+                self.points.get((pair_id, each), []) for each in (None, order, other)
+            )
             found.append(np.array(mine + unordered or theirs, dtype=np.int64))
         return tuple(found)
 
@@ -112,7 +119,9 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
                 for here, row in sound_rows(source, _WANTED):
                     try:
                         for judge, pair, order, points in _votes(row, fields, further):
-                            gathered.setdefault(judge or Path(each).stem, _Gathered()).add(pair, order, points)
+                            gathered.setdefault(judge or Path(each).stem, _Gathered()).add(
+                                pair, order, points
+                            )
                     except BadRow as bad:
                         raise bad.at(here, _WANTED) from None
     if not gathered:
@@ -120,7 +129,9 @@ def load_votes(name: str | Path) -> Mapping[str, VotePool]:
     return {judge: found.pool(judge) for judge, found in gathered.items()}
 
 
-def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[str, Pair, str | None, int]]:
+def _votes(
+    row: Row, fields: Fields, further: FurtherColumns
+) -> Iterator[tuple[str, Pair, str | None, int]]:
     """Yield the judge, pair, order and points of a row, if it has a verdict."""
     points = _points(row.get(_VERDICT))
     if points is None:
@@ -135,7 +146,9 @@ def _votes(row: Row, fields: Fields, further: FurtherColumns) -> Iterator[tuple[
     held = held_by(row, fields)
     columns = further.of_row({name: row[name] for name in SYSTEM_COLUMNS if name in row})
     pair_id = id_of_two(held.prompt, held.response, str(held.other), columns)
-    pair = Pair(pair_id, held.prompt, held.response, held.ratings(fields), columns=columns, other=held.other)
+    pair = Pair(
+        pair_id, held.prompt, held.response, held.ratings(fields), columns=columns, other=held.other
+    )
     yield judge or "", pair, order, points
 
 

@@ -104,7 +104,9 @@ class Failover(Dispatched):
     @property
     def bears(self) -> int:
         """The most requests that may be under way now, at endpoints whose circuit is not open; at least 1."""
-        return max(1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s))
+        return max(
+            1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s)
+        )
 
     @property
     def under_way(self) -> int:
@@ -122,7 +124,9 @@ class Failover(Dispatched):
         """Ask an endpoint, and another one if that fails. EndpointError if none can be used."""
         began = self._clock()
         permit = permit or await self.acquire()
-        return await self._follow(question, permit, self._of(permit).judge.ask(question, permit), began)
+        return await self._follow(
+            question, permit, self._of(permit).judge.ask(question, permit), began
+        )
 
     def answered(self, permit: Permit, tokens: int) -> None:
         endpoint = self._of(permit)
@@ -161,7 +165,9 @@ class Failover(Dispatched):
                 waits = outcome.lacks_room and self._clock() - began < NO_ROOM_S
                 if not self._others(endpoint) and not waits:
                     return outcome
-                self._failed(endpoint, outcome.detail, for_good=outcome.lacks_room)  # tried long enough there
+                self._failed(
+                    endpoint, outcome.detail, for_good=outcome.lacks_room
+                )  # tried long enough there
             permit = await self.acquire()
             coming = self._of(permit).judge.ask(question, permit)
 

@@ -105,7 +105,10 @@ class Slots:
                 self._settle(calls)
                 yield calls, self._holds * max(_FEWEST, calls)
                 if self._top < self.ceiling:
-                    self._top, self._step = min(self.ceiling, self._top + self._step), 2 * self._step
+                    self._top, self._step = (
+                        min(self.ceiling, self._top + self._step),
+                        2 * self._step,
+                    )
                 full_s = yield calls, max(2 * _FEWEST, calls)
             while True:
                 few = max(1, calls // _APART)
@@ -121,7 +124,9 @@ class Slots:
     def _settle(self, calls: int) -> None:
         """Set how long to keep ``calls`` at a time: the longer, the less they change."""
         steady = 0.75 * self._held <= calls <= 1.3 * self._held
-        self._holds = min(2 * self._holds, _LONGEST_HOLD) if steady else _HOLDS if calls == self._top else 1
+        self._holds = (
+            min(2 * self._holds, _LONGEST_HOLD) if steady else _HOLDS if calls == self._top else 1
+        )
         self._held = calls
 
 
@@ -267,7 +272,9 @@ class Line:
         sleep: waits so many seconds.
     """
 
-    def __init__(self, take: Callable[[], Permit | float], sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(
+        self, take: Callable[[], Permit | float], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
         self._take = take
         self._sleep = sleep
         self._turn = asyncio.Lock()
@@ -350,7 +357,9 @@ class Limiter:
         """The most requests that may be under way now."""
         if self._rate.limit is None:
             return self._slots.limit
-        return max(1, min(self._slots.limit, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1))
+        return max(
+            1, min(self._slots.limit, math.ceil(_SPARE * self._rate.limit * self._latency_s) + 1)
+        )
 
     def watch(self, look_again: Callable[[], None]) -> None:
         """Call ``look_again`` whenever there may be a new permit."""
@@ -401,7 +410,9 @@ class Limiter:
             self._next_turn += (tokens - (permit.tokens or 0)) * self._caps.token_s
         if self.adapts:
             # The lower of the numbers then and now: some of the requests under way may yet be refused.
-            self._proven = max(0.99 * self._proven, float(min(permit.under_way, self.under_way + 1)))
+            self._proven = max(
+                0.99 * self._proven, float(min(permit.under_way, self.under_way + 1))
+            )
             self._rate.succeeded(now)
             self._slots.succeeded(now, started_s=permit.started_at, under_way=permit.under_way)
             self.look_again()
@@ -410,10 +421,14 @@ class Limiter:
         """Record a refused request: there are too many, or the server is overloaded (429, 503, 529)."""
         now = self._clock()
         hold_s = self.hold(retry_after_s or 0.0)
-        if not self.adapts or not self._proven:  # before the first answer there is nothing to compare with
+        if (
+            not self.adapts or not self._proven
+        ):  # before the first answer there is nothing to compare with
             return
         self._rate.noticed()
-        if self._rate.by_chance and not hold_s:  # a server that asks to wait does not refuse by chance
+        if (
+            self._rate.by_chance and not hold_s
+        ):  # a server that asks to wait does not refuse by chance
             if self._rate.limit is not None:
                 self._rate.limit = None
                 self._slots.restore(now)
@@ -422,7 +437,9 @@ class Limiter:
         too_fast = self._rate.limit is not None and self.under_way + 1 < self._slots.limit
         if not too_fast and self.under_way >= self._proven:
             self._slots.refused(now, under_way=self.under_way, hold_s=hold_s)
-        elif permit.started_at > self._last_cut:  # a request from before a cut says nothing about it
+        elif (
+            permit.started_at > self._last_cut
+        ):  # a request from before a cut says nothing about it
             self._last_cut = now
             self._rate.refused(now, hold_s=hold_s)
             self._next_turn = max(self._next_turn, now)

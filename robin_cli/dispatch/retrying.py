@@ -92,7 +92,11 @@ class Retrying(Dispatched):
 
     def take(self) -> Permit | float:
         """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
-        return UNTIL_ONE_ENDS if self._away >= self.bears or self.limiter.line.is_waited_in else self.limiter.take()
+        return (
+            UNTIL_ONE_ENDS
+            if self._away >= self.bears or self.limiter.line.is_waited_in
+            else self.limiter.take()
+        )
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
@@ -155,12 +159,19 @@ class Retrying(Dispatched):
         return outcome
 
     def _report_wait(self, wait_s: float | None) -> None:
-        self._notices.once("too many requests: waiting as it asks, and going on with fewer at a time", key="throttled")
+        self._notices.once(
+            "too many requests: waiting as it asks, and going on with fewer at a time",
+            key="throttled",
+        )
         if wait_s is not None and wait_s > _SHOWN_HOLD_S:
             capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
-            self._notices.once(f"the endpoint asks to wait {wait_s:g} s before the next request{capped}")
+            self._notices.once(
+                f"the endpoint asks to wait {wait_s:g} s before the next request{capped}"
+            )
 
-    async def _again(self, question: Question, outcome: Reply | Failure, started: float) -> Reply | Failure:
+    async def _again(
+        self, question: Question, outcome: Reply | Failure, started: float
+    ) -> Reply | Failure:
         """Make a call again as long as its failure may pass."""
         permit: Permit | None = None
         if not _may_pass(outcome):
@@ -189,13 +200,18 @@ class Retrying(Dispatched):
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_may_pass),
-            stop=_Errors(self._max_retries) | _Patience(self._patience_s, self._no_room_s, self._clock, started),
+            stop=_Errors(self._max_retries)
+            | _Patience(self._patience_s, self._no_room_s, self._clock, started),
             wait=self._wait,
             sleep=sleep,
             retry_error_callback=_failure_of,
         )
         outcome = await retrying(attempt)
-        return replace(outcome, latency_s=self._clock() - started) if isinstance(outcome, Failure) else outcome
+        return (
+            replace(outcome, latency_s=self._clock() - started)
+            if isinstance(outcome, Failure)
+            else outcome
+        )
 
     def _wait(self, state: RetryCallState) -> float:
         failure, backoff_s = _failure_of(state), _EXPONENTIAL(state)
@@ -235,7 +251,9 @@ class _Errors(stop_base):
 class _Patience(stop_base):
     """Stop a call after ``most_s`` seconds with room for it, or after ``no_room_s`` seconds without."""
 
-    def __init__(self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float) -> None:
+    def __init__(
+        self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float
+    ) -> None:
         self._most_s, self._no_room_s = most_s, no_room_s
         self._clock = clock
         self._last_s = started
@@ -248,7 +266,9 @@ class _Patience(stop_base):
         else:
             self._spent_s += now - self._last_s
         self._last_s = now
-        return self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
+        return (
+            self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
+        )
 
 
 def _may_pass(outcome: Reply | Failure) -> bool:

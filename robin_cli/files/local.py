@@ -77,7 +77,9 @@ def reading(path: Path) -> IO[bytes]:
 def read_at_most(path: Path, limit: int) -> bytes:
     """Read the regular file at ``path``. OSError as :func:`open_regular`, and if it has more than ``limit`` bytes."""
     with reading(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:  # before memory is allocated; a sparse file may be huge
+        if (
+            os.fstat(file.fileno()).st_size > limit
+        ):  # before memory is allocated; a sparse file may be huge
             raise OSError(errno.EFBIG, f"it is longer than {size(limit)}", str(path))
         return file.read(limit)
 
@@ -120,7 +122,10 @@ def read_small_file(path: Path, called: str) -> str:
             what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
             raise InputError(f"{called}: {what}, not a file; name a text file, or a pipe that ends")
         while True:
-            if stat.S_ISFIFO(mode) and not select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
+            if (
+                stat.S_ISFIFO(mode)
+                and not select.select([file], [], [], max(0.0, end - time.monotonic()))[0]
+            ):
                 raise InputError(
                     f"{called}: a pipe that has not ended after {WAIT_S:g} s; let its writer finish, or save the text to a file"
                 )
@@ -135,7 +140,9 @@ def read_small_file(path: Path, called: str) -> str:
     finally:
         os.close(file)
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")  # as text files are read
+        return (
+            data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        )  # as text files are read
     except UnicodeDecodeError:
         raise InputError(f"{called}: is not UTF-8; save it as UTF-8") from None
 
@@ -228,7 +235,9 @@ def sweep_temporary() -> None:
 
 def _sweep(entry: os.DirEntry[str]) -> None:
     with suppress(OSError):
-        if not (entry.is_dir(follow_symlinks=False) and _is_owner(entry.stat(follow_symlinks=False))):
+        if not (
+            entry.is_dir(follow_symlinks=False) and _is_owner(entry.stat(follow_symlinks=False))
+        ):
             return
         lock = _locked(Path(entry.path), wait=False)
         if lock is not None:
@@ -269,7 +278,9 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
     """Make a file beside ``path`` with a random name; return its path and descriptor."""
     # Tools that read all files of a folder, such as pandas, skip names with a leading dot.
     temporary = path.with_name(f".{path.name[:NAME_KEPT]}.{secrets.token_hex(8)}.tmp")
-    return temporary, os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode)
+    return temporary, os.open(
+        temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS | _NOFOLLOW, mode
+    )
 
 
 def sync_folder(folder: Path) -> None:

@@ -61,7 +61,9 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
             yield stream
         return
     path = _real(name)
-    remove_leftovers(path.parent, of=lambda found: found == path.name[:NAME_KEPT], older_than_s=_STALE_S)
+    remove_leftovers(
+        path.parent, of=lambda found: found == path.name[:NAME_KEPT], older_than_s=_STALE_S
+    )
     try:
         before = path.stat()
     except FileNotFoundError:
@@ -131,7 +133,9 @@ def _refuse_runs(name: str, path: PurePath, exists: Callable[[PurePath], bool]) 
     """Raise OSError if ``path`` is a run's own file: answers that were paid for would be lost."""
     run = path.parent.parent if path.parent.name == "judgments" else path.parent
     own = path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
-    if (own or run != path.parent) and all(exists(run / each) for each in ("manifest.json", "pairs.parquet")):
+    if (own or run != path.parent) and all(
+        exists(run / each) for each in ("manifest.json", "pairs.parquet")
+    ):
         raise OSError(errno.EEXIST, "a run is kept in it", name)
 
 

@@ -40,7 +40,13 @@ _BLOCK_BYTES = 2**24
 _WAIT_S = 60.0
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _REFUSED = frozenset(
-    {"PermissionError", "NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "RefreshError"}
+    {
+        "PermissionError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "DefaultCredentialsError",
+        "RefreshError",
+    }
 )
 
 
@@ -98,7 +104,9 @@ def matches(pattern: str) -> list[str]:
     with _there(pattern) as (files, address):
         if files.exists(address):
             return [pattern]
-        found = sorted(files.unstrip_protocol(each) for each in files.glob(address) if files.isfile(each))
+        found = sorted(
+            files.unstrip_protocol(each) for each in files.glob(address) if files.isfile(each)
+        )
     if not found:
         raise InputError(f"{called}: matches no file. Check the pattern.")
     return found
@@ -136,11 +144,15 @@ async def check_redirect(before: str, after: str) -> str | None:
         RemoteError: it leads to another host by http, from https to http, or from the internet into a private network.
     """
     here, there = urlsplit(before), urlsplit(after)
-    public = there._replace(netloc=there.netloc.rpartition("@")[2], query="…" if there.query else "", fragment="")
+    public = there._replace(
+        netloc=there.netloc.rpartition("@")[2], query="…" if there.query else "", fragment=""
+    )
     name = shown(public.geturl(), 200)
     step = "If you trust that address, name it instead"
     is_upgrade = (here.scheme, there.scheme) == ("http", "https")
-    if here.hostname == there.hostname and (is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)):
+    if here.hostname == there.hostname and (
+        is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)
+    ):
         return None
     if (here.scheme, there.scheme) == ("https", "http"):
         raise RemoteError(f"it leads to {name}, which is not encrypted", step)
@@ -154,7 +166,9 @@ async def check_redirect(before: str, after: str) -> str | None:
 async def _private(url: SplitResult) -> list[bool]:
     """Return whether each address of a host is private; nothing if only a proxy can resolve the host."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().getaddrinfo(
+            url.hostname, url.port, type=socket.SOCK_STREAM
+        )
     except OSError:
         return []
     return [not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found]
@@ -175,7 +189,9 @@ def check_upload(name: str) -> None:
     """Raise the error that :func:`upload` would, as far as it is known without writing."""
     public_name(name)
     if scheme_of(name) in _WEB:
-        raise RemoteError("robin cannot write to web addresses", "Write to s3:// or gs://, or to a file")
+        raise RemoteError(
+            "robin cannot write to web addresses", "Write to s3:// or gs://, or to a file"
+        )
     if name.endswith("/"):
         raise RemoteError("it is a folder", "Name a file in it")
     with _there(name) as (files, address):
@@ -202,8 +218,12 @@ def _filesystem(scheme: str, notes: list[str]) -> Any:
     if scheme in _WEB:
         import aiohttp
 
-        async def look(_session: object, _context: object, asked: aiohttp.TraceRequestRedirectParams) -> None:
-            after = asked.response.headers.get("Location") or asked.response.headers.get("URI") or ""
+        async def look(
+            _session: object, _context: object, asked: aiohttp.TraceRequestRedirectParams
+        ) -> None:
+            after = (
+                asked.response.headers.get("Location") or asked.response.headers.get("URI") or ""
+            )
             if note := await check_redirect(str(asked.url), urljoin(str(asked.url), after)):
                 notes.append(note)
 
@@ -244,7 +264,9 @@ def _reason(error: Exception, name: str) -> tuple[str, str]:
         return f"needs {library}, which is not installed", f"Install it: {install('remote')}"
     if isinstance(error, FileNotFoundError):
         return "there is no such file", "Check the address"
-    status = next((getattr(error, each) for each in ("status", "code") if hasattr(error, each)), None)
+    status = next(
+        (getattr(error, each) for each in ("status", "code") if hasattr(error, each)), None
+    )
     if kinds & _REFUSED or status in {401, 403}:
         return (
             "access is refused",
@@ -253,5 +275,11 @@ def _reason(error: Exception, name: str) -> tuple[str, str]:
     if isinstance(status, int):
         return f"the server answers with HTTP {status}", "Check the address, or try again later"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "there is no space left for a copy of it", "Free some, or set TMPDIR to a larger disk"
-    return f"it cannot be reached or read ({type(error).__name__})", "Check the address and the network"
+        return (
+            "there is no space left for a copy of it",
+            "Free some, or set TMPDIR to a larger disk",
+        )
+    return (
+        f"it cannot be reached or read ({type(error).__name__})",
+        "Check the address and the network",
+    )

@@ -23,7 +23,9 @@ from robin_cli.storage.reader import RunData, StoredRun
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
 
-_HOW = "give people's labels with --labels FILE; robin export --what labels-wanted draws what to label"
+_HOW = (
+    "give people's labels with --labels FILE; robin export --what labels-wanted draws what to label"
+)
 _MOST_SHOWN = 50
 """The most disagreements that are listed by default."""
 _WINNER = Criterion("preference", ">=", 0.5)
@@ -63,7 +65,10 @@ def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels |
 
 
 def agreed_of(
-    found: Found, given: GivenLabels | None, promise: float | None = None, confidence: float | None = None
+    found: Found,
+    given: GivenLabels | None,
+    promise: float | None = None,
+    confidence: float | None = None,
 ) -> Agreed | None:
     """Return the decisions that people agree with; None if the run did not ask.
 
@@ -80,7 +85,9 @@ def agreed_of(
     sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
     for name, value in (("--agree", share), ("--confidence", sure)):
         if not 0 < value < 1:
-            raise InputError(f"{name} {value:g}: must be a share above 0 and below 1, for example 0.9")
+            raise InputError(
+                f"{name} {value:g}: must be a share above 0 and below 1, for example 0.9"
+            )
     stances, labels = found.stances(given), labels_of(run, given)
     if (labelled := int(stances.labelled.sum())) < FEWEST:
         raise InputError(f"{few_text(run, share, labelled, given)}; {_HOW}")
@@ -186,17 +193,25 @@ def judge_quality_table(ran: Found, view: View) -> Table:
         InputError: there is no threshold, too few labels, or only labels of one side.
     """
     run, rows = ran.run, []
-    for each in map(_with_winner, _judged(ran, view)) if ran.run.manifest.is_pairwise else _judged(ran, view):
+    for each in (
+        map(_with_winner, _judged(ran, view))
+        if ran.run.manifest.is_pairwise
+        else _judged(ran, view)
+    ):
         criterion = _criterion(run, each.attribute, view.threshold)
         said = each.labels.values[each.pair]
         if criterion is _WINNER:  # a tie has no winner
             said = np.where(said == criterion.threshold, np.nan, said)
         judge = np.asarray(RELATIONS[criterion.relation](each.score, criterion.threshold))
-        holds = np.where(np.isnan(said), np.nan, RELATIONS[criterion.relation](said, criterion.threshold))
+        holds = np.where(
+            np.isnan(said), np.nan, RELATIONS[criterion.relation](said, criterion.threshold)
+        )
         _check_sides(run, each.attribute, holds, criterion)
         weight = 1.0 / each.labels.probability[each.pair]
         found = JudgeQuality.of(judge, holds, weight, run.prompts[each.pair])
-        rows.append({"attribute": each.attribute, "threshold": criterion.threshold, **_cells(found)})
+        rows.append(
+            {"attribute": each.attribute, "threshold": criterion.threshold, **_cells(found)}
+        )
     names = [name for name in JUDGE_QUALITY.columns if name in rows[0]]
     return JUDGE_QUALITY.of({name: [row[name] for row in rows] for name in names})
 
@@ -247,7 +262,10 @@ def _cells(found: JudgeQuality) -> dict[str, Any]:
     return {
         **cells,
         "n_labels": found.labelled,
-        **{name: getattr(found, name) for name in ("both", "judge_alone", "people_alone", "neither")},
+        **{
+            name: getattr(found, name)
+            for name in ("both", "judge_alone", "people_alone", "neither")
+        },
         "share": found.said,
         "corrected_share": right.value,
         "corrected_share_low": right.low,
@@ -266,7 +284,9 @@ def disagreements_table(ran: Found, view: View) -> Table:
         label = each.labels.values[each.pair[known]]
         parts.append((np.full(len(known), place), each.pair[known], each.score[known], label))
     attribute, pair, score, label = (np.concatenate(column) for column in zip(*parts, strict=True))
-    width = np.array([scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64)
+    width = np.array(
+        [scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64
+    )
     order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[
         : _MOST_SHOWN if view.n is None else view.n
     ]

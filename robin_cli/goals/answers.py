@@ -35,11 +35,16 @@ def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: s
     texts, start = dict[int, str](), 0
     for part in run.pairs.texts(column):
         texts |= {
-            place: one_line(part[place - start].as_py()) for place in wanted if start <= place < start + len(part)
+            place: one_line(part[place - start].as_py())
+            for place in wanted
+            if start <= place < start + len(part)
         }
         start += len(part)
         if len(texts) == len({*wanted}):
             break
     shown = told_apart([texts[place] for place in wanted], range(len(wanted)), _PROMPT)
     more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
-    return "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True)) + more
+    return (
+        "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True))
+        + more
+    )

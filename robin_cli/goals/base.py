@@ -97,7 +97,9 @@ class Goal(ABC):
         """Facts about the data that the manifest records for this goal."""
         return {}
 
-    def setup(self, own: Mapping[str, Any], budget: int, variances: FloatArray | None = None) -> Setup:
+    def setup(
+        self, own: Mapping[str, Any], budget: int, variances: FloatArray | None = None
+    ) -> Setup:
         """Return the facts about the run that a policy may need.
 
         Args:
@@ -145,7 +147,9 @@ class Goal(ABC):
         return ""
 
     @abstractmethod
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
         """Return what a session watches.
 
         Args:

@@ -42,7 +42,9 @@ def check_pairwise(settings: Settings) -> None:
         return
     for name, why in _NOT_WITH.items():
         if getattr(settings, name) is not None:
-            raise InputError(f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out")
+            raise InputError(
+                f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out"
+            )
     check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
     if settings.mode != TABLE["mode"].default:
         raise InputError(
@@ -55,7 +57,9 @@ def check_pairwise(settings: Settings) -> None:
     check_view(sort=settings.sort, wide=settings.wide)
 
 
-def check_verdicts(decide: str | None, objective: str | None, margin: float | None, prefer: str) -> None:
+def check_verdicts(
+    decide: str | None, objective: str | None, margin: float | None, prefer: str
+) -> None:
     """Raise InputError for settings of ratings: a threshold, differences of means, a margin that is no probability."""
     if decide is not None and decide.strip() != BEST:
         raise InputError(
@@ -99,7 +103,9 @@ def check_together(settings: Settings) -> None:
     check_pairwise(settings)
     check_settle(settings)
     if settings.tier_fallback and settings.service_tier is None:
-        raise InputError("--tier-fallback: is for a --service-tier without room, and none is given; give one")
+        raise InputError(
+            "--tier-fallback: is for a --service-tier without room, and none is given; give one"
+        )
     if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
         raise InputError(
             "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"
@@ -111,7 +117,9 @@ def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
     if settings.target_error is not None:
         check_error("--target-error", settings.target_error, scales)
     elif settings.guaranteed:
-        raise InputError("--guaranteed: says how --target-error is meant, and there is none; give one, or leave it out")
+        raise InputError(
+            "--guaranteed: says how --target-error is meant, and there is none; give one, or leave it out"
+        )
 
 
 def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
@@ -164,7 +172,9 @@ class Wanted(Inquiry):
         """The decision; None without one."""
         found = super().decision
         if found is not None and self.settings.group is not None and not found.is_best:
-            raise InputError("--group: is for --decide best; thresholds are for each pair by itself")
+            raise InputError(
+                "--group: is for --decide best; thresholds are for each pair by itself"
+            )
         return found
 
     @cached_property
@@ -189,7 +199,11 @@ class Wanted(Inquiry):
                 f"{compare}: not with --mode {settings.mode}, whose guarantee is for scores; leave one of the two out"
             )
         pairs = self.table
-        if unsaid := [pair_id for pair_id, value in zip(pairs.ids, pairs.systems, strict=True) if value is None]:
+        if unsaid := [
+            pair_id
+            for pair_id, value in zip(pairs.ids, pairs.systems, strict=True)
+            if value is None
+        ]:
             raise InputError(_without_system(compare, pairs, unsaid))
         found = super().systems
         if said := check_systems(found):

@@ -48,7 +48,9 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, show=view.show)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
-        lambda: with_data(table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS)
+        lambda: with_data(
+            table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS
+        )
     )
 
 
@@ -62,7 +64,9 @@ def comparisons_of(
 ) -> Table:
     """Return the table of ``scores``; ``show``: columns of the data beside each row."""
     run, matches, best = found.run, found.matches, found.best
-    values: dict[str, Any] = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
+    values: dict[str, Any] = {
+        name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns
+    }
     values |= _named_in_part(run, matches, scores)
     if best is not None:
         values |= _best_columns(matches, run.space.pair[scores.arm], best)
@@ -90,7 +94,10 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
     which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
     sure = np.isin(matches.prompt, best.prompt[best.certified])
     told = np.where(sure | (which == ""), which, which + OPEN)
-    return {name: each[comparison] for name, each in {"best": which, "best_certified": sure, "told": told}.items()}
+    return {
+        name: each[comparison]
+        for name, each in {"best": which, "best_certified": sure, "told": told}.items()
+    }
 
 
 def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, Any]:
@@ -108,8 +115,14 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
 
 def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
     """Return the orders of comparisons; those in ``has_best``, with a best response, come before wide ones."""
-    preference, low, high = (np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high"))
-    keys = {"width": high - low + 2.0 * has_best, "score": preference, "data": -np.arange(float(len(scores)))}
+    preference, low, high = (
+        np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high")
+    )
+    keys = {
+        "width": high - low + 2.0 * has_best,
+        "score": preference,
+        "data": -np.arange(float(len(scores))),
+    }
     return {
         name: Sort(words, partial(np.asarray, keys[name]), "likely_low" if name == "width" else "")
         for name, words in SORTS_OF_COMPARISONS.items()
@@ -141,7 +154,10 @@ def ranking_table(found: Preferences, view: View) -> Table:
     Raises:
         InputError: there is no ranking, with the reason.
     """
-    run, ranked = found.run, ranked_systems(found.run, by_length=True) if view.length_control else found.ranked
+    run, ranked = (
+        found.run,
+        ranked_systems(found.run, by_length=True) if view.length_control else found.ranked,
+    )
     _check_ranked(ranked, run, in_python=view.in_python)
     for line in _notes_on(ranked):
         view.notify(line)
@@ -158,13 +174,17 @@ def ranking_of(found: Ranked) -> Table:
     ranking, order = found.ranking, found.order
     if ranking is None:
         return RANKING.of({"system": []})
-    each = {name: getattr(ranking, name, None) for name in RANKING.columns} | {"n_votes": found.n_votes}
+    each = {name: getattr(ranking, name, None) for name in RANKING.columns} | {
+        "n_votes": found.n_votes
+    }
     values: dict[str, Any] = {"system": [found.names[system] for system in order]}
     values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
     if (covariate := ranking.covariate) is not None:
         values["covariate"] = [covariate.name] * len(order)
         told = (covariate.coefficient, covariate.ci_low, covariate.ci_high)
-        for name, value in zip(("covariate_effect", "covariate_low", "covariate_high"), told, strict=True):
+        for name, value in zip(
+            ("covariate_effect", "covariate_low", "covariate_high"), told, strict=True
+        ):
             values[name] = np.full(len(order), value)
     return RANKING.of(
         values,

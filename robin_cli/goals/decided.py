@@ -72,11 +72,18 @@ def decided_text(decided: Decided) -> str:
     of, is_open = things(decided), ~decided.held
     certain, open_ = int(decided.held.sum()), int(is_open.sum())
     count = _within_margin(decided)
-    either = f", {count:,} of them against their means: within the margin either side will do" if count else ""
+    either = (
+        f", {count:,} of them against their means: within the margin either side will do"
+        if count
+        else ""
+    )
     said = f"decided{_counts(decided.tally(decided.decision))} ({promise(decided)}){either}"
     if not open_:
         return f"all {of} are {said}{_wrong(decided, 'these')}"
-    leaning, settled = decided.tally(decided.leaning, is_open), int(decided.settled[decided.first].sum())
+    leaning, settled = (
+        decided.tally(decided.leaning, is_open),
+        int(decided.settled[decided.first].sum()),
+    )
     by_means = _counts(leaning).replace(": ", "by their means ", 1)
     if unknown := leaning[UNDECIDED]:
         by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
@@ -125,7 +132,9 @@ def promise(decided: Decided, of: str = "these") -> str:
     """Return the promise of the certified decisions, which ``of`` names."""
     asked, names = decided.task.decision, decided.task.space.attributes
     each = {f"{margin:g}" for margin in asked.margins}
-    of_each = ", ".join(f"{margin:g} {name}" for margin, name in zip(asked.margins, names, strict=True))
+    of_each = ", ".join(
+        f"{margin:g} {name}" for margin, name in zip(asked.margins, names, strict=True)
+    )
     said = f"margin {each.pop()}" if len(each) == 1 else f"margins {of_each}"
     return f"at most {100 * asked.error_rate:g} % of {of} wrong on average; {said}"
 
@@ -147,14 +156,20 @@ def _wrong(decided: Decided, of: str) -> str:
 def _counts(tally: Mapping[str, int]) -> str:
     """Return how many are kept and dropped; empty for groups, each of which has one best."""
     told = {KEEP: tally.get(KEEP, 0), DROP: tally.get(DROP, 0)}
-    return ": " + ", ".join(f"{count:,} {name}" for name, count in told.items()) if any(told.values()) else ""
+    return (
+        ": " + ", ".join(f"{count:,} {name}" for name, count in told.items())
+        if any(told.values())
+        else ""
+    )
 
 
 def cells_of(decided: Decided) -> list[str]:
     """Return each row's decision as shown in a table: ``keep``; ``keep?`` for a leaning; ``?`` without one."""
     lean = np.where(decided.leaning == UNDECIDED, "", decided.leaning) + OPEN
     told = np.where(decided.certified, decided.decision, lean)
-    cells: list[str] = np.where(decided.number < 0, "", told).tolist()  # a group of one response has no decision
+    cells: list[str] = np.where(
+        decided.number < 0, "", told
+    ).tolist()  # a group of one response has no decision
     return cells
 
 
@@ -196,7 +211,11 @@ class DecisionsWatch(Watch):
         sums = arms.copied_sums()
         means = judged_means(task, *sums)
         leaning = leanings(task, means)
-        share = share_of(doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)])
+        share = share_of(
+            doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)]
+        )
         if math.isnan(share):
             return []
-        return [("likely wrong", f"{wrong_text(share)} of the leanings{self._wrong.with_next(share)}")]
+        return [
+            ("likely wrong", f"{wrong_text(share)} of the leanings{self._wrong.with_next(share)}")
+        ]

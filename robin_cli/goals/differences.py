@@ -68,7 +68,11 @@ def table_of(found: Compared) -> Table:
     letters, each = letters_of(found.systems), list(each_of(found))
     has_labels = found.has_labels or any(people is not None for _, _, people in each)
     rows = [_row(found, letters, *one) for one in each]
-    names = [name for name in DIFFERENCES.columns if has_labels or not name.startswith(("corrected", "n_labels"))]
+    names = [
+        name
+        for name in DIFFERENCES.columns
+        if has_labels or not name.startswith(("corrected", "n_labels"))
+    ]
     hidden = {"attribute"} if len(found.differences) == 1 else set()
     return DIFFERENCES.of(
         {name: [row[name] for row in rows] for name in names},
@@ -85,7 +89,9 @@ def better_lines(found: Compared) -> list[str]:
         for one in listed:
             lead[[one.a, one.b]] += np.nan_to_num([one.difference, -one.difference])
         first = int(lead.argmax())
-        mine = sorted((one for one in listed if first in {one.a, one.b}), key=lambda one: abs(one.difference))
+        mine = sorted(
+            (one for one in listed if first in {one.a, one.b}), key=lambda one: abs(one.difference)
+        )
         of = f"{one_line(name)}: " if len(found.differences) > 1 else ""
         lines += [of + _better(found, one, first) for one in mine]
     return lines
@@ -108,7 +114,11 @@ def _better(found: Compared, one: Difference, first: int) -> str:
 
 
 def _row(
-    found: Compared, letters: Mapping[str, str], attribute: str, one: Difference, people: Corrected | None
+    found: Compared,
+    letters: Mapping[str, str],
+    attribute: str,
+    one: Difference,
+    people: Corrected | None,
 ) -> dict[str, Any]:
     """Return one row, by the names of DIFFERENCES."""
     sides = _sides(found, one, letters)
@@ -118,7 +128,9 @@ def _row(
         "a": found.systems[one.a],
         "b": found.systems[one.b],
         "attribute": attribute,
-        "prompts_needed": None if found.is_same or math.isnan(one.prompts_needed) else math.ceil(one.prompts_needed),
+        "prompts_needed": None
+        if found.is_same or math.isnan(one.prompts_needed)
+        else math.ceil(one.prompts_needed),
         "corrected_difference": people and people.estimate,
         "corrected_low": people and people.low,
         "corrected_high": people and people.high,
@@ -158,7 +170,11 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     for name, one, people in known[:_MOST_TOLD]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
-        said = [*([] if found.is_same else _settling(one)), *([] if many else [_noise(one)]), *_carried(found, one)]
+        said = [
+            *([] if found.is_same else _settling(one)),
+            *([] if many else [_noise(one)]),
+            *_carried(found, one),
+        ]
         if said:
             lines.append(which + "; ".join(said))
         if people is not None:
@@ -207,13 +223,17 @@ def _settling(one: Difference) -> Iterator[str]:
 def _carried(found: Compared, one: Difference) -> Iterator[str]:
     prompts, share = one.carriers()
     if len(prompts):
-        names = " and ".join(f'"{shown(found.who.prompts[each], _MOST_OF_A_PROMPT)}"' for each in prompts)
+        names = " and ".join(
+            f'"{shown(found.who.prompts[each], _MOST_OF_A_PROMPT)}"' for each in prompts
+        )
         carry = "carries" if len(prompts) == 1 else "carry"
         yield f"{names} {carry} {_percent(share)} of the variance: read what both answered there"
 
 
 _MOST_OF_A_PROMPT = 60
-_UNKNOWN = "the judge's share of the uncertainty is not known, as hardly any response was rated twice"
+_UNKNOWN = (
+    "the judge's share of the uncertainty is not known, as hardly any response was rated twice"
+)
 
 
 def _noise(one: Difference) -> str:
@@ -245,10 +265,18 @@ def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> st
     if people.why:
         return f"{labels} of people correct nothing: {people.why}"
     judge, labelled = verdict(one, sides), by_people(people, sides)
-    bear_out = "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"
+    bear_out = (
+        "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"
+    )
     if labelled == "not settled":
-        bear_out = "settle neither" if judge == labelled else "do not bear that out: their interval holds 0"
-    says = "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
+        bear_out = (
+            "settle neither"
+            if judge == labelled
+            else "do not bear that out: their interval holds 0"
+        )
+    says = (
+        "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
+    )
     return (
         f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
         f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge is {abs(one.difference - people.estimate):.2f} too "

@@ -88,7 +88,9 @@ class Asked:
         place, arms = run.space.judges.index(judge), run.fold.arms
         mine = run.space.judge == place
         ratings = int(arms.counts[mine].sum())
-        return cls(judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place))
+        return cls(
+            judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place)
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -119,7 +121,9 @@ def judged_by(manifest: Manifest) -> str:
     if all(replays):
         judges = ", ".join(manifest.judges) + replay
     else:
-        judges = ", ".join(judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True))
+        judges = ", ".join(
+            judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True)
+        )
     settings = manifest.settings
     return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"
 

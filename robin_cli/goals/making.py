@@ -33,7 +33,9 @@ def known_goals() -> Sequence[type[Goal]]:
     names = [f"{goals.__name__}.{each.name}" for each in iter_modules(goals.__path__)]
     found = [(name, kind) for name in names for kind in vars(import_module(name)).values()]
     there = [
-        kind for name, kind in found if isinstance(kind, type) and issubclass(kind, Goal) and kind.__module__ == name
+        kind
+        for name, kind in found
+        if isinstance(kind, type) and issubclass(kind, Goal) and kind.__module__ == name
     ]
     return sorted((kind for kind in there if not isabstract(kind)), key=lambda kind: kind.is_usual)
 
@@ -75,7 +77,9 @@ def results_of(path: Path, names: Iterable[str]) -> Table:
             table = JUDGMENTS if what == "judgments" else found.table(what, View())
             rows = run.fold.judgments if what == "judgments" else len(table)
             values.append((what, rows, table.says.partition(":")[0], table.row.replace("`", "")))
-    return RESULTS.of(dict(zip(RESULTS.columns, zip(*filter(itemgetter(1), values), strict=True), strict=False)))
+    return RESULTS.of(
+        dict(zip(RESULTS.columns, zip(*filter(itemgetter(1), values), strict=True), strict=False))
+    )
 
 
 def judgment_table(path: Path) -> Table:
@@ -88,7 +92,9 @@ def judgment_table(path: Path) -> Table:
     return JUDGMENTS.having(lambda: rows)
 
 
-def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]) -> Goal:
+def wanted_goal(
+    settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]
+) -> Goal:
     """Return the goal of ``settings``.
 
     Args:
@@ -97,5 +103,7 @@ def wanted_goal(settings: Settings, space: ArmSpace, pairs: Sequence[Pair], noti
     Raises:
         InputError: these data do not allow the decision or comparison.
     """
-    own = {name: getattr(settings, name) for name in TABLE} | {"objective": settings.wanted_objective}
+    own = {name: getattr(settings, name) for name in TABLE} | {
+        "objective": settings.wanted_objective
+    }
     return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))

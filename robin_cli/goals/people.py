@@ -26,7 +26,11 @@ from robin_cli.storage.reader import RunData
 _UNKNOWN = "unknown"
 """The start of the line on an unknown coefficient."""
 _LEVELS = {"same": "the same preferred", "kappa": "weighted κ", "alpha": "Krippendorff's α"}
-_OWN = {"reliability": "scores", "icc": "one rating (ICC)", "ceiling": "so correlation with a human at most"}
+_OWN = {
+    "reliability": "scores",
+    "icc": "one rating (ICC)",
+    "ceiling": "so correlation with a human at most",
+}
 
 
 Means = Sequence[Summary]
@@ -48,7 +52,9 @@ class People:
     first: int | None
 
     @classmethod
-    def of(cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None) -> Self:
+    def of(
+        cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None
+    ) -> Self:
         """Return it for a run with these means and scores, those of all judges together first.
 
         Args:
@@ -66,11 +72,14 @@ class People:
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {
-            "means": {each.attribute: {**_mean(each), "first_ratings": self.first} for each in self.means},
+            "means": {
+                each.attribute: {**_mean(each), "first_ratings": self.first} for each in self.means
+            },
             "agreement": _coefficients(self.agreement),
             "reliability": _coefficients(self.reliability),
             "calibration": {
-                name: [_in_json(level) for level in each.levels] for name, each in self.calibration.items()
+                name: [_in_json(level) for level in each.levels]
+                for name, each in self.calibration.items()
             },
         }
 
@@ -79,7 +88,9 @@ class People:
         lines = {}
         for name, found in self.agreement.items():
             is_told = not math.isnan(found[0].value)
-            if is_told or name in run.manifest.attributes:  # the reason is the same for single judges
+            if (
+                is_told or name in run.manifest.attributes
+            ):  # the reason is the same for single judges
                 lines[f"human {name}"] = agreement_line(found)
             if is_told:
                 lines[f"levels of {name}"] = levels_line(found)
@@ -90,13 +101,19 @@ class People:
             elif is_given and each.corrected is not None and each.corrected.caution:
                 lines[f"labels of {each.attribute}"] = each.corrected.caution
         if any(each.levels for each in self.calibration.values()):
-            lines["calibration"] = f"human ratings by score: robin export {typed(run.name)} --what calibration"
+            lines["calibration"] = (
+                f"human ratings by score: robin export {typed(run.name)} --what calibration"
+            )
         return lines
 
     def own_lines(self, *, known: bool = False) -> dict[str, str]:
         """Return the agreement of the judge with itself in words; ``known``: leave unknown values out."""
-        lines = {f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()}
-        return {name: line for name, line in lines.items() if not (known and line.startswith(_UNKNOWN))}
+        lines = {
+            f"reliability of {name}": _own_line(found) for name, found in self.reliability.items()
+        }
+        return {
+            name: line for name, line in lines.items() if not (known and line.startswith(_UNKNOWN))
+        }
 
 
 def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
@@ -121,7 +138,11 @@ def _mean_text(each: Summary) -> str:
 
 def _over(each: Summary) -> str:
     over = f"over {number_of(each.prompts, 'prompt')}, {number_of(each.pairs, 'pair')}"
-    return f"{over}; no interval below {FEWEST_PROMPTS} prompts" if math.isnan(each.mean.low) else f"95 %, {over}"
+    return (
+        f"{over}; no interval below {FEWEST_PROMPTS} prompts"
+        if math.isnan(each.mean.low)
+        else f"95 %, {over}"
+    )
 
 
 def _corrected_text(each: Summary) -> str:
@@ -136,7 +157,9 @@ def _corrected_text(each: Summary) -> str:
 
 def _why_not(each: Summary) -> str:
     """Return why labels correct no mean; "" if they do, or if there are none."""
-    return (each.corrected.why if each.corrected is not None else "") or (each.labels.why if each.labels else "")
+    return (each.corrected.why if each.corrected is not None else "") or (
+        each.labels.why if each.labels else ""
+    )
 
 
 def agreement_line(found: Sequence[Agreement]) -> str:
@@ -146,7 +169,8 @@ def agreement_line(found: Sequence[Agreement]) -> str:
         return f"no agreement: {pearson.why}"
     over = f"{number_of(pearson.n_prompts, 'prompt')}, {number_of(pearson.n, 'pair')}"
     return _told(
-        {each.coefficient: each for each in found if each.coefficient in CORRELATIONS}, f"95 % bootstrap over {over}"
+        {each.coefficient: each for each in found if each.coefficient in CORRELATIONS},
+        f"95 % bootstrap over {over}",
     )
 
 
@@ -183,14 +207,22 @@ def range_of(low: float, high: float) -> str:
 def _mean(each: Summary) -> dict[str, Any]:
     """Return the mean of one attribute as JSON, the judge's own and as labels correct it; null for none."""
     told = each.corrected
-    corrected: Iterable[float] = (math.nan,) * 3 if told is None else (told.estimate, told.low, told.high)
+    corrected: Iterable[float] = (
+        (math.nan,) * 3 if told is None else (told.estimate, told.low, told.high)
+    )
     return {
         "mean": finite(each.mean.value),
         "ci_low": finite(each.mean.low),
         "ci_high": finite(each.mean.high),
         "n_pairs": each.pairs,
         "n_prompts": each.prompts,
-        **dict(zip(("corrected_mean", "corrected_low", "corrected_high"), map(finite, corrected), strict=True)),
+        **dict(
+            zip(
+                ("corrected_mean", "corrected_low", "corrected_high"),
+                map(finite, corrected),
+                strict=True,
+            )
+        ),
         "n_labels": 0 if told is None else told.n_labels,
         "n_labelled_prompts": 0 if told is None else told.n_prompts,
         "labels_are": None
@@ -202,8 +234,14 @@ def _mean(each: Summary) -> dict[str, Any]:
 
 def _coefficients(found: Mapping[str, Sequence[Agreement]]) -> dict[str, Any]:
     """Return each coefficient as JSON, by attribute and name."""
-    return {attribute: {each.coefficient: _in_json(each) for each in listed} for attribute, listed in found.items()}
+    return {
+        attribute: {each.coefficient: _in_json(each) for each in listed}
+        for attribute, listed in found.items()
+    }
 
 
 def _in_json(told: Any) -> dict[str, Any]:
-    return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(told).items()}
+    return {
+        name: finite(value) if isinstance(value, float) else value
+        for name, value in asdict(told).items()
+    }

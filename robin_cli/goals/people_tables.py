@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.run_agreement import agreements, calibrations, check_comparable, reliabilities, whys_of
+from robin_cli.analysis.run_agreement import (
+    agreements,
+    calibrations,
+    check_comparable,
+    reliabilities,
+    whys_of,
+)
 from robin_cli.analysis.stances import Stances, stances_of, stances_of_best
 from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
@@ -33,7 +39,9 @@ def stances_of_scores(found: Rated, given: GivenLabels | None) -> Stances:
 def stances_of_bests(found: Preferences, given: GivenLabels | None) -> Stances:
     """Return people's decisions beside a pairwise run's best responses. InputError if it looks for none."""
     if found.best is None:
-        raise InputError(f"{found.run.name}: decides nothing; make a pairwise run with --decide best")
+        raise InputError(
+            f"{found.run.name}: decides nothing; make a pairwise run with --decide best"
+        )
     return stances_of_best(found.run, found.best, given)
 
 
@@ -63,7 +71,11 @@ def calibration_table(ran: Found, view: View) -> Table:
 def _by_attribute(table: Table, found: Mapping[str, Sequence[Any]], *more: Column) -> Table:
     """Return a row for each, its attributes as columns behind the name; ``more``: columns in place of the table's."""
     rows = [(name, each) for name, several in found.items() for each in several]
-    values = {column: [getattr(each, column) for _, each in rows] for column in table.columns if column != "attribute"}
+    values = {
+        column: [getattr(each, column) for _, each in rows]
+        for column in table.columns
+        if column != "attribute"
+    }
     return table.of({"attribute": [name for name, _ in rows], **values}, *more)
 
 

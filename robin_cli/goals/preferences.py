@@ -25,7 +25,12 @@ from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
 from robin_cli.results.words import compared_text, finite
 
-_NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = "not asked", "asked in part", "asked in vain", "given up"
+_NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = (
+    "not asked",
+    "asked in part",
+    "asked in vain",
+    "given up",
+)
 
 
 class Bests(NamedTuple):
@@ -83,7 +88,9 @@ class Preferences(Found):
         """The numbers of best responses, if the run looks for them."""
         if (best := self.best) is None:
             return None
-        return Bests(len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum()))
+        return Bests(
+            len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum())
+        )
 
     stances = stances_of_bests
 
@@ -143,7 +150,12 @@ class Preferences(Found):
             **people.human_lines(run),
             **people.own_lines(known=True),
             **(
-                {f"judge {place}": each.line("verdict") for place, each in enumerate(self.judges, 1)} if several else {}
+                {
+                    f"judge {place}": each.line("verdict")
+                    for place, each in enumerate(self.judges, 1)
+                }
+                if several
+                else {}
             ),
         }
 
@@ -151,7 +163,10 @@ class Preferences(Found):
     def answer(self) -> list[str]:
         """The head of the ranking, or the best responses, or the number of certified preferences."""
         if self.best is not None and self.bests is not None:
-            certain, agreed = f"best response {best_text(self.bests, self.error_rate)}", self.agreed_lines()
+            certain, agreed = (
+                f"best response {best_text(self.bests, self.error_rate)}",
+                self.agreed_lines(),
+            )
             if agreed:  # the run asked for this
                 return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
             return [certain, self._winners(self.best)]
@@ -168,12 +183,18 @@ class Preferences(Found):
     @property
     def asides(self) -> list[str]:
         """The number of comparisons asked, and the order effect on each judge."""
-        return [compared_text(self.compared), *(f"{name}: {line}" for name, line in self._order_lines().items())]
+        return [
+            compared_text(self.compared),
+            *(f"{name}: {line}" for name, line in self._order_lines().items()),
+        ]
 
     def _order_lines(self) -> dict[str, str]:
         several = len(self.judges) > 1
         effects = zip(self.run.space.judges, self.order_effects, strict=True)
-        return {f"order effect{f' of {judge}' * several}": order_effect_text(each) for judge, each in effects}
+        return {
+            f"order effect{f' of {judge}' * several}": order_effect_text(each)
+            for judge, each in effects
+        }
 
     @property
     def is_open(self) -> bool:
@@ -211,7 +232,12 @@ class Preferences(Found):
         """Return the numbers of comparisons without a preference, by reason; empty if all have one."""
         scores, arms, space = self.scores, self.run.fold.arms, self.run.space
         retired, lacks = scores.retired, np.isnan(scores.numbers("preference"))
-        in_vain = space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(axis=1) & ~retired
+        in_vain = (
+            space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(
+                axis=1
+            )
+            & ~retired
+        )
         is_new = (scores.numbers("n") == 0) & ~in_vain & ~retired
         counts = {
             _NOT_ASKED: int((lacks & is_new).sum()),
@@ -227,7 +253,9 @@ class Preferences(Found):
             is_asked = bool(self.ranked.names) or self.bests is None
             return {"ranking": f"none: {self._not_ranked}"} if is_asked else {}
         by = f"{number_of(ranking.n_comparisons, 'comparison')} of {number_of(ranking.n_prompts, 'prompt')}"
-        prior = "" if ranking.is_bounded else "; with half a tie for every two, as some won or lost all"
+        prior = (
+            "" if ranking.is_bounded else "; with half a tie for every two, as some won or lost all"
+        )
         rows = ranking_of(self.ranked).records()
         lines = {"ranking": f"{number_of(len(rows), 'system')} by {by} (95 % intervals){prior}"}
         if told := self.ranked.circle_text:
@@ -240,13 +268,20 @@ class Preferences(Found):
         if len(others) == 1:
             share = f"{100 * first['win_rate']:.0f} %{_ends(first, 'win', '{:.0f}', 100)}"
             verdict = "told apart" if first["rank_low"] == first["rank_high"] else "not told apart"
-            preferred = f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])}"
+            preferred = (
+                f"{one_line(first['system'])} is preferred to {one_line(others[0]['system'])}"
+            )
             return f"{preferred} in {share} of {number_of(comparisons, 'comparison')}: {verdict} at 95 %"
-        leaders = [f"{each['rank']} {one_line(each['system'])}{_rank_range(each)}" for each in (first, *others)[:SHOWN]]
+        leaders = [
+            f"{each['rank']} {one_line(each['system'])}{_rank_range(each)}"
+            for each in (first, *others)[:SHOWN]
+        ]
         rivals = sum(each["rank_low"] == 1 for each in others)
         # Each range of ranks is for itself: even if no other can be ahead of the first, the others' may begin at 1.
         alone = (
-            f"; {number_of(rivals, 'other')} may be as good as the first" if rivals and first["rank_high"] > 1 else ""
+            f"; {number_of(rivals, 'other')} may be as good as the first"
+            if rivals and first["rank_high"] > 1
+            else ""
         )
         return f"ranking of {number_of(len(others) + 1, 'system')}: {', '.join(leaders)}{alone}"
 
@@ -257,8 +292,14 @@ class Preferences(Found):
         for at in range(min(SHOWN, len(best.prompt))):
             comparison, side = int(best.comparison[at]), int(best.side[at])
             system = int(matches.system[comparison, side]) if matches.names else -1
-            name = matches.names[system] if system >= 0 else f"{'AB'[side]} of {self.run.pair_ids[comparison]}"
-            names.append(OPEN if best.leader[at] < 0 else f"{name}{OPEN * (not best.certified[at])}")
+            name = (
+                matches.names[system]
+                if system >= 0
+                else f"{'AB'[side]} of {self.run.pair_ids[comparison]}"
+            )
+            names.append(
+                OPEN if best.leader[at] < 0 else f"{name}{OPEN * (not best.certified[at])}"
+            )
         return winners_text(self.run, place[np.searchsorted(prompts, best.prompt)], names, "prompt")
 
 
@@ -266,7 +307,9 @@ def best_text(found: Bests, error_rate: float) -> str:
     """Return the numbers of best responses in words."""
     certain, open_ = found.certified, found.of - found.certified
     promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
-    line = f"certified for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
+    line = (
+        f"certified for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
+    )
     if not open_:
         return line
     stuck = f", {found.stuck:,} that no call can settle" if found.stuck else ""
@@ -301,4 +344,8 @@ def _rank_range(each: Mapping[str, Any]) -> str:
 
 def _ends(each: Mapping[str, Any], name: str, form: str, times: float = 1.0) -> str:
     low, high = each[f"{name}_low"], each[f"{name}_high"]
-    return "" if low is None or high is None else f" [{form.format(times * low)}, {form.format(times * high)}]"
+    return (
+        ""
+        if low is None or high is None
+        else f" [{form.format(times * low)}, {form.format(times * high)}]"
+    )

@@ -96,8 +96,15 @@ class Preferring(Goal):
         """The mean cost of a comparison's arms."""
         return Per.PAIR
 
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
-        del counts, own, target, guaranteed  # settings refuse an error to stop at beside comparisons
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
+        del (
+            counts,
+            own,
+            target,
+            guaranteed,
+        )  # settings refuse an error to stop at beside comparisons
         return ComparisonsWatch(self.matches)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
@@ -105,7 +112,8 @@ class Preferring(Goal):
         runs, scale = len(found.n), self.space.scales[0]
         by_order = (runs * len(self.matches), len(self.space.variants), -1)
         points, true = (
-            (each.reshape(by_order) - scale.low) / (scale.high - scale.low) for each in (found.estimates, truth)
+            (each.reshape(by_order) - scale.low) / (scale.high - scale.low)
+            for each in (found.estimates, truth)
         )
         preference, in_truth = (each.mean(axis=(1, 2)).reshape(runs, -1) for each in (points, true))
         is_whole = ~np.isnan(preference)
@@ -131,7 +139,9 @@ class Preferring(Goal):
         del words
         known = []
         if row["win_rate_half_width"] is not None:
-            known.append(f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %")
+            known.append(
+                f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %"
+            )
         if row["wrong"] is not None:
             known.append(f"{share_text(row['wrong'])} of the {self.wrongs} are wrong")
         if not known:

@@ -75,12 +75,16 @@ class Rated(Found):
     def is_over(self) -> bool:
         """Whether every decision that can be certified is, or the target error is reached."""
         decided = self.scores.decided
-        return (decided is not None and decided.is_over) or (self.aim is not None and self.aim.reached)
+        return (decided is not None and decided.is_over) or (
+            self.aim is not None and self.aim.reached
+        )
 
     @property
     def mean_text(self) -> str:
         """The means in a line, for runs with another goal."""
-        first = f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
+        first = (
+            f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
+        )
         return f"{'; '.join(self.mean_lines())}{first}"
 
     @property
@@ -99,7 +103,9 @@ class Rated(Found):
         """The command that forecasts the calls for an error."""
         if self.aim is None or self.aim.guaranteed:
             return ""
-        return f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
+        return (
+            f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
+        )
 
     @cached_property
     def paper_bound(self) -> PaperBound:
@@ -112,8 +118,13 @@ class Rated(Found):
         space, means, found = self.run.space, self.each.numbers("score"), []
         for number in range(len(space.judges)):
             mine = (space.judge == number) & ~np.isnan(means)
-            rated = {name: means[mine & (space.attribute == place)] for place, name in enumerate(space.attributes)}
-            by_attribute = {name: float(each.mean()) if len(each) else math.nan for name, each in rated.items()}
+            rated = {
+                name: means[mine & (space.attribute == place)]
+                for place, name in enumerate(space.attributes)
+            }
+            by_attribute = {
+                name: float(each.mean()) if len(each) else math.nan for name, each in rated.items()
+            }
             found.append(OfJudge(by_attribute, sum(map(len, rated.values()))))
         return found
 
@@ -145,7 +156,9 @@ class Rated(Found):
                 {
                     **asked.facts(),
                     "mean_scores": {name: finite(mean) for name, mean in own.means.items()},
-                    "mean_score": finite(next(iter(own.means.values()))) if len(own.means) == 1 else None,
+                    "mean_score": finite(next(iter(own.means.values())))
+                    if len(own.means) == 1
+                    else None,
                     "scores": own.scores,
                 }
                 for asked, own in zip(self.judges, self.of_judges, strict=True)
@@ -189,7 +202,10 @@ class Rated(Found):
         """Return the worst error, and what it is of or why it is unknown."""
         if math.isnan(self.worst_error):
             is_unrated = (self.run.fold.arms.counts == 0).any()
-            return "not known", "some scores have no rating yet" if is_unrated else "no score is left"
+            return (
+                "not known",
+                "some scores have no rating yet" if is_unrated else "no score is left",
+            )
         single = " of a single judge" if self.is_panel else ""
         said = f"an estimate of how far the least certain score{single} is from its judge's mean"
         return f"about {self.error_text(self.worst_error)}", said
@@ -203,25 +219,36 @@ class Rated(Found):
         """Return the paper's bound and its assumption, or why there is none."""
         bound = self.paper_bound
         if bound.assumes is None:
-            return (
-                "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
-            )
+            return "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
         if bound.value is None:
             return "none before the warm-up is over"
-        guarantee = f"δ = {bound.delta:g}; variances estimated: no guarantee; assumes {bound.assumes}"
+        guarantee = (
+            f"δ = {bound.delta:g}; variances estimated: no guarantee; assumes {bound.assumes}"
+        )
         return f"{self.error_text(bound.value)} ({guarantee})"
 
     def _judge_lines(self) -> dict[str, str]:
         lines, spread = {}, self.judge_spread
         for number, (asked, own) in enumerate(zip(self.judges, self.of_judges, strict=True), 1):
-            means = {name: "–" if math.isnan(mean) else f"{mean:.2f}" for name, mean in own.means.items()}
-            mean = ", ".join(f"{told} {name}" if len(means) > 1 else told for name, told in means.items())
-            lines[f"judge {number}"] = asked.line("rating", f"mean {mean} over {number_of(own.scores, 'score')}")
+            means = {
+                name: "–" if math.isnan(mean) else f"{mean:.2f}" for name, mean in own.means.items()
+            }
+            mean = ", ".join(
+                f"{told} {name}" if len(means) > 1 else told for name, told in means.items()
+            )
+            lines[f"judge {number}"] = asked.line(
+                "rating", f"mean {mean} over {number_of(own.scores, 'score')}"
+            )
         if self.run.space.settles:
             return lines
         unknown = "not known: a judge has fewer than two ratings of every pair"
-        apart = f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
-        return {**lines, "between judges": f"{unknown if math.isnan(spread) else self.error_text(spread)} ({apart})"}
+        apart = (
+            f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
+        )
+        return {
+            **lines,
+            "between judges": f"{unknown if math.isnan(spread) else self.error_text(spread)} ({apart})",
+        }
 
 
 def aim_text(aim: Aim) -> str:
@@ -233,7 +260,9 @@ def aim_text(aim: Aim) -> str:
         stands = f"at most {now}, for all scores at once"
     else:
         stands = f"about {now}, an estimate: {AT_TARGET}" if aim.reached else f"about {now}"
-    return f"the target error of {wanted} is {'reached' if aim.reached else 'not reached'} ({stands})"
+    return (
+        f"the target error of {wanted} is {'reached' if aim.reached else 'not reached'} ({stands})"
+    )
 
 
 class Rating(Goal):
@@ -257,7 +286,9 @@ class Rating(Goal):
                 f"with --limit {max(1, budget // space.arms_per_pair)}"
             )
 
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
         del own
         return ErrorWatch(self.space, target, counts() if guaranteed else None)
 

@@ -53,11 +53,18 @@ def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = (
 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
         pairs, place = np.unique(pair[rows], return_inverse=True)
-        unnamed = [] if "prompt" in show else ["prompt"] * any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
+        unnamed = (
+            []
+            if "prompt" in show
+            else ["prompt"] * any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
+        )
         found: dict[str, Sequence[str]] = {}
         for name in dict.fromkeys([*unnamed, *show]):
             if name in TEXTS_SHOWN:
-                found[name] = [_text(each, name, run, at) for each, at in zip(run.pairs.at(pairs), pairs, strict=True)]
+                found[name] = [
+                    _text(each, name, run, at)
+                    for each, at in zip(run.pairs.at(pairs), pairs, strict=True)
+                ]
             else:
                 values = run.column(name)
                 found[name] = [values[each] or "" for each in pairs.tolist()]
@@ -78,7 +85,9 @@ def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
         places = pair[rows].tolist()
         columns = ((name, run.column(name)) for name in names)
-        return {name: [_cut(values[at] or "", _LENGTH) for at in places] for name, values in columns}
+        return {
+            name: [_cut(values[at] or "", _LENGTH) for at in places] for name, values in columns
+        }
 
     return read
 
@@ -125,16 +134,25 @@ def with_data(
     schema = table.schema
     for name in texts:
         schema = schema.append(pa.field(name, pa.large_string()))
-    return read_by(schema, _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema))
+    return read_by(
+        schema,
+        _with_texts(table, run, np.arange(len(table)) if pairs is None else pairs, texts, schema),
+    )
 
 
 def _with_texts(
-    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]], texts: Mapping[str, str], schema: pa.Schema
+    table: pa.Table,
+    run: RunData,
+    pairs: NDArray[np.integer[Any]],
+    texts: Mapping[str, str],
+    schema: pa.Schema,
 ) -> Iterator[pa.Table]:
     """Yield ``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
     start, wanted = 0, set(texts.values())
     batches = read_pair_batches(run.path, lambda name: name in wanted)
-    for found in gathered((pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES):
+    for found in gathered(
+        (pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES
+    ):
         first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
         rows = pa.array(pairs[first:last] - start)
         columns = [found[of_data].take(rows) for of_data in texts.values()]

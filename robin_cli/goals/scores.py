@@ -81,7 +81,12 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
     """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    about: dict[str, Any] = {"sort": view.sort, "with_text": view.with_text, "wide": view.wide, "show": view.show}
+    about: dict[str, Any] = {
+        "sort": view.sort,
+        "with_text": view.with_text,
+        "wide": view.wide,
+        "show": view.show,
+    }
     return score_table(scores, found.run, agreed=agreed, **about)
 
 
@@ -91,7 +96,11 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def decision_table(
-    scores: Scores, run: RunData, *, with_text: bool = False, agreed: NDArray[np.bool_] | None = None
+    scores: Scores,
+    run: RunData,
+    *,
+    with_text: bool = False,
+    agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
@@ -102,15 +111,23 @@ def decision_table(
         raise InputError(
             f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), such as 'score>=3'"
         )
-    columns = dict(scores.columns) if agreed is None else {**scores.columns, "agreed": _of_rows(decided, agreed)}
+    columns = (
+        dict(scores.columns)
+        if agreed is None
+        else {**scores.columns, "agreed": _of_rows(decided, agreed)}
+    )
     names = [name for name in ("group", *DECISION_COLUMNS, "agreed") if name in columns]
     if decided.task.group is not None:
-        table = DECISIONS.of({name: columns[name] for name in ("pair_id", "attribute", *names, "score")})
+        table = DECISIONS.of(
+            {name: columns[name] for name in ("pair_id", "attribute", *names, "score")}
+        )
         pairs = run.space.pair[scores.arm]
     else:
         rows, pairs = decided.first, run.space.pair[scores.arm][decided.first]
         each = zip(run.space.attributes, run.space.by_pair(scores.columns["score"]).T, strict=True)
-        of_pairs = SCORES.of({name: columns[name] for name in ("pair_id", *names)}).data.take(pa.array(rows))
+        of_pairs = SCORES.of({name: columns[name] for name in ("pair_id", *names)}).data.take(
+            pa.array(rows)
+        )
         values = {name: of_pairs[name] for name in of_pairs.column_names}
         of_each = [Column(f"{name}_score", form="number") for name in run.space.attributes]
         table = DECISIONS.of(values | {f"{name}_score": score for name, score in each}, *of_each)
@@ -130,18 +147,27 @@ def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
     def of(name: str) -> FloatArray:
         return np.asarray(scores.columns[name], dtype=np.float64)
 
-    widest = Sort("widest likely interval first", lambda: likely_widths(scores, space), "likely_low")
+    widest = Sort(
+        "widest likely interval first", lambda: likely_widths(scores, space), "likely_low"
+    )
     if (decided := scores.decided) is not None and decided.task.decision.is_best:
         leads, alone = decided.leaning == BEST, decided.task.contest[arm] >= decided.task.decisions
         widest = replace(
             widest,
             words=f"the best of each group, then the others, {widest.words}{'; groups of one last' * bool(alone.any())}",
-            key=lambda: np.minimum(likely_widths(scores, space), _WIDEST) + 2 * _WIDEST * (leads - 1.0 * alone),
+            key=lambda: (
+                np.minimum(likely_widths(scores, space), _WIDEST)
+                + 2 * _WIDEST * (leads - 1.0 * alone)
+            ),
         )
     return {
         "width": widest,
-        "score": Sort("highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]),
-        "variance": Sort("largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"),
+        "score": Sort(
+            "highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]
+        ),
+        "variance": Sort(
+            "largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"
+        ),
         "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
     }
 
@@ -155,9 +181,11 @@ def best_first(scores: Scores) -> FloatArray | None:
         return None
     values = np.nan_to_num(np.asarray(scores.columns["score"], dtype=np.float64), nan=-np.inf)
     place = np.empty(len(values))
-    place[np.lexsort((-values, scores.decided.leaning != BEST, scores.decided.task.contest[scores.arm]))] = np.arange(
-        float(len(values))
-    )
+    place[
+        np.lexsort(
+            (-values, scores.decided.leaning != BEST, scores.decided.task.contest[scores.arm])
+        )
+    ] = np.arange(float(len(values)))
     return -place
 
 

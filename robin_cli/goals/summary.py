@@ -52,7 +52,9 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
         for run in runs
         for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
     }
-    verdicts = {name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes}
+    verdicts = {
+        name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes
+    }
     ids = frozenset().union(*(run.space.pair_ids for run in runs))
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
 
@@ -72,7 +74,10 @@ def _joined(parts: Sequence[GivenLabels]) -> GivenLabels | None:
                         f"{before.place}; give the labels that count with --labels FILE"
                     )
             joined.setdefault(name, {})
-    source, best = " and ".join(part.source for part in parts), [each for part in parts for each in part.best]
+    source, best = (
+        " and ".join(part.source for part in parts),
+        [each for part in parts for each in part.best],
+    )
     return GivenLabels(source, joined, best=best)
 
 
@@ -81,7 +86,11 @@ def _check_apart(runs: Sequence[StoredRun]) -> None:
     texts: dict[str, tuple[object, StoredRun]] = {}
     for run in runs if len(runs) > 1 else ():
         pairs = run.pairs.table
-        names = [name for name in ("pair_id", "prompt", "response", OTHER_COLUMN) if name in pairs.column_names]
+        names = [
+            name
+            for name in ("pair_id", "prompt", "response", OTHER_COLUMN)
+            if name in pairs.column_names
+        ]
         for pair_id, *text in zip(*(pairs[name].to_pylist() for name in names), strict=True):
             said, first = texts.setdefault(pair_id, (text, run))
             if said != text:
@@ -109,7 +118,10 @@ def summary_table(ran: Found, view: View) -> Table:
     left_out: tuple[str, ...] = () if threshold is not None else ("share",)
     if given is None and not any(each.corrected for each in found):
         left_out += ("corrected", "n_labels")
-    names = [*([] if by is None else [by]), *(name for name in SUMMARY.columns if not name.startswith(left_out))]
+    names = [
+        *([] if by is None else [by]),
+        *(name for name in SUMMARY.columns if not name.startswith(left_out)),
+    ]
     rows = [_row(each, by) for each in found]
     more = [] if by is None else [Column(by, form="name")]
     values = {name: [row[name] for row in rows] for name in names}
@@ -159,7 +171,13 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
     }
 
 
-def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLabels | None, notify: Notify) -> None:
+def _say(
+    found: Sequence[Summary],
+    run: RunData,
+    scores: Scores,
+    given: GivenLabels | None,
+    notify: Notify,
+) -> None:
     """Report the means of first ratings only, missing intervals, and missing corrections."""
     if scores.decided is not None:
         notify(
@@ -182,7 +200,9 @@ def _say(found: Sequence[Summary], run: RunData, scores: Scores, given: GivenLab
     said: dict[tuple[str, str], list[str]] = {}
     for each in found:
         if (people := each.corrected) is not None and (people.why or people.caution):
-            about = ("not corrected by labels: ", people.why) if people.why else ("", people.caution)
+            about = (
+                ("not corrected by labels: ", people.why) if people.why else ("", people.caution)
+            )
             said.setdefault(about, []).append(_name(each))
     for (what, why), names in said.items():
         notify(f"{what}{_some(names)}: {why}")
@@ -195,7 +215,9 @@ def _name(each: Summary) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    return ", ".join(names[:_NAMED]) + (
+        f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    )
 
 
 def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
@@ -229,7 +251,10 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
     whole = by is not None or several or run.inquiry.wants_best
     found = wanted_labels(run, values, labels, n, whole=whole)
-    names, texts = np.array(run.manifest.attributes, dtype=object)[found.attribute], labelled_texts(run, found.pair)
+    names, texts = (
+        np.array(run.manifest.attributes, dtype=object)[found.attribute],
+        labelled_texts(run, found.pair),
+    )
     ids = texts.pop("pair_id")
     columns: dict[str, Any] = {
         "pair_id": [opaque_id(each) for each in ids.to_pylist()] if is_blind else ids,
@@ -252,7 +277,11 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         f"the file to --labels: {step} --labels FILE"
     )
     if is_blind:
-        notify("blind: whole prompts, with ids that do not name the systems and that --labels recognises")
+        notify(
+            "blind: whole prompts, with ids that do not name the systems and that --labels recognises"
+        )
     if found.prompts < FEWEST_LABELLED:
-        notify(f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; draw more: a larger --n")
+        notify(
+            f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; draw more: a larger --n"
+        )
     return LABELS_WANTED.of(columns)

@@ -73,7 +73,9 @@ def preferences(ran: Found) -> Preferences:
     noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
     score = ran.scores.numbers("score")
     first = np.flatnonzero(space.judge == 0)
-    pair, attribute = (np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute))
+    pair, attribute = (
+        np.asarray(each[first], dtype=np.int64) for each in (space.pair, space.attribute)
+    )
     sizes = np.bincount(run.pairs.groups)
     contest = run.pairs.groups[pair] * len(space.attributes) + attribute
     of_several = sizes[run.pairs.groups][pair] > 1
@@ -86,10 +88,14 @@ def preferences(ran: Found) -> Preferences:
     lead, rival = lead[rival != lead], rival[rival != lead]
 
     difference = score[lead] - score[rival]
-    errors, freedoms = (np.concatenate([each[lead], each[rival]], axis=1) for each in (noise, freedom))
+    errors, freedoms = (
+        np.concatenate([each[lead], each[rival]], axis=1) for each in (noise, freedom)
+    )
     error = errors.sum(axis=1) / space.raters**2
     same = run.responses[pair[lead]] == run.responses[pair[rival]]
-    told = (difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)) & ~same
+    told = (
+        difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)
+    ) & ~same
     lead, rival = lead[told], rival[told]
     tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
     sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
@@ -112,7 +118,9 @@ def preferences(ran: Found) -> Preferences:
 def _log_evidence(run: RunData, lead: IntArray, rival: IntArray, attribute: IntArray) -> FloatArray:
     """Return ln of the evidence that each mean in ``lead`` is above that in ``rival`` less the margin; shape (rows,)."""
     of_run = run.manifest.settings.get("margin")
-    margins = [MARGIN * (each.high - each.low) if of_run is None else of_run for each in run.space.scales]
+    margins = [
+        MARGIN * (each.high - each.low) if of_run is None else of_run for each in run.space.scales
+    ]
     at = -np.array(margins, dtype=np.float64)[attribute]
     found = np.empty(len(lead))
     place = np.empty(len(run.space), dtype=np.int64)
@@ -120,8 +128,13 @@ def _log_evidence(run: RunData, lead: IntArray, rival: IntArray, attribute: IntA
         place[rows] = np.arange(len(rows))
         mine = np.flatnonzero(np.isin(lead, rows))
         if len(mine):
-            both: list[Part] = [replace(part, counts=part.counts[place[lead[mine]]]) for part in parts]
-            both += [replace(part, counts=part.counts[place[rival[mine]]], weight=-part.weight) for part in parts]
+            both: list[Part] = [
+                replace(part, counts=part.counts[place[lead[mine]]]) for part in parts
+            ]
+            both += [
+                replace(part, counts=part.counts[place[rival[mine]]], weight=-part.weight)
+                for part in parts
+            ]
             found[mine] = log_sum_evidence(both, at[mine])
     return found
 
@@ -147,7 +160,9 @@ def preference_table(ran: Found, view: View) -> Table:
             "several responses to a prompt, or say with --group which of them belong together"
         )
     if not len(found.chosen):
-        unrated = f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
+        unrated = (
+            f", {number_of(found.unrated, 'response')} without a rating" if found.unrated else ""
+        )
         raise InputError(
             f"{run.name}: no two responses of a group can be told apart ({number_of(found.alike, 'pair')}{unrated}); more "
             f"calls may tell them apart: robin resume {typed(run.name)} --budget N"
@@ -155,14 +170,20 @@ def preference_table(ran: Found, view: View) -> Table:
     texts = run.pairs.table
     prompts, chosen, rejected = (
         texts[name].take(rows)
-        for name, rows in (("prompt", found.chosen), ("response", found.chosen), ("response", found.rejected))
+        for name, rows in (
+            ("prompt", found.chosen),
+            ("response", found.chosen),
+            ("response", found.rejected),
+        )
     )
     _say(found, view.notify)
     if others := pc.sum(pc.not_equal(prompts, texts["prompt"].take(found.rejected))).as_py():
         view.notify(
             f"{number_of(others, 'pair')} of responses to different prompts: the prompt is that of the chosen one"
         )
-    columns = _columns(prompts, chosen, rejected, found.margin, found.certified, messages=view.messages)
+    columns = _columns(
+        prompts, chosen, rejected, found.margin, found.certified, messages=view.messages
+    )
     if len(run.space.attributes) > 1:
         columns["attribute"] = pa.array(run.space.attributes).take(pa.array(found.attribute))
     return PREFERENCES.of(columns)
@@ -175,13 +196,17 @@ def preferred_table(ran: Compared, view: View) -> Table:
     """
     run = ran.run
     found = pairwise_scores(run, alpha=ran.error_rate).columns
-    preference, low, high = (np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high"))
+    preference, low, high = (
+        np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high")
+    )
     certified = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
     told = (low > _EVEN) | (high < _EVEN) | certified
     known = int((~np.isnan(preference)).sum())
     alike = known - int(told.sum())
     if not told.any():
-        none = f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
+        none = (
+            f", {len(preference) - known:,} without a preference" if known < len(preference) else ""
+        )
         raise InputError(
             f"{run.name}: no comparison tells its responses apart ({number_of(alike, 'comparison')} too close{none}); "
             f"more calls may do so: robin resume {typed(run.name)} --budget N"
@@ -190,12 +215,18 @@ def preferred_table(ran: Compared, view: View) -> Table:
     a, b = texts["response"], texts[OTHER_COLUMN]
     chosen, rejected = pc.if_else(for_a, a, b), pc.if_else(for_a, b, a)
     said = [number_of(int(told.sum()), "comparison")]
-    said.append(f"{alike:,} whose responses cannot be told apart {'is' if alike == 1 else 'are'} left out")
+    said.append(
+        f"{alike:,} whose responses cannot be told apart {'is' if alike == 1 else 'are'} left out"
+    )
     if without := len(preference) - known:
-        said.append(f"{number_of(without, 'comparison')} {'has' if without == 1 else 'have'} no preference")
+        said.append(
+            f"{number_of(without, 'comparison')} {'has' if without == 1 else 'have'} no preference"
+        )
     view.notify("; ".join(said))
     margin = np.abs(preference[told] - _EVEN)
-    return PREFERENCES.of(_columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=view.messages))
+    return PREFERENCES.of(
+        _columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=view.messages)
+    )
 
 
 def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
@@ -204,7 +235,9 @@ def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
     if best is None:
         return np.zeros(len(matches), dtype=np.bool_)
     leader = np.where(preference > _EVEN, matches.response[:, 0], matches.response[:, 1])
-    return np.asarray(np.isin(leader, best.leader[best.certified]) & ~np.isnan(preference) & (preference != _EVEN))
+    return np.asarray(
+        np.isin(leader, best.leader[best.certified]) & ~np.isnan(preference) & (preference != _EVEN)
+    )
 
 
 def _columns(
@@ -236,11 +269,17 @@ def _columns(
 
 def _say(found: Preferences, notify: Callable[[str], None]) -> None:
     said = [number_of(len(found.chosen), "pair")]
-    said.append(f"{found.alike:,} that cannot be told apart {'is' if found.alike == 1 else 'are'} left out")
+    said.append(
+        f"{found.alike:,} that cannot be told apart {'is' if found.alike == 1 else 'are'} left out"
+    )
     if found.unrated:
-        said.append(f"{number_of(found.unrated, 'response')} {'has' if found.unrated == 1 else 'have'} no rating")
+        said.append(
+            f"{number_of(found.unrated, 'response')} {'has' if found.unrated == 1 else 'have'} no rating"
+        )
     if found.alone:
-        said.append(f"{number_of(found.alone, 'group')} {'has' if found.alone == 1 else 'have'} one response only")
+        said.append(
+            f"{number_of(found.alone, 'group')} {'has' if found.alone == 1 else 'have'} one response only"
+        )
     notify("; ".join(said))
 
 

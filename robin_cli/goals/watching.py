@@ -81,7 +81,12 @@ class ErrorWatch(Watch):
         worst = likely_worst_error(self._space, kept, *sums)
         if math.isnan(worst):
             return [(WORST, "–")]
-        return [(WORST, f"about {error_text(worst, as_share=self._space.has_several_scales)}{self._aimed}")]
+        return [
+            (
+                WORST,
+                f"about {error_text(worst, as_share=self._space.has_several_scales)}{self._aimed}",
+            )
+        ]
 
     @property
     def _aimed(self) -> str:

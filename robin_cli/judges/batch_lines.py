@@ -68,7 +68,9 @@ class Line:
 def line_of(custom_id: str, body: Mapping[str, Any]) -> bytes:
     """Return one request as a line of an input file, with its line end. InputError as :func:`with_parts`."""
     sent = {**body, "messages": with_parts(body["messages"])}
-    return orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": sent}) + b"\n"
+    return (
+        orjson.dumps({"custom_id": custom_id, "method": "POST", "url": URL, "body": sent}) + b"\n"
+    )
 
 
 def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
@@ -103,7 +105,11 @@ def _line(text: bytes, limit: int) -> Line:
             raise TooLong(f"a line of more than {limit:,} bytes")
         content = read_json(text, limit)
         custom_id = content.get("custom_id") if isinstance(content, dict) else None
-        if not isinstance(content, dict) or not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        if (
+            not isinstance(content, dict)
+            or not isinstance(custom_id, str)
+            or not 0 < len(custom_id) <= _MOST_ID
+        ):
             how = "without custom_id" if isinstance(content, dict) else "not a JSON object"
             return Line(None, Failure("malformed", f"a broken line: {how}"))
         return Line(custom_id, _outcome(content, text, limit), not _is_utf8(text))
@@ -145,5 +151,7 @@ def _unanswered(error: object, status: int) -> Problem | None:
     problem = error_in_200(error, {})
     if isinstance(problem, Failure) and problem.reason == "malformed":
         detail = message or code or "no message"
-        return Failure("batch_error", f"failed within the batch service (status {status}: {detail})")
+        return Failure(
+            "batch_error", f"failed within the batch service (status {status}: {detail})"
+        )
     return problem

@@ -82,8 +82,12 @@ def decoded(body: Body, encoding: str, limit: int) -> Body:
     if name in {"", "identity"}:
         return body
     if name not in {"gzip", "x-gzip", "deflate"}:
-        raise Unreadable(f'compressed as "{name[:40]}" although no compression was asked for; turn it off there')
-    decoder = zlib.decompressobj(_ZLIB_OR_GZIP if name != "deflate" or _has_zlib_header(body) else -zlib.MAX_WBITS)
+        raise Unreadable(
+            f'compressed as "{name[:40]}" although no compression was asked for; turn it off there'
+        )
+    decoder = zlib.decompressobj(
+        _ZLIB_OR_GZIP if name != "deflate" or _has_zlib_header(body) else -zlib.MAX_WBITS
+    )
     try:
         text = decoder.decompress(body, limit + 1)
     except zlib.error as error:

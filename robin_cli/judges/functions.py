@@ -48,12 +48,23 @@ def naming(function: Any) -> tuple[str, bool]:
         name = given if given == _fit(given) else f"{_fit(given) or 'judge'}-{_hash(given)}"
         return name if owner is None else f"{name}.{function.__name__}", True
     if isinstance(function, partial):
-        (name, is_certain), bound = naming(function.func), [*function.args, *sorted(function.keywords.items())]
+        (name, is_certain), bound = (
+            naming(function.func),
+            [*function.args, *sorted(function.keywords.items())],
+        )
         is_plain = _is_plain(bound)
-        return f"{name}-{_hash(repr(bound))}" if bound and is_plain else name, is_certain and is_plain
+        return (
+            f"{name}-{_hash(repr(bound))}" if bound and is_plain else name,
+            is_certain and is_plain,
+        )
     named = function if hasattr(function, "__qualname__") else type(function)
     is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
-    is_certain = named is function and owner is None and not is_closure and "<lambda>" not in named.__qualname__
+    is_certain = (
+        named is function
+        and owner is None
+        and not is_closure
+        and "<lambda>" not in named.__qualname__
+    )
     return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
 
 
@@ -127,14 +138,18 @@ class FunctionJudge(Judge):
         if self._threads is None:
             result: Any = self._function(messages)
         else:
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, messages)
+            result = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._function, messages
+            )
         if inspect.isawaitable(result):
             result = await result
         if isinstance(result, str):
             return Reply((Answer(result),), self._model, Usage(), None, time.monotonic() - started)
         if isinstance(result, Reply | Failure):
             return result
-        raise EndpointError(f"{self._model}: gave {type(result).__name__}, not text; return the answer as a str")
+        raise EndpointError(
+            f"{self._model}: gave {type(result).__name__}, not text; return the answer as a str"
+        )
 
     async def aclose(self) -> None:
         """End the threads, without waiting for those at work."""
@@ -175,22 +190,37 @@ class Checked(Judge):
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                outcome = await self._judge.ask(replace(question, messages=with_parts(question.messages)))
+                outcome = await self._judge.ask(
+                    replace(question, messages=with_parts(question.messages))
+                )
             if isinstance(outcome, Failure):
                 return self._failure(outcome)
             return self._reply(question, outcome)
         except RobinError as error:
-            kind = next(each for each in type(error).__mro__ if each.__module__ == RobinError.__module__)
-            raise kind(self._shown(str(error), _MOST_OF_AN_ERROR)) from None  # its causes may hold keys too
+            kind = next(
+                each for each in type(error).__mro__ if each.__module__ == RobinError.__module__
+            )
+            raise kind(
+                self._shown(str(error), _MOST_OF_AN_ERROR)
+            ) from None  # its causes may hold keys too
         except asyncio.CancelledError:
             asking = asyncio.current_task()
             if asking is None or asking.cancelling():
                 raise
             reason, detail = "judge_error", "the judge's own work was cancelled"
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # loose in the loop, these would hang the run
-            raise EndpointError(f"{self._options.model}: ended with {type(error).__name__}; mend the judge") from error
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+            GeneratorExit,
+        ) as error:  # loose in the loop, these would hang the run
+            raise EndpointError(
+                f"{self._options.model}: ended with {type(error).__name__}; mend the judge"
+            ) from error
         except TimeoutError:
-            reason, detail = "timeout", f"no answer within {self._options.timeout_s:g} s (--timeout)"
+            reason, detail = (
+                "timeout",
+                f"no answer within {self._options.timeout_s:g} s (--timeout)",
+            )
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
             reason, detail = "judge_error", self._shown(f"{type(error).__name__}: {error}")
         return Failure(reason, detail, time.monotonic() - started)
@@ -201,7 +231,9 @@ class Checked(Judge):
             await self._judge.aclose()
         except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001  # as in ask()
             detail = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(f"{self._options.model}: could not be closed ({detail}); mend the judge") from None
+            raise EndpointError(
+                f"{self._options.model}: could not be closed ({detail}); mend the judge"
+            ) from None
 
     def _number(self, name: str, get: Callable[[], object]) -> float:
         """Return a number that the judge reports of itself. EndpointError if that fails, or is not a number."""
@@ -209,9 +241,13 @@ class Checked(Judge):
             value = get()
         except (Exception, SystemExit) as error:  # noqa: BLE001  # code by others may raise anything
             detail = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(f"{self._options.model}: its {name} failed ({detail}); mend the judge") from None
+            raise EndpointError(
+                f"{self._options.model}: its {name} failed ({detail}); mend the judge"
+            ) from None
         if (number := amount_of(value)) is None:
-            raise EndpointError(f"{self._options.model}: its {name} is not a number of at least 0; mend the judge")
+            raise EndpointError(
+                f"{self._options.model}: its {name} is not a number of at least 0; mend the judge"
+            )
         return number
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:

@@ -12,7 +12,9 @@ import orjson
 from robin_cli.files.outputs import added_to
 from robin_cli.model.errors import InputError
 
-_SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE)
+_SECRET_NAMES = re.compile(
+    r"auth|cookie|key|token|secret|session|openai-(organization|project)", re.IGNORECASE
+)
 
 _MOST_SHOWN = 64 * 1024
 """The most bytes of a body, or characters of other values, that are written."""
@@ -29,24 +31,40 @@ class HttpLog:
         InputError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path, redact: Callable[[str, int], str], notify: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, redact: Callable[[str, int], str], notify: Callable[[str], None]
+    ) -> None:
         self._path = path
         self._redact = redact
         self._notify = notify
         try:
             self._file: IO[bytes] | None = added_to(path)
         except OSError as error:
-            raise InputError(f"--debug-http {path}: cannot be written ({error.strerror}); name another file") from error
+            raise InputError(
+                f"--debug-http {path}: cannot be written ({error.strerror}); name another file"
+            ) from error
 
-    def write(self, url: str, request: Mapping[str, str], sent: bytes, took_s: float, **outcome: Any) -> None:
+    def write(
+        self, url: str, request: Mapping[str, str], sent: bytes, took_s: float, **outcome: Any
+    ) -> None:
         """Append an exchange: ``request`` headers, the body ``sent``, and ``status``, ``headers``, ``body``, or ``error``."""
         if self._file is None:
             return
-        line = {"url": url, "request_headers": request, "request_body": sent, "took_s": round(took_s, 4), **outcome}
+        line = {
+            "url": url,
+            "request_headers": request,
+            "request_body": sent,
+            "took_s": round(took_s, 4),
+            **outcome,
+        }
         try:
-            self._file.write(orjson.dumps({name: self._shown(value) for name, value in line.items()}) + b"\n")
+            self._file.write(
+                orjson.dumps({name: self._shown(value) for name, value in line.items()}) + b"\n"
+            )
         except OSError as error:
-            self._notify(f"--debug-http {self._path}: could not be written ({error.strerror}); going on without it")
+            self._notify(
+                f"--debug-http {self._path}: could not be written ({error.strerror}); going on without it"
+            )
             self.close()
 
     def close(self) -> None:
@@ -58,7 +76,8 @@ class HttpLog:
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Mapping):  # headers
             return {
-                name: "[left out]" if _SECRET_NAMES.search(name) else self._shown(each) for name, each in value.items()
+                name: "[left out]" if _SECRET_NAMES.search(name) else self._shown(each)
+                for name, each in value.items()
             }
         if not isinstance(value, bytes | bytearray | str):
             return value

@@ -62,7 +62,9 @@ class Price:
         """Return whether the price at the service tier ``tier`` is known; at the normal one (None) it is."""
         return self.given is not None or self._of_listed(tier) is not None
 
-    def cost(self, prompt: int, completion: int, *, cached: int = 0, tier: str | None = None) -> float:
+    def cost(
+        self, prompt: int, completion: int, *, cached: int = 0, tier: str | None = None
+    ) -> float:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint.
 
         Args:
@@ -79,7 +81,9 @@ class Price:
             return cost
         each_in, each_out = self.given
         each_cached = each_in if self.cached is None else self.cached
-        whole = ((prompt - cached) * each_in + cached * each_cached + completion * each_out) / _MILLION
+        whole = (
+            (prompt - cached) * each_in + cached * each_cached + completion * each_out
+        ) / _MILLION
         return whole * half_or_twice(self.tier, tier)
 
     def __str__(self) -> str:
@@ -92,18 +96,26 @@ class Price:
         """The price at the normal tier, or, if calls use that, the price of flex, in words; "" if unknown."""
         if self.tier is not None:
             return f"{self._each(None)} at the normal tier"
-        return f"{self._each('flex')} by --service-tier flex" if self.given is None and self.knows("flex") else ""
+        return (
+            f"{self._each('flex')} by --service-tier flex"
+            if self.given is None and self.knows("flex")
+            else ""
+        )
 
     def _each(self, tier: str | None, unit: str = "") -> str:
         return f"${self.cost(1_000_000, 0, tier=tier):g}{unit} in, ${self.cost(0, 1_000_000, tier=tier):g} out"
 
-    def _listed_cost(self, prompt: int, completion: int, cached: int, tier: str | None) -> float | None:
+    def _listed_cost(
+        self, prompt: int, completion: int, cached: int, tier: str | None
+    ) -> float | None:
         found = self._of_listed(tier)
         if found is None or self.listed is None:
             return None
         usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
         model, url = self.listed
-        return found[0] * float(calc_price(usage, model, provider_api_url=url, price_context=found[1]).total_price)
+        return found[0] * float(
+            calc_price(usage, model, provider_api_url=url, price_context=found[1]).total_price
+        )
 
     def _of_listed(self, tier: str | None) -> tuple[float, dict[str, str]] | None:
         """Return the share that ``tier`` costs of a listed price, and which one; None if unknown."""
@@ -113,18 +125,26 @@ class Price:
 def half_or_twice(given_for: str | None, tier: str | None) -> float:
     """Return the price at ``tier`` as a share of the price at the tier ``given_for``: 1, a half or twice."""
     halves = {"flex", BATCH}
-    return _HALF ** ((tier in halves and given_for is None) - (given_for in halves and tier is None))
+    return _HALF ** (
+        (tier in halves and given_for is None) - (given_for in halves and tier is None)
+    )
 
 
 @cache
-def _share_and_context(model: str, url: str, tier: str | None) -> tuple[float, dict[str, str]] | None:
+def _share_and_context(
+    model: str, url: str, tier: str | None
+) -> tuple[float, dict[str, str]] | None:
     if tier is None:
         return 1.0, {}
     found = calc_price(PricedUsage(), model, provider_api_url=url)
     context = {"processing": BATCH} if tier == BATCH else {"service_tier": tier}
     now = datetime.now(UTC)
     # genai-prices lists OpenAI's models for Azure, but OpenAI's variants are not Azure's.
-    variants = found.model.price_variants if any(found.model is each for each in found.provider.models) else None
+    variants = (
+        found.model.price_variants
+        if any(found.model is each for each in found.provider.models)
+        else None
+    )
     if any(
         dict(each.when) == context and (each.constraint is None or each.constraint.active(now))
         for each in variants or ()
@@ -172,14 +192,18 @@ class Meter:
         falls_back: whether a call may end at the normal tier.
     """
 
-    def __init__(self, price: Price | None, *, tier: str | None = None, falls_back: bool = False) -> None:
+    def __init__(
+        self, price: Price | None, *, tier: str | None = None, falls_back: bool = False
+    ) -> None:
         self.price = price
         self._tier = tier_of(tier)
         self._tiers = {self._tier, None} if falls_back else {self._tier}  # where calls may end
         self._characters = 0
         self._tokens = 0
 
-    def measured(self, messages: Sequence[Message], answers: Sequence[Answer], usage: Usage) -> Usage:
+    def measured(
+        self, messages: Sequence[Message], answers: Sequence[Answer], usage: Usage
+    ) -> Usage:
         """Return ``usage`` with tokens and cost filled in.
 
         Args:
@@ -230,10 +254,17 @@ class Meter:
         """
         if self.price is None:
             return 0.0
-        prompt = sum(len(message["content"].encode()) + _PER_MESSAGE for message in messages) + _PER_REQUEST
+        prompt = (
+            sum(len(message["content"].encode()) + _PER_MESSAGE for message in messages)
+            + _PER_REQUEST
+        )
         price = self.price
         return max(
-            (price.cost(prompt, max_tokens * samples, tier=each) for each in self._tiers if price.knows(each)),
+            (
+                price.cost(prompt, max_tokens * samples, tier=each)
+                for each in self._tiers
+                if price.knows(each)
+            ),
             default=0.0,
         )
 

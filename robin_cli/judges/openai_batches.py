@@ -54,7 +54,10 @@ _MOST_ERRORS = 20
 _MOST_PAGES = 1000
 _PAGE = 100
 _LONGEST_WAIT_S = 60.0
-_FULL = re.compile(r"enqueued|token_limit_exceeded|(concurrent|active|queued|pending|too many) batch", re.IGNORECASE)
+_FULL = re.compile(
+    r"enqueued|token_limit_exceeded|(concurrent|active|queued|pending|too many) batch",
+    re.IGNORECASE,
+)
 _OVER = frozenset({"failed", "completed", "expired", "cancelled"})
 _SPELT = {"canceled": "cancelled", "canceling": "cancelling"}
 
@@ -111,7 +114,13 @@ class _MayPass(Exception):
     """A problem that may pass within ``patience_s``. ``sent``: the service may have received the request."""
 
     def __init__(
-        self, detail: str, *, sent: bool, after_s: float | None = None, patience_s: float = PATIENCE_S, status: int = 0
+        self,
+        detail: str,
+        *,
+        sent: bool,
+        after_s: float | None = None,
+        patience_s: float = PATIENCE_S,
+        status: int = 0,
     ) -> None:
         super().__init__(detail)
         self.detail, self.sent, self.after_s = detail, sent, after_s
@@ -158,11 +167,18 @@ class OpenAIBatches:
             BatchRefused: it was not created.
             Unknown: it may or may not have been created.
         """
-        asked = {"input_file_id": file_id, "endpoint": URL, "completion_window": "24h", "metadata": dict(metadata)}
+        asked = {
+            "input_file_id": file_id,
+            "endpoint": URL,
+            "completion_window": "24h",
+            "metadata": dict(metadata),
+        }
 
         async def attempt() -> Batch:
             try:
-                return self._batch(await self._content(Request("POST", "batches", orjson.dumps(asked)), of=file_id))
+                return self._batch(
+                    await self._content(Request("POST", "batches", orjson.dumps(asked)), of=file_id)
+                )
             except _MayPass as error:
                 if error.status == 429:
                     error.patience_s = SHORTLY_S
@@ -183,7 +199,9 @@ class OpenAIBatches:
             return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
         except (BatchRefused, EndpointError) as error:
             batch = await self._of("GET", path, AT_ONCE_S)
-            if batch.is_over or isinstance(error, BatchRefused):  # LiteLLM answers 500 for one that is over
+            if batch.is_over or isinstance(
+                error, BatchRefused
+            ):  # LiteLLM answers 500 for one that is over
                 return batch
             raise
 
@@ -212,9 +230,13 @@ class OpenAIBatches:
         async def attempt() -> None:
             with whole_file(to) as file:
                 path = f"files/{_quoted(file_id)}/content"
-                response = await self._good(Request("GET", path, to=file, most=MOST_DOWNLOADED), made=True)
+                response = await self._good(
+                    Request("GET", path, to=file, most=MOST_DOWNLOADED), made=True
+                )
                 if response.encoding.strip().lower() not in {"", "identity"}:
-                    self._give_up(f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there')
+                    self._give_up(
+                        f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there'
+                    )
 
         await self._surely(attempt)
 
@@ -236,7 +258,9 @@ class OpenAIBatches:
 
         async def attempt() -> Batch:
             try:
-                return self._batch(await self._content(Request(method, path, again=method == "GET"), made=True))
+                return self._batch(
+                    await self._content(Request(method, path, again=method == "GET"), made=True)
+                )
             except _MayPass as error:
                 if error.status == 409:  # a conflict does not pass
                     raise BatchRefused(error.detail, is_full=False) from None
@@ -262,13 +286,19 @@ class OpenAIBatches:
 
         return await self._surely(attempt)
 
-    async def _surely(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
+    async def _surely(
+        self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S
+    ) -> Made:
         try:
             return await self._patiently(attempt, patience_s)
         except BatchRefused as error:
-            self._give_up(f"refuses a request about a batch ({error.detail}); ask again with robin resume")
+            self._give_up(
+                f"refuses a request about a batch ({error.detail}); ask again with robin resume"
+            )
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S) -> Made:
+    async def _patiently(
+        self, attempt: Callable[[], Awaitable[Made]], patience_s: float = PATIENCE_S
+    ) -> Made:
         """Try until there is no :class:`_MayPass`. EndpointError if it does not pass in time."""
         started, slept, wait_s = time.monotonic(), 0.0, 1.0
         while True:
@@ -292,7 +322,9 @@ class OpenAIBatches:
             step = "it never answered: is the service running, and --base-url right?"
         raise EndpointError(f"{self.base_url}: {error.detail}; {step}")
 
-    async def _content(self, request: Request, *, made: bool = False, of: str = "") -> dict[str, Any]:
+    async def _content(
+        self, request: Request, *, made: bool = False, of: str = ""
+    ) -> dict[str, Any]:
         """Return the JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
@@ -316,7 +348,9 @@ class OpenAIBatches:
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
-        self._was_there = self._was_there or response.status >= 300  # a 200 may be another server's page
+        self._was_there = (
+            self._was_there or response.status >= 300
+        )  # a 200 may be another server's page
         if response.is_good:
             return response
         raise self._problem(response, made=made, of=of)
@@ -329,7 +363,12 @@ class OpenAIBatches:
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
                 return BatchRefused(told, is_full=True)
             if status == 404 and made:
-                return _MayPass(f"it is not known there ({told})", sent=True, patience_s=SHORTLY_S, status=status)
+                return _MayPass(
+                    f"it is not known there ({told})",
+                    sent=True,
+                    patience_s=SHORTLY_S,
+                    status=status,
+                )
             if status == 404 and of and of in message:
                 return BatchRefused(told, is_full=False)
             if status in {404, 405, 501}:
@@ -358,7 +397,11 @@ class OpenAIBatches:
             output_file=_id(content.get("output_file_id")),
             error_file=_id(content.get("error_file_id")),
             input_file=_id(content.get("input_file_id")),
-            errors=tuple(self._transport.redacted(": ".join(filter(None, each))) for each in refusals if any(each)),
+            errors=tuple(
+                self._transport.redacted(": ".join(filter(None, each)))
+                for each in refusals
+                if any(each)
+            ),
             metadata=_texts(content.get("metadata")),
             is_full=any(_FULL.search(f"{code} {message}") for code, message in refusals),
         )
@@ -387,7 +430,9 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
         code, message = code_and_message(each)
         line = each.get("line") if isinstance(each, dict) else None
-        found.append((code, f"line {line}: {message or code}" if isinstance(line, int) else message))
+        found.append(
+            (code, f"line {line}: {message or code}" if isinstance(line, int) else message)
+        )
     return found
 
 
@@ -395,9 +440,15 @@ def _counts(value: object) -> tuple[int, int] | None:
     if not isinstance(value, dict):
         return None
     counts = [value.get(name) for name in ("total", "completed", "failed")]
-    total, completed, failed = (each if isinstance(each, int) and each >= 0 else 0 for each in counts)
+    total, completed, failed = (
+        each if isinstance(each, int) and each >= 0 else 0 for each in counts
+    )
     return completed + failed, total
 
 
 def _texts(value: object) -> dict[str, str]:
-    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+    return (
+        {name: text for name, text in value.items() if isinstance(text, str)}
+        if isinstance(value, dict)
+        else {}
+    )

@@ -57,7 +57,9 @@ class OpenAIJudge(Judge):
         notify: gets lines about this endpoint for the user, each once.
     """
 
-    def __init__(self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]
+    ) -> None:
         self._endpoint = endpoint
         self._meter = meter or Meter(None)
         self._notices = Notices(endpoint.base_url, notify)
@@ -100,7 +102,11 @@ class OpenAIJudge(Judge):
         return self.read(question, body, outcome, time.monotonic() - started)
 
     def read(
-        self, question: Question, body: Mapping[str, Any], outcome: Completion | Problem, latency_s: float
+        self,
+        question: Question,
+        body: Mapping[str, Any],
+        outcome: Completion | Problem,
+        latency_s: float,
     ) -> Reply | Failure:
         """Return the reply or failure for the ``outcome`` of the request ``body``. Learns and raises as :meth:`ask`."""
         match outcome:
@@ -111,16 +117,22 @@ class OpenAIJudge(Judge):
                 adapted = self._lowered(body, refused.detail) or self._adapt(refused, body)
                 return Failure("bad_request", refused.detail, latency_s, adapted=adapted)
             case Failure():
-                failure = replace(outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s)
+                failure = replace(
+                    outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s
+                )
                 if failure.permanent and self._lowered(body, failure.detail):
                     failure = replace(failure, adapted=True)
-                if body.get(_TIER) == "flex" and is_overload(failure):  # Google answers 503 when flex has no room
+                if body.get(_TIER) == "flex" and is_overload(
+                    failure
+                ):  # Google answers 503 when flex has no room
                     failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
                 return self._without_room(failure, body) if failure.lacks_room else failure
             case Stop():
                 raise self._transport.ended(outcome)
 
-    async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Completion | Problem:
+    async def probe(
+        self, messages: Sequence[Message], extra: Mapping[str, Any]
+    ) -> Completion | Problem:
         """Make one request with ``extra`` parameters and return its outcome, without retries."""
         return await self._send({**self.body(Question(messages)), **extra})
 
@@ -149,12 +161,16 @@ class OpenAIJudge(Judge):
         then = "waiting for it; --tier-fallback asks at the normal tier meanwhile"
         if falls_back:
             then = "such calls are asked at the normal tier"
-        self._notices.once(f"no room at the service tier {tier} ({failure.detail}): {then}", key=failure.reason)
+        self._notices.once(
+            f"no room at the service tier {tier} ({failure.detail}): {then}", key=failure.reason
+        )
         return replace(failure, falls_back=falls_back)
 
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
-        if not all(each.finish_reason == "length" and _holds_no_text(each.text) for each in outcome.answers):
+        if not all(
+            each.finish_reason == "length" and _holds_no_text(each.text) for each in outcome.answers
+        ):
             return False
         own = self._endpoint.max_tokens
         if self._raises and "max_tokens" not in self._without:
@@ -181,23 +197,34 @@ class OpenAIJudge(Judge):
         """Return the limit on answers in a request; 0 if it has none."""
         return int(body.get(self._renamed.get("max_tokens", "max_tokens"), 0))
 
-    def _reply(self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float) -> Reply:
+    def _reply(
+        self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
+    ) -> Reply:
         reported = outcome.usage
-        if reported.service_tier is None and self._endpoint.service_tier is not None and _TIER not in body:
+        if (
+            reported.service_tier is None
+            and self._endpoint.service_tier is not None
+            and _TIER not in body
+        ):
             reported = replace(reported, service_tier=_NORMAL)
         usage = self._meter.measured(question.messages, outcome.answers, reported)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
-            self._notices.once(f"gives {came} of {wanted} answers in one request; asking for {came} at a time")
+            self._notices.once(
+                f"gives {came} of {wanted} answers in one request; asking for {came} at a time"
+            )
         if usage.estimated:
             self._notices.once(
-                "does not count all tokens: missing counts are estimated, and marked so", key="estimated"
+                "does not count all tokens: missing counts are estimated, and marked so",
+                key="estimated",
             )
         model = outcome.model or self._endpoint.model
         answers = self._transport.redactor.answers(outcome.answers[: question.samples])
         self._took_raised = self._took_raised or self._sent(body) > self._endpoint.max_tokens
-        return Reply(answers, model, usage, outcome.request_id, latency_s, self._again(body, outcome))
+        return Reply(
+            answers, model, usage, outcome.request_id, latency_s, self._again(body, outcome)
+        )
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
@@ -214,7 +241,9 @@ class OpenAIJudge(Judge):
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
                 return _read(response, self._endpoint.max_reply_bytes)
             async with self._reading:
-                await asyncio.sleep(0)  # other tasks go first, also those that follow the previous answer
+                await asyncio.sleep(
+                    0
+                )  # other tasks go first, also those that follow the previous answer
                 return _read(response, self._endpoint.max_reply_bytes)
         finally:
             response.done()
@@ -223,14 +252,18 @@ class OpenAIJudge(Judge):
         """Return the body of a request for ``question``, after all that was learnt."""
         endpoint = self._endpoint
         wanted: dict[str, Any] = {
-            "max_tokens": self._limit if self.most_cost(question) <= question.most_usd else endpoint.max_tokens,
+            "max_tokens": self._limit
+            if self.most_cost(question) <= question.most_usd
+            else endpoint.max_tokens,
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
             "seed": question.seed,
             "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
             _TIER: None if question.at_normal_tier else endpoint.service_tier,
             "logprobs": endpoint.logprobs or None,
-            "top_logprobs": self._top_logprobs if endpoint.logprobs and "logprobs" not in self._without else None,
+            "top_logprobs": self._top_logprobs
+            if endpoint.logprobs and "logprobs" not in self._without
+            else None,
             **question.structure,
         }
         parameters = {
@@ -238,13 +271,17 @@ class OpenAIJudge(Judge):
             for name, value in wanted.items()
             if value is not None and name not in self._without
         }
-        messages = _without_system(question.messages) if not self.takes_system else question.messages
+        messages = (
+            _without_system(question.messages) if not self.takes_system else question.messages
+        )
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
     def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
         """Return the body of an earlier request with this ``outcome``: the limit on answers may have been raised since."""
         body, endpoint = self.body(question), self._endpoint
-        if isinstance(outcome, Completion) and (self._limit > endpoint.max_tokens or not endpoint.raises):
+        if isinstance(outcome, Completion) and (
+            self._limit > endpoint.max_tokens or not endpoint.raises
+        ):
             took = (outcome.usage.completion_tokens or 0) // len(outcome.answers)
             if self._limit // RAISED <= took < self._limit:
                 body[self._renamed.get("max_tokens", "max_tokens")] = self._limit // RAISED
@@ -258,7 +295,9 @@ class OpenAIJudge(Judge):
             if not any(message["role"] == "system" for message in body["messages"]):
                 return False
             self._without.add("system")
-            self._notices.once("accepts no system message; its text goes to the front of the user's")
+            self._notices.once(
+                "accepts no system message; its text goes to the front of the user's"
+            )
             return True
         if name == IMAGES:
             if any("images" in message for message in body["messages"]):
@@ -268,7 +307,11 @@ class OpenAIJudge(Judge):
                 )
             return False
         sent = name if name in body else self._renamed.get(name, name)
-        if sent not in body or name in self._endpoint.extra_body or sent in self._endpoint.extra_body:
+        if (
+            sent not in body
+            or name in self._endpoint.extra_body
+            or sent in self._endpoint.extra_body
+        ):
             return False
         if name == "n":
             fewer = max(1, body["n"] // 2)

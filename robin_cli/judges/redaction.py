@@ -24,7 +24,9 @@ _SHORTEST_IN_ANSWERS = 12
 _NO_KEYS = {"none", "EMPTY"}
 """These words are not secret, and errors use them."""
 
-_UNSEEN = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
 """Characters without a width, and soft hyphens: a key that they cut looks whole."""
 _IN_ADDRESSES = (
     r"%(?:([0-7][0-9a-fA-F])|[cC]2%[aA][0dD]|[eE]2%80%(?:8[0-9a-fA-F]|[aA][89a-fA-F])"
@@ -137,13 +139,17 @@ class Redactor:
     def answers(self, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
         """Return answers without the key, also if parts of an answer formed it together."""
         return tuple(
-            replace(each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal))
+            replace(
+                each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal)
+            )
             for each in answers
         )
 
     def error(self, text: str, most: int = _MOST_OF_AN_ERROR) -> str:
         """Return the first ``most`` characters of an error, without the key, its hash, or anything like a key."""
-        half_a_key = max(_LONGEST_WRAPPED * len(self._key), len(self._hash)) if len(text) >= most else 0
+        half_a_key = (
+            max(_LONGEST_WRAPPED * len(self._key), len(self._hash)) if len(text) >= most else 0
+        )
         text = self.text(text[:most])
         if len(self._key) >= _SHORTEST_IN_ERRORS and self._key not in _NO_KEYS:
             text = text.replace(self._key, "[key]")

@@ -62,13 +62,17 @@ class Votes:
         """
         text = "\n" + "\n".join(_contents(messages)) + "\n"
         for marks in _MARKS:
-            found = [each for prompt in self._of_prompt for each in self._found(text, prompt, *marks)]
+            found = [
+                each for prompt in self._of_prompt for each in self._found(text, prompt, *marks)
+            ]
             if found:
                 _, comparison, order, rest = max(found, key=lambda each: each[0])
                 return Asked(comparison, order, ties=_TIE.search(rest) is not None)
         return None
 
-    def _found(self, text: str, prompt: str, mark: str, end: str) -> Iterator[tuple[int, int, int, str]]:
+    def _found(
+        self, text: str, prompt: str, mark: str, end: str
+    ) -> Iterator[tuple[int, int, int, str]]:
         """Yield the comparisons of a prompt that are in a question: length of the texts, number, order, rest of the text."""
         shown = self._shown[prompt]
         asked = _after(text, mark, shown, end)
@@ -81,7 +85,12 @@ class Votes:
                 one = _after(rest, mark, first, end)
                 two = one and _after(one[1], mark, second, end)
                 if one and two:
-                    yield len(shown) + len(a) + len(b), number, order, "\n".join((before, one[0], *two))
+                    yield (
+                        len(shown) + len(a) + len(b),
+                        number,
+                        order,
+                        "\n".join((before, one[0], *two)),
+                    )
                     break
 
     def verdict(self, asked: Asked, rng: np.random.Generator) -> str:
@@ -114,7 +123,9 @@ def _contents(messages: Sequence[object]) -> Iterator[str]:
             yield content
         elif isinstance(content, list):
             yield from (
-                part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+                part["text"]
+                for part in content
+                if isinstance(part, dict) and isinstance(part.get("text"), str)
             )
 
 
@@ -134,7 +145,9 @@ class _Request(msgspec.Struct):
     response_format: Any = None
 
 
-def _refusal(message: str, code: str, kind: type[web.HTTPException] = web.HTTPBadRequest) -> web.HTTPException:
+def _refusal(
+    message: str, code: str, kind: type[web.HTTPException] = web.HTTPBadRequest
+) -> web.HTTPException:
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return kind(text=orjson.dumps({"error": error}).decode(), content_type="application/json")
 
@@ -161,7 +174,9 @@ class Replay:
     ) -> None:
         self._pools = {MODEL_PREFIX + name: pool for name, pool in pools.items()}
         self._votes = {
-            name: Votes(pool, first_place) for name, pool in self._pools.items() if isinstance(pool, VotePool)
+            name: Votes(pool, first_place)
+            for name, pool in self._pools.items()
+            if isinstance(pool, VotePool)
         }
         self._source = source
         self._latency_s = latency_s
@@ -199,7 +214,11 @@ class Replay:
         pool = self._pools.get(str(body.model))
         if pool is None:
             known = ", ".join(self._pools)
-            raise _refusal(f"The model does not exist here; there are: {known}", "model_not_found", web.HTTPNotFound)
+            raise _refusal(
+                f"The model does not exist here; there are: {known}",
+                "model_not_found",
+                web.HTTPNotFound,
+            )
         if body.stream:
             raise _refusal("'stream' is not supported here", "unsupported_value")
         samples, seed, prompt = body.n or 1, body.seed, orjson.dumps(body.messages)
@@ -214,16 +233,22 @@ class Replay:
             texts = self._ratings(pool, prompt, samples, seed, label)
         return _json(_completion(pool.name, number, prompt, texts))
 
-    def _ratings(self, pool: Pool, prompt: bytes, samples: int, seed: int | None, label: str) -> list[str]:
+    def _ratings(
+        self, pool: Pool, prompt: bytes, samples: int, seed: int | None, label: str
+    ) -> list[str]:
         pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
         rng = self._rng if seed is None else np.random.default_rng([seed, pair])
         return [
             f"Feedback: Replay {label}{letter} of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read "
             f"this response.\nRating: {rating}"
-            for letter, rating in enumerate(rng.choice(pool.ratings[pair], size=samples).tolist(), start=1)
+            for letter, rating in enumerate(
+                rng.choice(pool.ratings[pair], size=samples).tolist(), start=1
+            )
         ]
 
-    def _verdicts(self, pool: VotePool, body: _Request, samples: int, seed: int | None, label: str) -> list[str]:
+    def _verdicts(
+        self, pool: VotePool, body: _Request, samples: int, seed: int | None, label: str
+    ) -> list[str]:
         votes = self._votes[MODEL_PREFIX + pool.name]
         asked = votes.asked(body.messages)
         if asked is None:
@@ -231,7 +256,11 @@ class Replay:
                 f"The messages hold no comparison recorded in {self._source}: a prompt, and after it two responses",
                 "not_recorded",
             )
-        rng = self._rng if seed is None else np.random.default_rng([seed, asked.comparison, asked.order])
+        rng = (
+            self._rng
+            if seed is None
+            else np.random.default_rng([seed, asked.comparison, asked.order])
+        )
         return [
             answer_of(
                 votes.verdict(asked, rng),
@@ -269,7 +298,9 @@ def _completion(name: str, number: int, prompt: bytes, texts: Sequence[str]) -> 
     }
 
 
-async def serve(replay: Replay, port: int, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+async def serve(
+    replay: Replay, port: int, ready: Callable[[str], None], stop: asyncio.Event
+) -> None:
     """Serve on 127.0.0.1 until ``stop`` is set.
 
     Args:

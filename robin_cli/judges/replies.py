@@ -57,13 +57,21 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_QUOTA = _words(r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit")
-_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only here Gemini's daily quota differs from one per minute
-_BROKE = _words(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)")
+_QUOTA = _words(
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit"
+)
+_DAILY = re.compile(
+    r'"quotaId": ?"[^"]*PerDay'
+)  # only here Gemini's daily quota differs from one per minute
+_BROKE = _words(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)"
+)
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
 _CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
-_NO_ROOM = _words(r"resource.?unavailable|capacity.?exceeded")  # of OpenAI's flex, with 429, and of Groq's, with 498
+_NO_ROOM = _words(
+    r"resource.?unavailable|capacity.?exceeded"
+)  # of OpenAI's flex, with 429, and of Groq's, with 498
 _OVERLOADED = _words(r"overloaded|high demand|capacity|try again later")
 _TIER = _words(r"service.?tier|\bflex\b")
 _NO_TIER = _words(
@@ -71,7 +79,9 @@ _NO_TIER = _words(
 )
 _WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
 _TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
-_FILTER = _words(r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation")
+_FILTER = _words(
+    r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation"
+)
 _MODEL = _words(
     r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
     r"not a valid model|access to.{0,20}model"
@@ -91,7 +101,9 @@ _PARAMETERS = {
     "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
     "structured_outputs": re.compile(r"\bstructured_outputs\b"),
     "grammar": _words(r"\bgrammar\b"),
-    "n": _words(r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""),
+    "n": _words(
+        r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""
+    ),
 }
 _SERVICE_TIER = "service_tier"
 _NO_CREDIT = "the quota or credit of this key is used up ({})"
@@ -199,7 +211,9 @@ def read_json(body: Body, limit: int) -> object:
     return _json(body)
 
 
-def classify(status: int, body: Body, headers: Mapping[str, str], content: object = None) -> Problem:
+def classify(
+    status: int, body: Body, headers: Mapping[str, str], content: object = None
+) -> Problem:
     """Return what an HTTP error with this body means for the run; ``content`` as for :func:`read_completion`."""
     error = _error_in(_json(body) if content is None else content, _excerpt(body))
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
@@ -228,18 +242,30 @@ def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
     detail = message if message.startswith(str(status)) else f"{status}: {message}"
     if status != 429 and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
         return Unsupported(IMAGES, detail)
-    if status == 403 and _FILTER.search(message):  # OpenRouter's moderation: this prompt, not this key
+    if status == 403 and _FILTER.search(
+        message
+    ):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", detail)
-    if status in {429, 498} and _NO_ROOM.search(error.words) and not _BROKE.search(f"{error.code} {error.kind}"):
+    if (
+        status in {429, 498}
+        and _NO_ROOM.search(error.words)
+        and not _BROKE.search(f"{error.code} {error.kind}")
+    ):
         return Failure(NO_ROOM, detail, retry_after_s=after_s)
     if status == 429 and _QUOTA.search(error.words):
         return Stop(_NO_CREDIT.format(detail))
-    if status == 429 and "request too large" in message.lower():  # more tokens than a whole minute allows
+    if (
+        status == 429 and "request too large" in message.lower()
+    ):  # more tokens than a whole minute allows
         return Failure("context_length", detail)
     if status in _ENDS:
-        return Stop(_ENDS[status].format(detail), unkeyed=_UNKEYED.format(detail) if status == 401 else "")
+        return Stop(
+            _ENDS[status].format(detail), unkeyed=_UNKEYED.format(detail) if status == 401 else ""
+        )
     if status in {408, 409, 425, 429} or status >= 500:
-        throttled = status == 429 or (status == 503 and (after_s is not None or _CROWDED.search(message) is not None))
+        throttled = status == 429 or (
+            status == 503 and (after_s is not None or _CROWDED.search(message) is not None)
+        )
         return Failure(
             "rate_limited" if throttled else f"http_{status}",
             detail,
@@ -259,13 +285,20 @@ def _bad_request(status: int, error: _Error, detail: str) -> Problem:
             return Stop(fact.format(detail))
     if _FILTER.search(words):
         return Failure("filtered", detail)
-    if status == 413 or _WINDOW.search(words) or (param not in _PARAMETERS and _TOO_LONG.search(words)):
+    if (
+        status == 413
+        or _WINDOW.search(words)
+        or (param not in _PARAMETERS and _TOO_LONG.search(words))
+    ):
         return Failure("context_length", detail)
     if _NO_SYSTEM.search(message):
         return Unsupported("system", detail)
     refused = param if param in _PARAMETERS else None
     if refused is None and _REFUSES.search(words):
-        refused = next((parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)), None)
+        refused = next(
+            (parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)),
+            None,
+        )
     if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
         return Failure("bad_request", f"{detail}; lower --max-tokens")
     return Unsupported(refused, detail) if refused else Failure("bad_request", detail)
@@ -308,7 +341,11 @@ def duration_s(text: str) -> float | None:
 
 def is_overload(failure: Failure) -> bool:
     """Return whether a 503 means that all users make too many requests, rather than that nothing is there."""
-    return failure.overloaded and failure.detail.startswith("503") and _OVERLOADED.search(failure.detail) is not None
+    return (
+        failure.overloaded
+        and failure.detail.startswith("503")
+        and _OVERLOADED.search(failure.detail) is not None
+    )
 
 
 def clean_text(value: object) -> str:
@@ -353,7 +390,12 @@ def _error_in(content: object, otherwise: str) -> _Error:
     error = content if isinstance(content, dict) else {"message": content}
     message = error.get("message")
     line = _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
-    return _Error(_name(error.get("code")), _name(error.get("type")), _name(error.get("param")), line or otherwise)
+    return _Error(
+        _name(error.get("code")),
+        _name(error.get("type")),
+        _name(error.get("param")),
+        line or otherwise,
+    )
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
@@ -361,7 +403,9 @@ def _answer(choice: dict[str, Any]) -> Answer:
     message = message if isinstance(message, dict) else {}
     content = message.get("content")
     if isinstance(content, list):  # content parts
-        content = "".join(clean_text(part.get("text")) for part in content if isinstance(part, dict))
+        content = "".join(
+            clean_text(part.get("text")) for part in content if isinstance(part, dict)
+        )
     return Answer(
         text=clean_text(content),
         finish_reason=_name(choice.get("finish_reason")) or None,
@@ -378,10 +422,16 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     return Usage(
         prompt_tokens=tokens_of(usage.get("prompt_tokens")),
         completion_tokens=tokens_of(usage.get("completion_tokens")),
-        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's field, in dollars
-        cached_tokens=tokens_of(details.get("cached_tokens")) if isinstance(details, dict) else None,
+        cost_usd=amount_of(
+            usage.get("cost"), most=_MOST_COST_USD
+        ),  # OpenRouter's field, in dollars
+        cached_tokens=tokens_of(details.get("cached_tokens"))
+        if isinstance(details, dict)
+        else None,
         counts_one_choice=one_choice,
-        reasoning_tokens=tokens_of(of_answer.get("reasoning_tokens")) if isinstance(of_answer, dict) else None,
+        reasoning_tokens=tokens_of(of_answer.get("reasoning_tokens"))
+        if isinstance(of_answer, dict)
+        else None,
     )
 
 
@@ -411,7 +461,9 @@ def _json(body: Body) -> object:
             return orjson.loads(body)
         with suppress(ValueError, RecursionError):
             return json.loads(body)  # for lone surrogates and the like, which orjson refuses
-        with suppress(ValueError, RecursionError):  # for bytes that are not UTF-8: the answer around them is paid for
+        with suppress(
+            ValueError, RecursionError
+        ):  # for bytes that are not UTF-8: the answer around them is paid for
             return json.loads(body.decode("utf-8", "replace"), strict=False)
         return None
     finally:

@@ -35,7 +35,13 @@ from robin_cli.model.errors import EndpointError
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
-_PLAIN = _LOST | {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT}
+_PLAIN = _LOST | {
+    errno.ECONNREFUSED,
+    errno.EHOSTUNREACH,
+    errno.EMFILE,
+    errno.ENETUNREACH,
+    errno.ETIMEDOUT,
+}
 """Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
 _CHAT = "chat/completions"
@@ -189,9 +195,13 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
     def session() -> aiohttp.ClientSession:  # made within the event loop
         connector = aiohttp.TCPConnector(
-            limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
+            limit=limits.max_connections,
+            keepalive_timeout=limits.keepalive_expiry,
+            ssl=transport.ssl_context,
         )
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=_Response)
+        return aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=_Response
+        )
 
     transport.client = session
     made: httpx2.AsyncBaseTransport = transport
@@ -211,19 +221,26 @@ class Transport:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
         debug_http = endpoint.debug_http
-        self._log = None if debug_http is None else HttpLog(Path(debug_http), self.redactor.error, notify)
+        self._log = (
+            None if debug_http is None else HttpLog(Path(debug_http), self.redactor.error, notify)
+        )
         self._large = Turns(endpoint.max_reply_bytes)
         self._kept_open = 0  # at most so many idle connections may be reused
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
         self._http = _Client(
             timeout=timeout,
             # the default would be aiohttp's own limit of 100
-            limits=httpx2.Limits(max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time),
+            limits=httpx2.Limits(
+                max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time
+            ),
             verify=_certificates(),
             follow_redirects=False,  # a redirect to another host must not get the key
         )
         client = AsyncOpenAI(
-            base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=0, http_client=self._http
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key,
+            max_retries=0,
+            http_client=self._http,
         )
         if client.base_url.host != _OPENAI_HOST:
             # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
@@ -231,9 +248,15 @@ class Transport:
         self._client = client
         self._base_url = client.base_url
         self._chat_url = client.base_url.join(_CHAT)
-        stated = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+        stated = {
+            name: value for name, value in client.default_headers.items() if isinstance(value, str)
+        }
         # No compression: it may expand a thousandfold, and answers are short.
-        stated = {**stated, "Accept-Encoding": "identity", "Authorization": f"Bearer {endpoint.api_key}"}
+        stated = {
+            **stated,
+            "Accept-Encoding": "identity",
+            "Authorization": f"Bearer {endpoint.api_key}",
+        }
         self._headers = httpx2.Headers(stated)
         self._extensions = {"timeout": timeout.as_dict()}
 
@@ -285,7 +308,9 @@ class Transport:
             raise
         except _Unwritable as error:
             raise error.cause from None
-        except Exception as error:  # as in the SDK: whatever a lower layer raises, there is no answer
+        except (
+            Exception
+        ) as error:  # as in the SDK: whatever a lower layer raises, there is no answer
             # The aiohttp transport raises ConnectTimeout for every failure to connect, also a refusal.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
@@ -293,7 +318,9 @@ class Transport:
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
-        self._write(call, started, status=response.status, headers=response.headers, body=response.body)
+        self._write(
+            call, started, status=response.status, headers=response.headers, body=response.body
+        )
         return response
 
     async def _exchanged(self, call: Request, file: IO[bytes] | None) -> Response:
@@ -311,13 +338,20 @@ class Transport:
         what: dict[str, Any] = {"content": call.body}
         if call.file is not None:
             headers = {name: value for name, value in headers.items() if name != "content-type"}
-            what = {"data": {"purpose": "batch"}, "files": {"file": (call.file.name, file, "application/jsonl")}}
+            what = {
+                "data": {"purpose": "batch"},
+                "files": {"file": (call.file.name, file, "application/jsonl")},
+            }
         extensions = dict(self._extensions)
-        request = httpx2.Request(call.method, self._url(call), headers=headers, extensions=extensions, **what)
+        request = httpx2.Request(
+            call.method, self._url(call), headers=headers, extensions=extensions, **what
+        )
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
         if self.redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
-            headers = httpx2.Headers([(name, self.redactor.text(value)) for name, value in headers.multi_items()])
+            headers = httpx2.Headers(
+                [(name, self.redactor.text(value)) for name, value in headers.multi_items()]
+            )
         if "set-cookie" in headers:
             self._http.cookies.clear()
         held = False
@@ -326,12 +360,16 @@ class Transport:
                 content = await beginning(pieces, _ERROR_BYTES)
             elif call.to is not None:
                 content = bytearray()
-                await _write_all(pieces, WithoutKey(call.to, self.redactor), call.most, self._endpoint.timeout_s)
+                await _write_all(
+                    pieces, WithoutKey(call.to, self.redactor), call.most, self._endpoint.timeout_s
+                )
             else:
                 content, held = await self._large.read(pieces)
         self._kept_open += headers.get("connection", "").lower() != "close"
         turn = self._large if held else None
-        return Response(status, headers, content, self.redactor, headers.get("content-encoding", ""), turn)
+        return Response(
+            status, headers, content, self.redactor, headers.get("content-encoding", ""), turn
+        )
 
     def _url(self, call: Request) -> httpx2.URL:
         return self._chat_url if call.path == _CHAT else self._base_url.join(call.path)
@@ -340,7 +378,12 @@ class Transport:
         if self._log is not None:
             sent = call.body if call.file is None else f"[the file {call.file.name}]".encode()
             self._log.write(
-                str(self._url(call)), self._headers, sent, time.monotonic() - started, method=call.method, **outcome
+                str(self._url(call)),
+                self._headers,
+                sent,
+                time.monotonic() - started,
+                method=call.method,
+                **outcome,
             )
 
 
@@ -352,7 +395,9 @@ class _Unwritable(Exception):
         self.cause = cause
 
 
-async def _write_all(pieces: AsyncIterable[bytes], to: WithoutKey, most: int, patience_s: float) -> None:
+async def _write_all(
+    pieces: AsyncIterable[bytes], to: WithoutKey, most: int, patience_s: float
+) -> None:
     started, written = time.monotonic(), 0
     async for piece in pieces:
         written += len(piece)
@@ -390,7 +435,9 @@ def _hung_up(error: Exception) -> bool:
         return False
     if isinstance(cause, aiohttp.ServerDisconnectedError):
         return True
-    return isinstance(cause, ConnectionError) or (isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP)
+    return isinstance(cause, ConnectionError) or (
+        isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP
+    )
 
 
 def _why(error: Exception) -> str:

@@ -113,7 +113,9 @@ class Arms:
         """
         sums = n, totals, totals_sq = self.counts.copy(), self.totals.copy(), self.totals_sq.copy()
         for _ in range(_COPIES):
-            changed = np.flatnonzero((self.counts != n) | (self.totals != totals) | (self.totals_sq != totals_sq))
+            changed = np.flatnonzero(
+                (self.counts != n) | (self.totals != totals) | (self.totals_sq != totals_sq)
+            )
             if not len(changed):
                 break
             for copy, now in zip(sums, (self.counts, self.totals, self.totals_sq), strict=True):

@@ -91,7 +91,9 @@ def is_bounded(wins: FloatArray) -> bool:
     beats = np.asarray(wins > _NOTHING * (wins + wins.T))
     # If wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
     return all(
-        _reached(each, part[0]).sum() == len(part) for part in connected_parts(wins) for each in (beats, beats.T)
+        _reached(each, part[0]).sum() == len(part)
+        for part in connected_parts(wins)
+        for each in (beats, beats.T)
     )
 
 

@@ -76,7 +76,10 @@ def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | N
     dispersion = (scatter + few) / (float(((n - 1.0) * single).sum()) + few)
     variance, residual = dispersion / (n * single), (rate - expected) / single
     without = _log_likelihood(couple, residual, variance, systems)
-    each = [_log_likelihood(couple, residual, variance + effect**2, systems) - without for effect in _EFFECTS]
+    each = [
+        _log_likelihood(couple, residual, variance + effect**2, systems) - without
+        for effect in _EFFECTS
+    ]
     evidence = float(np.exp(np.minimum(each, _MOST_LOG)).mean())
     if evidence < 1.0 / ALARM:
         return None
@@ -84,7 +87,9 @@ def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | N
     return Circle(*_clearest(rates, wins + wins.T, strength), evidence)
 
 
-def _log_likelihood(couple: tuple[IntArray, ...], residual: FloatArray, variance: FloatArray, systems: int) -> float:
+def _log_likelihood(
+    couple: tuple[IntArray, ...], residual: FloatArray, variance: FloatArray, systems: int
+) -> float:
     """Return ln N(residual; 0, variance + _WIDE² D Dᵀ), less a constant, from the normal equations of the strengths."""
     weight = np.zeros((systems, systems))
     weight[couple] = 1.0 / variance
@@ -97,7 +102,9 @@ def _log_likelihood(couple: tuple[IntArray, ...], residual: FloatArray, variance
     return -0.5 * float(np.log(variance).sum() + np.linalg.slogdet(precision)[1] + squares)
 
 
-def _clearest(rates: FloatArray, votes: FloatArray, strength: FloatArray) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _clearest(
+    rates: FloatArray, votes: FloatArray, strength: FloatArray
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the circle of three whose least clear preference is the clearest, with its rates; empty without a circle."""
     beats = np.nan_to_num((rates - 0.5) * np.sqrt(votes), nan=-np.inf)
     weaker, stronger = np.nonzero(
@@ -111,4 +118,6 @@ def _clearest(rates: FloatArray, votes: FloatArray, strength: FloatArray) -> tup
         k = int(back.argmax())
         if (clear := min(float(back[k]), float(beats[i, j]))) > clearest:
             found, clearest = (i, j, k), clear
-    return found, tuple(float(rates[i, j]) for i, j in zip(found, (*found[1:], *found[:1]), strict=True))
+    return found, tuple(
+        float(rates[i, j]) for i, j in zip(found, (*found[1:], *found[:1]), strict=True)
+    )

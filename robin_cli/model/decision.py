@@ -76,7 +76,12 @@ class Decision:
 
 
 def decision_of(
-    text: str, attributes: Sequence[str], scales: Sequence[Scale], *, margin: float | None, error_rate: float
+    text: str,
+    attributes: Sequence[str],
+    scales: Sequence[Scale],
+    *,
+    margin: float | None,
+    error_rate: float,
 ) -> Decision:
     """Return the decision of --decide, --margin and --error-rate.
 
@@ -90,8 +95,12 @@ def decision_of(
             threshold.
     """
     criteria = () if text.strip() == BEST else criteria_of(text, attributes, scales)
-    margins = tuple(MARGIN * (scale.high - scale.low) if margin is None else margin for scale in scales)
-    if criteria and (open_ := [name for name in attributes if name not in {each.attribute for each in criteria}]):
+    margins = tuple(
+        MARGIN * (scale.high - scale.low) if margin is None else margin for scale in scales
+    )
+    if criteria and (
+        open_ := [name for name in attributes if name not in {each.attribute for each in criteria}]
+    ):
         raise InputError(
             f'--decide "{shown(text, _LONGEST_SHOWN)}": sets no threshold for {", ".join(open_)}, so its calls would never '
             "end; give it a threshold, or leave it out of --attribute"
@@ -106,11 +115,15 @@ def decision_of(
                     f"nothing would be left to decide; take a margin below {room:g}, or another threshold"
                 )
         if points >= scale.high - scale.low:
-            raise InputError(f"--margin {points:g}: is as wide as the scale {scale} of {name}; take a smaller one")
+            raise InputError(
+                f"--margin {points:g}: is as wide as the scale {scale} of {name}; take a smaller one"
+            )
     return Decision(criteria, margins, error_rate)
 
 
-def criteria_of(text: str, attributes: Sequence[str], scales: Sequence[Scale]) -> tuple[Criterion, ...]:
+def criteria_of(
+    text: str, attributes: Sequence[str], scales: Sequence[Scale]
+) -> tuple[Criterion, ...]:
     """Return the thresholds in ``text``, such as ``score>=3`` or ``helpfulness>=3,verbosity<=2``; a pair must meet all.
 
     Raises:
@@ -167,7 +180,9 @@ def attribute_named(name: str, attributes: Sequence[str], where: str) -> str:
         )
     if name not in attributes:
         near = did_you_mean(name, (*attributes, SCORE) if len(attributes) == 1 else attributes)
-        raise InputError(f'{where}: "{shown(name)}" is not judged here; this run judges {", ".join(attributes)}{near}')
+        raise InputError(
+            f'{where}: "{shown(name)}" is not judged here; this run judges {", ".join(attributes)}{near}'
+        )
     return name
 
 

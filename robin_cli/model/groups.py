@@ -39,7 +39,11 @@ def check_groups(groups: IntArray, column: str | None) -> str:
     sizes = np.bincount(groups)
     alone = int((sizes == 1).sum())
     if alone < len(sizes):
-        return f"{alone:,} of {len(sizes):,} groups have one response only and nothing to choose" if alone else ""
+        return (
+            f"{alone:,} of {len(sizes):,} groups have one response only and nothing to choose"
+            if alone
+            else ""
+        )
     of = "prompts" if column is None else f"groups by {column}"
     step = "name the column" if column is None else "name another column"
     raise InputError(

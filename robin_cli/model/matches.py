@@ -86,7 +86,9 @@ class Matches:
         """
         order = np.lexsort((self.rank, self.place))
         place = np.empty(len(self.space), dtype=np.int64)
-        place[self.space.by_pair(np.arange(len(self.space)))[order].ravel()] = np.arange(len(self.space))
+        place[self.space.by_pair(np.arange(len(self.space)))[order].ravel()] = np.arange(
+            len(self.space)
+        )
         return place
 
     def compared(self, arms: Arms) -> Compared:
@@ -117,10 +119,14 @@ def matches_of(
     names: list[str] = []
     system: IntArray = np.full(text.shape, -1, dtype=np.int64)
     if all(value is not None for each in named for value in each):
-        numbers, names = numbered(as_text(value) for each in named for value in each if value is not None)
+        numbers, names = numbered(
+            as_text(value) for each in named for value in each if value is not None
+        )
         system = numbers.reshape(-1, 2)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)
-    text = np.argsort(np.argsort(first))[which].reshape(text.shape)  # by first appearance, whatever the numbering
+    text = np.argsort(np.argsort(first))[which].reshape(
+        text.shape
+    )  # by first appearance, whatever the numbering
     _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
     key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
     rank = np.empty(len(key), dtype=np.int64)

@@ -28,5 +28,9 @@ Outcome = Sequence[float | None] | Unanswered
 def outcome_of(judgments: Sequence[Judgment]) -> Outcome:
     """Return the outcome that the judgments of one request record."""
     if judgments and not judgments[0].counts:
-        return Unanswered.PERMANENT if judgments[0].reason in PERMANENT_FAILURES else Unanswered.TRANSIENT
+        return (
+            Unanswered.PERMANENT
+            if judgments[0].reason in PERMANENT_FAILURES
+            else Unanswered.TRANSIENT
+        )
     return tuple(None if each.value is None else float(each.value) for each in judgments)

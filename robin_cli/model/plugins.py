@@ -30,11 +30,15 @@ class Plugin(NamedTuple):
         """Return the name of its package; InputError, naming ``place``, if there are two."""
         packages = sorted({each.dist.name if each.dist else each.module for each in self.entries})
         if len(self.entries) > 1:
-            raise InputError(f"{place}: {' and '.join(packages)} both {verb} {self.name}. Uninstall one of them.")
+            raise InputError(
+                f"{place}: {' and '.join(packages)} both {verb} {self.name}. Uninstall one of them."
+            )
         return packages[0]
 
     @contextmanager
-    def loaded(self, place: str, verb: str = "add", passing: type[Exception] = RobinError) -> Iterator[Any]:
+    def loaded(
+        self, place: str, verb: str = "add", passing: type[Exception] = RobinError
+    ) -> Iterator[Any]:
         """Load the entry point. Errors in the body become an InputError that names ``place`` and the package.
 
         Errors of robin's own and of type ``passing`` go through unchanged.
@@ -65,5 +69,7 @@ def plugins(group: str) -> Mapping[str, Plugin]:
 
     found: dict[str, Plugin] = {}
     for entry in sorted(entry_points(group=group), key=lambda each: each.name.lower()):
-        found[entry.name] = Plugin(entry.name, (*found[entry.name].entries, entry) if entry.name in found else (entry,))
+        found[entry.name] = Plugin(
+            entry.name, (*found[entry.name].entries, entry) if entry.name in found else (entry,)
+        )
     return found

@@ -53,8 +53,13 @@ class Line:
         known = ~np.isnan(x + y + noise)
         count = known.sum(axis=-1).astype(np.float64)
         some, middle = np.maximum(count, 1.0), 0.5 * (scale.low + scale.high)
-        of_x, of_y = (np.where(count > 0, np.where(known, each, 0.0).sum(axis=-1) / some, middle) for each in (x, y))
-        dx, dy = (np.where(known, each - mean[..., None], 0.0) for each, mean in ((x, of_x), (y, of_y)))
+        of_x, of_y = (
+            np.where(count > 0, np.where(known, each, 0.0).sum(axis=-1) / some, middle)
+            for each in (x, y)
+        )
+        dx, dy = (
+            np.where(known, each - mean[..., None], 0.0) for each, mean in ((x, of_x), (y, of_y))
+        )
         before = ((scale.high - scale.low) / _NINTH) ** 2
         squares = (dx * dx).sum(axis=-1)
         slope = ((dx * dy).sum(axis=-1) + before) / (squares + before)
@@ -63,7 +68,9 @@ class Line:
         over = ((left * left).sum(axis=-1) + _WEIGHT * before) / (freedom + _WEIGHT)
         of_noise = np.where(known, noise, 0.0).sum(axis=-1) / some
         variance = np.maximum(over - of_noise, _LEAST * over)
-        return cls(of_x, of_y, slope, variance, slope * slope * squares / some, np.maximum(freedom, 1.0))
+        return cls(
+            of_x, of_y, slope, variance, slope * slope * squares / some, np.maximum(freedom, 1.0)
+        )
 
     def at(self, place: Callable[[FloatArray], FloatArray]) -> Line:
         """Return the line with ``place`` applied to each entry."""
@@ -81,7 +88,9 @@ class Line:
 
 def joined(lines: Sequence[Line]) -> Line:
     """Return the lines of the attributes, in their order, as one."""
-    return Line(*(np.stack([getattr(each, name) for each in lines], axis=-1) for name in Line.__slots__))
+    return Line(
+        *(np.stack([getattr(each, name) for each in lines], axis=-1) for name in Line.__slots__)
+    )
 
 
 def normal_posterior(

@@ -119,7 +119,9 @@ class Scale:
 
     def __post_init__(self) -> None:
         if self.high <= self.low:
-            raise ValueError(f"a scale needs a high end above its low end, got {self.low}-{self.high}")
+            raise ValueError(
+                f"a scale needs a high end above its low end, got {self.low}-{self.high}"
+            )
 
     @property
     def levels(self) -> int:
@@ -252,7 +254,9 @@ def counted(reasons: Mapping[str, int], noun: str = "rating") -> str:
 
     ``noun``: the thing requested, a rating or a verdict.
     """
-    return ", ".join(f"{count:,} {in_words(reason, noun)}" for reason, count in sorted(reasons.items()))
+    return ", ".join(
+        f"{count:,} {in_words(reason, noun)}" for reason, count in sorted(reasons.items())
+    )
 
 
 def in_words(reason: str, noun: str = "rating") -> str:

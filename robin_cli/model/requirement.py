@@ -54,7 +54,9 @@ class Requirement:
         if self.kind == "compare":
             names = ",".join(map(_quoted, (*self.systems, each.attribute)))
             return f"compare({names}){each.relation}{each.threshold:g}"
-        return f"{self.kind}({each})" + (f"{self.relation}{self.share:g}" if self.kind == "share" else "")
+        return f"{self.kind}({each})" + (
+            f"{self.relation}{self.share:g}" if self.kind == "share" else ""
+        )
 
 
 def requirement_of(
@@ -77,15 +79,35 @@ def requirement_of(
         raise InputError(f'{flag}: at character {len(text) + 1}: a ")" is missing; write {FORMS}')
     inside, behind = text[start:end], text[end + 1 :]
     if kind == "mean":
-        outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in mean(score)>=3")
-        return Requirement(kind, _criterion(inside, outer, start, end + 1, flag, attributes, scales))
+        outer = _compared(
+            _OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in mean(score)>=3"
+        )
+        return Requirement(
+            kind, _criterion(inside, outer, start, end + 1, flag, attributes, scales)
+        )
     if kind == "compare":
-        outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in compare(A,B)>=0")
+        outer = _compared(
+            _OUTER,
+            behind,
+            end + 1,
+            flag,
+            "behind the bracket write >=NUMBER, as in compare(A,B)>=0",
+        )
         systems, name = _systems(inside, start + 1, flag, attributes)
-        criterion = _criterion(name, outer, start, end + 1, flag, attributes, scales, is_difference=True)
+        criterion = _criterion(
+            name, outer, start, end + 1, flag, attributes, scales, is_difference=True
+        )
         return Requirement(kind, criterion, systems=systems)
-    inner = _compared(_INNER, inside, start, flag, f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)")
-    criterion = _criterion(inner["name"], inner, start + inner.start("name"), start, flag, attributes, scales)
+    inner = _compared(
+        _INNER,
+        inside,
+        start,
+        flag,
+        f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)",
+    )
+    criterion = _criterion(
+        inner["name"], inner, start + inner.start("name"), start, flag, attributes, scales
+    )
     margin = _margin(margin, criterion, scales[list(attributes).index(criterion.attribute)])
     if kind == "all":
         if behind.strip():
@@ -94,8 +116,16 @@ def requirement_of(
                 f'{flag}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
             )
         return Requirement(kind, criterion, margin)
-    outer = _compared(_OUTER, behind, end + 1, flag, "behind the bracket write >=SHARE, as in share(score>=3)>=0.9")
-    return Requirement(kind, criterion, margin, outer["relation"], _share(outer, end + 1, flag, criterion))
+    outer = _compared(
+        _OUTER,
+        behind,
+        end + 1,
+        flag,
+        "behind the bracket write >=SHARE, as in share(score>=3)>=0.9",
+    )
+    return Requirement(
+        kind, criterion, margin, outer["relation"], _share(outer, end + 1, flag, criterion)
+    )
 
 
 def _head(text: str, flag: str) -> tuple[Kind, int]:
@@ -105,14 +135,22 @@ def _head(text: str, flag: str) -> tuple[Kind, int]:
     place = 1 + (head.start("kind") if head else 0)
     if word not in KINDS:
         near = did_you_mean(word, KINDS)
-        what = f'"{shown(word)}" is none of {", ".join(KINDS)}{near}' if word else "a requirement begins with its kind"
+        what = (
+            f'"{shown(word)}" is none of {", ".join(KINDS)}{near}'
+            if word
+            else "a requirement begins with its kind"
+        )
         raise InputError(f"{flag}: at character {place}: {what}; write {FORMS}")
     if head is None or not head["bracket"]:
-        raise InputError(f'{flag}: at character {place + len(word)}: a "(" belongs here; write {FORMS}')
+        raise InputError(
+            f'{flag}: at character {place + len(word)}: a "(" belongs here; write {FORMS}'
+        )
     return KINDS[word], head.end()
 
 
-def _compared(pattern: re.Pattern[str], text: str, offset: int, flag: str, step: str) -> re.Match[str]:
+def _compared(
+    pattern: re.Pattern[str], text: str, offset: int, flag: str, step: str
+) -> re.Match[str]:
     """Match relation and number, and a name if ``pattern`` has one; ``offset``: characters before ``text``."""
     match = pattern.match(text)
     if match is None:
@@ -142,7 +180,9 @@ def _criterion(
     place = name_at + 1 + len(name) - len(name.lstrip())
     name = name.strip()
     if not name:
-        raise InputError(f"{flag}: at character {place}: which attribute? Name it, or {SCORE} for the only one")
+        raise InputError(
+            f"{flag}: at character {place}: which attribute? Name it, or {SCORE} for the only one"
+        )
     attribute = attribute_named(name, attributes, f"{flag}: at character {place}")
     where = f"{flag}: at character {compared_at + 1 + compared.start('number')}"
     threshold = number_in(compared["number"], where)
@@ -161,7 +201,9 @@ def _criterion(
     return Criterion(attribute, compared["relation"], threshold)
 
 
-def _systems(inside: str, place: int, flag: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
+def _systems(
+    inside: str, place: int, flag: str, attributes: Sequence[str]
+) -> tuple[tuple[str, str], str]:
     """Return the two systems of a comparison, and the attribute; ``place``: the character at which they begin."""
     try:
         names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
@@ -193,7 +235,9 @@ def _share(compared: re.Match[str], offset: int, flag: str, criterion: Criterion
             f"{where}: no sample shows a share of 1 of all there are; ask all({criterion}), of this run's own pairs"
         )
     if not 0 < share < 1:
-        raise InputError(f"{where}: {share:g} is no share between 0 and 1; write nine tenths as 0.9")
+        raise InputError(
+            f"{where}: {share:g} is no share between 0 and 1; write nine tenths as 0.9"
+        )
     return share
 
 

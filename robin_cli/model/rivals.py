@@ -65,7 +65,9 @@ class Rivals:
             wins += np.where(mine, np.sign(ahead)[..., None], 0.0).sum(axis=1)
             points += np.where(mine, ahead[..., None], 0.0).sum(axis=1)
         there = self.responses[prompts] >= 0
-        return np.asarray(np.where(there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1))
+        return np.asarray(
+            np.where(there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1)
+        )
 
 
 def _numbers_within(group: IntArray, value: IntArray) -> IntArray:

@@ -63,7 +63,9 @@ class ArmSpace:
     @property
     def asked_once(self) -> int:
         """Number of arms that are asked before any answer is looked at."""
-        return (len(self.pair_ids) + self.start) * len(self.attributes) if self.settles else len(self)
+        return (
+            (len(self.pair_ids) + self.start) * len(self.attributes) if self.settles else len(self)
+        )
 
     @property
     def first_fit(self) -> int:
@@ -91,12 +93,18 @@ class ArmSpace:
     @cached_property
     def variant(self) -> Coordinates:
         """Place of each arm's variant of the question."""
-        return self._along(np.tile(np.repeat(np.arange(len(self.variants)), len(self.judges)), len(self.attributes)))
+        return self._along(
+            np.tile(
+                np.repeat(np.arange(len(self.variants)), len(self.judges)), len(self.attributes)
+            )
+        )
 
     @cached_property
     def judge(self) -> Coordinates:
         """Place of each arm's judge."""
-        return self._along(np.tile(np.arange(len(self.judges)), len(self.attributes) * len(self.variants)))
+        return self._along(
+            np.tile(np.arange(len(self.judges)), len(self.attributes) * len(self.variants))
+        )
 
     @cached_property
     def kind(self) -> Coordinates:
@@ -107,7 +115,11 @@ class ArmSpace:
         return np.tile(of_a_pair.astype(np.int32), len(self.pair_ids))
 
     def arm_at(
-        self, pair: ArrayLike, attribute: ArrayLike = 0, judge: ArrayLike = 0, variant: ArrayLike = 0
+        self,
+        pair: ArrayLike,
+        attribute: ArrayLike = 0,
+        judge: ArrayLike = 0,
+        variant: ArrayLike = 0,
     ) -> IntArray:
         """Return the arm at these coordinates; of arrays, the arms, as numpy broadcasts them."""
         row = np.asarray(pair, np.int64) * len(self.attributes) + np.asarray(attribute)
@@ -129,7 +141,9 @@ class ArmSpace:
     @property
     def by_judge(self) -> IntArray:
         """The arms of every pair, attribute and judge, judge by judge: a row for each, and a column for each variant."""
-        return np.swapaxes(self.by_variant(np.arange(len(self))), 1, 2).reshape(-1, len(self.variants))
+        return np.swapaxes(self.by_variant(np.arange(len(self))), 1, 2).reshape(
+            -1, len(self.variants)
+        )
 
     def by_variant(self, values: ArrayLike) -> NDArray[Any]:
         """Return values of all arms, any shape, with axes pair and attribute, variant, judge."""
@@ -149,7 +163,9 @@ class ArmSpace:
 
     def asked_as(self, arm: int) -> str:
         """Return the value of the column ``attribute`` in judgments of the arm: with several variants, its variant."""
-        return self.asked[self.attribute.item(arm) if len(self.variants) == 1 else self.variant.item(arm)]
+        return self.asked[
+            self.attribute.item(arm) if len(self.variants) == 1 else self.variant.item(arm)
+        ]
 
     @property
     def asked(self) -> Sequence[str]:
@@ -167,7 +183,10 @@ class ArmSpace:
     def by_scale(self) -> list[tuple[Scale, IntArray]]:
         """Return each scale and its arms in rising order; every arm is in one of them."""
         of_scale = {scale: [each == scale for each in self.scales] for scale in self.scales}
-        return [(scale, np.flatnonzero(np.array(mine)[self.attribute])) for scale, mine in of_scale.items()]
+        return [
+            (scale, np.flatnonzero(np.array(mine)[self.attribute]))
+            for scale, mine in of_scale.items()
+        ]
 
     @property
     def has_several_scales(self) -> bool:

@@ -83,7 +83,9 @@ class Systems:
     def _calls_to(self) -> IntArray:
         """Calls that ask the first prompts in full, for each number of prompts that are compared on."""
         pairs = np.bincount(self.prompt, minlength=len(self.rank))[np.argsort(self.rank)]
-        return np.asarray(np.cumsum(pairs[self.is_shared[np.argsort(self.rank)]]) * self.space.arms_per_pair)
+        return np.asarray(
+            np.cumsum(pairs[self.is_shared[np.argsort(self.rank)]]) * self.space.arms_per_pair
+        )
 
     def calls_for(self, prompts: int) -> int:
         """Return the calls that ask the first ``prompts`` in full; at least 1, and no more than are compared on."""
@@ -110,7 +112,12 @@ class Systems:
 
 
 def systems_of(
-    space: ArmSpace, system: IntArray, names: Sequence[str], prompt: IntArray, prompts: Iterable[str], seed: int | None
+    space: ArmSpace,
+    system: IntArray,
+    names: Sequence[str],
+    prompt: IntArray,
+    prompts: Iterable[str],
+    seed: int | None,
 ) -> Systems:
     """Return the systems over the arms of ``space``.
 
@@ -152,7 +159,5 @@ def check_systems(systems: Systems) -> str:
             f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
         )
     if alone := prompts - shared:
-        return (
-            f"one system alone answered {alone:,} of {prompts:,} prompts: they show no difference, and are asked last"
-        )
+        return f"one system alone answered {alone:,} of {prompts:,} prompts: they show no difference, and are asked last"
     return ""

@@ -81,7 +81,10 @@ class Task:
 
         By the SHA-256 of the seed and their ids: no other order of the data, no later session and no other machine changes it.
         """
-        digests = [hashlib.sha256(f"{self.seed}\0{pair_id}".encode()).digest() for pair_id in self.space.pair_ids]
+        digests = [
+            hashlib.sha256(f"{self.seed}\0{pair_id}".encode()).digest()
+            for pair_id in self.space.pair_ids
+        ]
         rank = np.argsort(np.array(digests, dtype="S32"), kind="stable")
         return np.sort(rank[: self.space.start])
 
@@ -107,7 +110,9 @@ class Task:
     def threshold(self) -> FloatArray:
         """τ of each arm, in points, shape (K,); nan for the best of a group."""
         criteria = {each.attribute: each.threshold for each in self.decision.criteria}
-        return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[self.space.attribute]
+        return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[
+            self.space.attribute
+        ]
 
     @cached_property
     def margin(self) -> FloatArray:

@@ -108,13 +108,22 @@ def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
     others = listed[:_MOST_LISTED] if isinstance(listed, list) else []
     found: dict[str, float] = {}
     for each in (token, *others):
-        if isinstance(each, dict) and (probability := _probability(each.get("logprob"))) is not None:
-            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)  # the drawn token is listed twice
+        if (
+            isinstance(each, dict)
+            and (probability := _probability(each.get("logprob"))) is not None
+        ):
+            found.setdefault(
+                _bytes(each).decode("utf-8", "replace"), probability
+            )  # the drawn token is listed twice
     return found
 
 
 def _probability(logprob: object) -> float | None:
-    if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not logprob <= _LARGEST_LOGPROB:
+    if (
+        isinstance(logprob, bool)
+        or not isinstance(logprob, int | float)
+        or not logprob <= _LARGEST_LOGPROB
+    ):
         return None
     return math.exp(min(0.0, max(logprob, _SMALLEST_LOGPROB)))
 

@@ -43,9 +43,7 @@ _FEEDBACK = re.compile(rf"{LABEL}feedback[{MARKS}]*+(?:[{COLON}][*_`\"]*+|\Z)", 
 # Well-known openings only. A bare "I can't" goes on with a verb of refusing: "I can't find a flaw" is praise.
 _CANNOT = r"I(?:['’]m|\s+am)?\s+(?:can['’]t|cannot|can\s+not|won['’]t|will\s+not|unable\s+to|not\s+able\s+to)\b"
 _DECLINE = r"I\s+(?:must|have\s+to)\s+(?:respectfully\s+)?decline\b"
-_SORRY = (
-    r"(?:I['’]m|I\s+am)\s+(?:(?:very|so|really|truly)\s+)?(?:sorry|afraid)|sorry|(?:my\s+)?apologies|I\s+apologi[sz]e"
-)
+_SORRY = r"(?:I['’]m|I\s+am)\s+(?:(?:very|so|really|truly)\s+)?(?:sorry|afraid)|sorry|(?:my\s+)?apologies|I\s+apologi[sz]e"
 _REFUSAL = re.compile(
     rf"""\W*+(?:
     (?:{_SORRY}|unfortunately|as\s+an?\s+(?:AI|(?:large\s+)?language\s+model)\b[^.,\n]{{0,40}})
@@ -132,7 +130,10 @@ class Form(ABC):
             kind = "integer" if isinstance(choices[0], int) else "string"
             schema = {
                 "type": "object",
-                "properties": {"feedback": {"type": "string"}, self.name: {"type": kind, "enum": choices}},
+                "properties": {
+                    "feedback": {"type": "string"},
+                    self.name: {"type": kind, "enum": choices},
+                },
                 "required": ["feedback", self.name],
                 "additionalProperties": False,
             }
@@ -166,11 +167,17 @@ class Form(ABC):
         helps.
         """
         refused = "filtered" if finish_reason == "content_filter" else "refused" if refusal else ""
-        if answer_format == "json_schema" and not refused and (found := _object(text or "", self.name)) is not None:
+        if (
+            answer_format == "json_schema"
+            and not refused
+            and (found := _object(text or "", self.name)) is not None
+        ):
             return self._parse_json(found, scale)
         answer = without_reasoning(text or "")
         lines = answer.splitlines()
-        heads = {number: head for number, each in enumerate(lines) if (head := self.head.match(each))}
+        heads = {
+            number: head for number, each in enumerate(lines) if (head := self.head.match(each))
+        }
         last = max(heads, default=len(lines))
         is_cut = finish_reason == "length"
         if refused:
@@ -215,11 +222,16 @@ class Form(ABC):
         reading = self.read_json(value, scale)
         if value is None or value is _Twice:
             reading = Reading(None, "missing" if value is None else "ambiguous")
-        return Rating(reading.value, reading.reason, feedback.strip() if isinstance(feedback, str) else "")
+        return Rating(
+            reading.value, reading.reason, feedback.strip() if isinstance(feedback, str) else ""
+        )
 
     def _is_unsettled(self, head: re.Match[str], answer: str) -> bool:
         """Return whether the answer was cut before its last line had one possible value."""
-        return answer.endswith(head.string) and self.unsettled.match(head.string, head.end()) is not None
+        return (
+            answer.endswith(head.string)
+            and self.unsettled.match(head.string, head.end()) is not None
+        )
 
 
 def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> re.Pattern[str]:
@@ -294,7 +306,9 @@ def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> s
 
     An echoed prompt stands before that, so it is not taken for feedback.
     """
-    labels = {number: label for number, line in enumerate(lines) if (label := _FEEDBACK.match(line))}
+    labels = {
+        number: label for number, line in enumerate(lines) if (label := _FEEDBACK.match(line))
+    }
     if not labels:
         return ""
     previous = max((number for number in heads if number != last), default=0)

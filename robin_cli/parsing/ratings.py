@@ -38,7 +38,8 @@ _OUT_OF = re.compile(
 
 # The high end in a note before the colon: a number after "-", "to", "/" or "of" that begins no range itself.
 _STATED = re.compile(
-    rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{MINUS}]))", re.IGNORECASE
+    rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{MINUS}]))",
+    re.IGNORECASE,
 )
 
 _AMBIGUOUS = re.compile(
@@ -117,7 +118,11 @@ class Ratings(Form):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
             return Reading(None, "not_an_integer")
-        return Reading(int(value), None) if scale.low <= value <= scale.high else Reading(None, "out_of_range")
+        return (
+            Reading(int(value), None)
+            if scale.low <= value <= scale.high
+            else Reading(None, "out_of_range")
+        )
 
     def span(self, head: re.Match[str]) -> tuple[int, int] | None:
         digits = _NUMBER.match(head.string, head.end())
@@ -131,7 +136,11 @@ class Ratings(Form):
                 numbers[int(found[1].replace("−", "-"))] += probability
                 several_digits |= len(found[1].lstrip("-−")) > 1
         # If one token has several digits, the tokenizer writes each rating as one token.
-        undecided = set() if several_digits else {number for number in numbers if _begins_another(number, scale)}
+        undecided = (
+            set()
+            if several_digits
+            else {number for number in numbers if _begins_another(number, scale)}
+        )
         decided = {
             number: probability
             for number, probability in numbers.items()
@@ -146,7 +155,9 @@ RATING = Ratings()
 
 def _begins_another(number: int, scale: Scale) -> bool:
     """Return whether a longer rating of the scale begins with the digits of ``number``; the next token may have the rest."""
-    return any(str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1))
+    return any(
+        str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1)
+    )
 
 
 def _on_another_scale(note: str | None, out_of: re.Match[str] | None, scale: Scale) -> bool:

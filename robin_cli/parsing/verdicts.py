@@ -135,7 +135,11 @@ class Verdicts(Form):
         points: defaultdict[int, float] = defaultdict(float)
         for text, probability in tokens.items():
             found = _TOKEN.fullmatch(text)
-            if found and (value := points_of("tie" if found["tie"] else found["letter"], scale)) is not None:
+            if (
+                found
+                and (value := points_of("tie" if found["tie"] else found["letter"], scale))
+                is not None
+            ):
                 points[value] += probability
         return points, "off_scale"
 
@@ -153,7 +157,9 @@ def points_of(verdict: str, scale: Scale) -> int | None:
 
 def verdict_of(points: int | None, scale: Scale) -> str | None:
     """Return the verdict with these points, the inverse of :func:`points_of`."""
-    return next((verdict for verdict in verdicts_of(scale) if points_of(verdict, scale) == points), None)
+    return next(
+        (verdict for verdict in verdicts_of(scale) if points_of(verdict, scale) == points), None
+    )
 
 
 def verdicts_of(scale: Scale) -> tuple[str, ...]:

@@ -49,7 +49,9 @@ def most_under_way(n: IntArray, streak: IntArray, warm_up: int, share: int) -> I
     return most
 
 
-def most_in_a_round(n: IntArray, streak: IntArray, warm_up: int, share: int, *, decides: bool) -> IntArray:
+def most_in_a_round(
+    n: IntArray, streak: IntArray, warm_up: int, share: int, *, decides: bool
+) -> IntArray:
     """Return the same for calls in rounds: all of a round are chosen before an answer comes, so none waits for one.
 
     Args:
@@ -149,7 +151,11 @@ class Windows(NamedTuple):
 
 
 def overtaking(
-    urgency: FloatArray, calls: IntArray, judge: Coordinates, waiting: FloatArray, judge_of_all: Coordinates
+    urgency: FloatArray,
+    calls: IntArray,
+    judge: Coordinates,
+    waiting: FloatArray,
+    judge_of_all: Coordinates,
 ) -> NDArray[np.bool_]:
     """Return whether each arm would take calls from arms that wait for another judge: a quick judge must not.
 
@@ -168,5 +174,7 @@ def overtaking(
     lead = np.maximum(1, calls // KNOWN_FOR_EACH_PENDING)
     with np.errstate(invalid="ignore"):
         # Without a warm-up, an arm without a call waits while one of another judge is twice as urgent.
-        is_behind = np.where(calls > 0, urgency * calls < rival * (calls - lead), urgency < rival / 2)
+        is_behind = np.where(
+            calls > 0, urgency * calls < rival * (calls - lead), urgency < rival / 2
+        )
     return (urgency <= IN_WARM_UP) & ((rival > IN_WARM_UP) | is_behind)

@@ -49,7 +49,9 @@ class CallBudget:
     def settle(self, reserved: int, spent: int) -> None:
         """Turn a reservation into ``spent`` units, at most those reserved, and release the others."""
         if not 0 <= spent <= reserved <= self.reserved:
-            raise ValueError(f"cannot settle {spent} of {reserved} units with {self.reserved} reserved")
+            raise ValueError(
+                f"cannot settle {spent} of {reserved} units with {self.reserved} reserved"
+            )
         self.reserved -= reserved
         self.spent += spent
         self.available += reserved - spent
@@ -86,7 +88,12 @@ class MoneyBudget:
     )
 
     def __init__(
-        self, limit: float | None, spent: float = 0.0, *, is_budget: bool = False, first_alone: bool = True
+        self,
+        limit: float | None,
+        spent: float = 0.0,
+        *,
+        is_budget: bool = False,
+        first_alone: bool = True,
     ) -> None:
         self.limit = limit
         self.spent = spent
@@ -165,4 +172,8 @@ class MoneyBudget:
     def _taken(self, most: float, calls: int) -> float:
         """Return the dollars taken if ``calls`` more that may cost ``most``, and all under way, cost as much as the dearest."""
         under_way = self._under_way.total() + calls
-        return self.spent + self.lost + max(self._factor * (self.reserved + most), self._dearest * under_way)
+        return (
+            self.spent
+            + self.lost
+            + max(self._factor * (self.reserved + most), self._dearest * under_way)
+        )

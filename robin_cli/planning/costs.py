@@ -67,7 +67,9 @@ class Costs:
         self._per = per
         self._arms_per_pair = arms_per_pair
         judges = len(prices)
-        self._mean_length = np.bincount(judge, characters, judges) / np.maximum(np.bincount(judge, minlength=judges), 1)
+        self._mean_length = np.bincount(judge, characters, judges) / np.maximum(
+            np.bincount(judge, minlength=judges), 1
+        )
         self.prompt_tokens = np.zeros(judges)
         self.completion_tokens = np.zeros(judges)
         self.dollars = np.zeros(judges)
@@ -78,7 +80,9 @@ class Costs:
         """Divisor of each arm's priority, shape (K,)."""
         self.learn(np.zeros(len(characters)))
 
-    def add(self, judge: int, prompt_tokens: float, completion_tokens: float, dollars: float) -> None:
+    def add(
+        self, judge: int, prompt_tokens: float, completion_tokens: float, dollars: float
+    ) -> None:
         """Count tokens and dollars of answers of ``judge`` that are on disk now."""
         self.prompt_tokens[judge] += prompt_tokens
         self.completion_tokens[judge] += completion_tokens
@@ -90,9 +94,13 @@ class Costs:
         ratings = np.bincount(judge, rated, judges)
         length = np.bincount(judge, rated * self._characters, judges)
         a_character, an_answer = self._first
-        prompt = (self.prompt_tokens + a_character * self._mean_length) / (length + self._mean_length)
+        prompt = (self.prompt_tokens + a_character * self._mean_length) / (
+            length + self._mean_length
+        )
         answer = (self.completion_tokens + an_answer) / (ratings + 1.0)
-        by_price = self.prompt_tokens * self._prices[:, 0] + self.completion_tokens * self._prices[:, 1]
+        by_price = (
+            self.prompt_tokens * self._prices[:, 0] + self.completion_tokens * self._prices[:, 1]
+        )
         # The endpoint may have cached some tokens, or report a cost of its own.
         charged = np.divide(self.dollars, by_price, out=np.ones(judges), where=by_price > 0)
         beside = np.where(by_price > 0, 0.0, self.dollars / np.maximum(ratings, 1.0))
@@ -109,13 +117,17 @@ class Costs:
         """
         share = np.ones_like(self.each)
         if not evenly:
-            share = 1.0 / (self.divisors if self._per is Per.ROOT_OF_JUDGE else np.sqrt(self.divisors))
+            share = 1.0 / (
+                self.divisors if self._per is Per.ROOT_OF_JUDGE else np.sqrt(self.divisors)
+            )
         return float((share * self.each).sum() / share.sum())
 
     def _divisors(self) -> FloatArray:
         cost = self.each
         if self._per is Per.PAIR:
-            cost = np.repeat(cost.reshape(-1, self._arms_per_pair).mean(axis=1), self._arms_per_pair)
+            cost = np.repeat(
+                cost.reshape(-1, self._arms_per_pair).mean(axis=1), self._arms_per_pair
+            )
         elif self._per is not Per.ARM:
             calls = np.maximum(np.bincount(self._judge, minlength=len(self._prices)), 1)
             cost = (np.bincount(self._judge, cost, len(self._prices)) / calls)[self._judge]

@@ -136,7 +136,11 @@ class Planner:
         self._costs = costs
         self._together = together
         self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
-        self._n, self._under_way, self._streak = self.arms.counts, self.arms.under_way, self.arms.streaks
+        self._n, self._under_way, self._streak = (
+            self.arms.counts,
+            self.arms.under_way,
+            self.arms.streaks,
+        )
         self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
@@ -148,24 +152,40 @@ class Planner:
         self._turn = policy.turn
         # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
         self._windows = None
-        if closely and self.budget.is_limited and not self._in_rounds and self._turn is None and not policy.refits:
+        if (
+            closely
+            and self.budget.is_limited
+            and not self._in_rounds
+            and self._turn is None
+            and not policy.refits
+        ):
             self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
         self._shared_out = 0  # shares that all arms have
         self._urgency, self._fronts = np.full(len(arms), NEVER), (Front(), Front())
         self._nearness: FloatArray | None = None  # after the first look, for policies that use it
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
-        self._stale: set[int] | None = None  # sets whose urgencies are to be computed anew; None: all
+        self._stale: set[int] | None = (
+            None  # sets whose urgencies are to be computed anew; None: all
+        )
         self._ahead: deque[int] = deque()  # the rest of the block
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
         self._learns = policy.refits or costs is not None
         self._first_fit = len(arms) if first_fit is None else first_fit
-        self._refit_at = next_refit(self._rated, self._first_fit) if self._learns and not self._in_rounds else np.inf
+        self._refit_at = (
+            next_refit(self._rated, self._first_fit)
+            if self._learns and not self._in_rounds
+            else np.inf
+        )
         self._rated_before = -1  # ratings at the begin of the last round
         self._looks_at = np.inf if verdicts is None else next_look(looked, len(arms))
-        self._has_news = 0 < looked < self.budget.spent  # whether there are answers after the last look
-        self._is_unseen = self.budget.spent >= self._looks_at  # whether a look is due for answers of earlier sessions
+        self._has_news = (
+            0 < looked < self.budget.spent
+        )  # whether there are answers after the last look
+        self._is_unseen = (
+            self.budget.spent >= self._looks_at
+        )  # whether a look is due for answers of earlier sessions
 
     # ── calls are planned ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +193,9 @@ class Planner:
     def is_over(self) -> bool:
         """Whether the run is over: its budget is spent, or nothing could be planned and nothing is under way to change that."""
         is_thinking = self._is_choosing or self._is_looking
-        return self.budget.exhausted or (self._is_idle and not self.budget.reserved and not is_thinking)
+        return self.budget.exhausted or (
+            self._is_idle and not self.budget.reserved and not is_thinking
+        )
 
     def plan(self, tickets: int = 1, samples: int = 1) -> list[Ticket]:
         """Reserve calls: up to ``tickets`` tickets of 1 to ``samples`` calls each, the most urgent first.
@@ -206,7 +228,9 @@ class Planner:
                     break
             arm = self._ahead.popleft()
             if not (
-                self._arms.streak[arm] >= RETIRE_AFTER or arm in self._deferred or self._is_settled(arm)
+                self._arms.streak[arm] >= RETIRE_AFTER
+                or arm in self._deferred
+                or self._is_settled(arm)
             ):  # meanwhile
                 ticket = self._ticket(arm, samples)
                 if ticket is None:
@@ -350,8 +374,12 @@ class Planner:
             chosen = self._without_overtaking(chosen, self._judge, is_near, under_way=under_way)
         if self._windows is not None and under_way:
             chosen = self._in_their_turn(chosen, self._windows)
-        if self._together > 1 and count > 1:  # a rating of one of them is of no use without the others
-            sets = np.array(list(dict.fromkeys((chosen // self._together).tolist())), dtype=np.int64)
+        if (
+            self._together > 1 and count > 1
+        ):  # a rating of one of them is of no use without the others
+            sets = np.array(
+                list(dict.fromkeys((chosen // self._together).tolist())), dtype=np.int64
+            )
             chosen = (sets[:, None] * self._together + np.arange(self._together)).ravel()
             chosen = chosen[self._may_be_asked(chosen)][:count]
         return deque(chosen.tolist())
@@ -365,7 +393,9 @@ class Planner:
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
         if seen is None or self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
-        return by_turns(urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item(), count)
+        return by_turns(
+            urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item(), count
+        )
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
         """Return whether there is a reason to ask each of ``some`` arms."""
@@ -426,27 +456,41 @@ class Planner:
         else:
             urgency = WARM_UP - self._order(some, made)
         if self._in_rounds:
-            most = most_in_a_round(n, streak, self._warm_up, self._share, decides=self._verdicts is not None)
+            most = most_in_a_round(
+                n, streak, self._warm_up, self._share, decides=self._verdicts is not None
+            )
         else:
             most = most_under_way(n, streak, self._warm_up, self._share)
         may_be_asked, is_kept = pending < most, streak < RETIRE_AFTER
-        is_needed = is_kept if self._verdicts is None else is_kept & ~(self._verdicts.settled[some] & is_known)
+        is_needed = (
+            is_kept
+            if self._verdicts is None
+            else is_kept & ~(self._verdicts.settled[some] & is_known)
+        )
         if self._together > 1:
             of_set = made.reshape(-1, self._together)
-            completes = (of_set == 0) & (of_set > 0).any(axis=1, keepdims=True) & is_known.reshape(of_set.shape)
+            completes = (
+                (of_set == 0)
+                & (of_set > 0).any(axis=1, keepdims=True)
+                & is_known.reshape(of_set.shape)
+            )
             if members.ndim == 1:
                 urgency[completes.ravel()] = FIRST
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_given_up = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_be_asked &= ~(is_ahead | is_given_up).ravel()
-        waits = is_needed & ~may_be_asked & (pending > 0) if self._judge is not None else may_be_asked
+        waits = (
+            is_needed & ~may_be_asked & (pending > 0) if self._judge is not None else may_be_asked
+        )
         if deferred:
             is_deferred = np.isin(some, deferred)
             waits, may_be_asked = waits | (is_needed & is_deferred), may_be_asked & ~is_deferred
         self._urgency[some] = np.where(may_be_asked & is_needed, urgency, NEVER)
         if self._nearness is not None:
             self._nearness[some] = (
-                NEVER if nearness is None else np.where(may_be_asked & is_kept & is_known, nearness, NEVER)
+                NEVER
+                if nearness is None
+                else np.where(may_be_asked & is_kept & is_known, nearness, NEVER)
             )
         if self._judge is not None:
             self._waiting[some] = np.where(waits, urgency, NEVER)
@@ -471,13 +515,19 @@ class Planner:
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the urgency and nearness of ``members`` past their warm-up, in their shape; any number for others."""
-        n, pending, total, total_sq = (each[members].astype(np.float64, copy=False) for each in self._columns)
+        n, pending, total, total_sq = (
+            each[members].astype(np.float64, copy=False) for each in self._columns
+        )
         if members.ndim == 1:
             np.maximum(n, min(self._warm_up, 1), out=n)  # in a warm-up any number will do except 0
         elif self._has_gaps:
-            n, pending, total, total_sq = (each * (members >= 0) for each in (n, pending, total, total_sq))
+            n, pending, total, total_sq = (
+                each * (members >= 0) for each in (n, pending, total, total_sq)
+            )
         seen = None if self._verdicts is None else self._verdicts.seen
-        urgency, nearness = urgency_by(policy, seen, n, pending, total, total_sq, np.maximum(members, 0))
+        urgency, nearness = urgency_by(
+            policy, seen, n, pending, total, total_sq, np.maximum(members, 0)
+        )
         if self._costs is None:
             return urgency, nearness
         divisors = self._costs.divisors[members]
@@ -530,7 +580,11 @@ class Planner:
 
     def _is_settled(self, arm: int) -> bool:
         """Return whether no open decision depends on ``arm``; within its warm-up, every arm is asked."""
-        if self._verdicts is None or self._arms.n[arm] < self._warm_up or not self._verdicts.settled.item(arm):
+        if (
+            self._verdicts is None
+            or self._arms.n[arm] < self._warm_up
+            or not self._verdicts.settled.item(arm)
+        ):
             return False
         return self._nearness is None or self._nearness.item(arm) == NEVER
 
@@ -570,7 +624,9 @@ class Planner:
         fit(lambda: self._fitted(policy), self._take_fit)
 
     def _fitted(self, policy: Policy) -> Policy:
-        n, total, total_sq = (each.astype(np.float64) for each in (self._n, self.arms.totals, self.arms.totals_sq))
+        n, total, total_sq = (
+            each.astype(np.float64) for each in (self._n, self.arms.totals, self.arms.totals_sq)
+        )
         if self._costs is not None:
             self._costs.learn(n)
         try:

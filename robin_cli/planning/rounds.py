@@ -21,7 +21,14 @@ def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tupl
     first = min(budget, arms * depth if warm_up else max(1, round(2 * budget / (rounds + 1))))
     first = budget if rounds == 1 else first
     steps = max(1, rounds - 1)
-    return tuple(sorted({first, *(first + round((budget - first) * step / steps) for step in range(1, steps + 1))}))
+    return tuple(
+        sorted(
+            {
+                first,
+                *(first + round((budget - first) * step / steps) for step in range(1, steps + 1)),
+            }
+        )
+    )
 
 
 def first_depth(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> int:

@@ -64,7 +64,9 @@ def urgency_by(
     return found, nearness
 
 
-def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> dict[int, bool]:
+def by_turns(
+    urgent: IntArray, near: IntArray, made: int, part: float, count: int
+) -> dict[int, bool]:
     """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, each with whether it is such a one.
 
     Args:
@@ -106,7 +108,13 @@ def shared(
         return _one_each(np.stack([urgency, nearness], axis=1), made, part)
     chosen = []
     for row, (urgent, near) in enumerate(fronts):
-        there = by_turns(urgent.of(urgency[row], count), near.of(nearness[row], count), made, part.item(row), count)
+        there = by_turns(
+            urgent.of(urgency[row], count),
+            near.of(nearness[row], count),
+            made,
+            part.item(row),
+            count,
+        )
         every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
         chosen.append(list(islice(every, count)))
     return np.array(chosen)
@@ -172,7 +180,9 @@ class Front:
         return above, above[:0] if is_enough else (urgency == self._bound).nonzero()[0]
 
 
-def sets_of(contests: IntArray | None, arms: int, together: int) -> tuple[IntArray | None, Sequence[int], bool]:
+def sets_of(
+    contests: IntArray | None, arms: int, together: int
+) -> tuple[IntArray | None, Sequence[int], bool]:
     """Return the sets of arms that are looked at together, each arm's set, and whether a set has gaps (−1).
 
     A set is a contest or a question. Without such sets, return None and each arm's own number.

@@ -162,7 +162,12 @@ class Policy:
         return None
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return the value of a call of each arm: the largest is asked first. All arguments have one shape.
 
@@ -269,7 +274,12 @@ class Estimating(Policy):
         raise NotImplementedError
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, _arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        _arm: IntArray,
     ) -> FloatArray:
         """Return the urgency of the estimate after n + pending calls, see :func:`urgency`."""
         return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
@@ -302,7 +312,11 @@ def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -
 
 
 def flat_variance(
-    n: FloatArray, total: FloatArray, total_sq: FloatArray, low: float | FloatArray, high: float | FloatArray
+    n: FloatArray,
+    total: FloatArray,
+    total_sq: FloatArray,
+    low: float | FloatArray,
+    high: float | FloatArray,
 ) -> FloatArray:
     """Return the posterior mean of the variance under a flat Dirichlet prior; the ends may be those of each arm's scale."""
     levels = high - low + 1
@@ -311,7 +325,11 @@ def flat_variance(
 
 
 def variance_under(
-    n: FloatArray, total: FloatArray, total_sq: FloatArray, first: float | FloatArray, second: float | FloatArray
+    n: FloatArray,
+    total: FloatArray,
+    total_sq: FloatArray,
+    first: float | FloatArray,
+    second: float | FloatArray,
 ) -> FloatArray:
     """Return the posterior mean of the variance under a Dirichlet prior of mass 2 with these means of x and of x²."""
     weight = n + _FLAT_MASS
@@ -324,7 +342,9 @@ def squares_within(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Fl
     return np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
 
 
-def pooled_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray, even: float) -> FloatArray:
+def pooled_variance(
+    n: FloatArray, total: FloatArray, total_sq: FloatArray, even: float
+) -> FloatArray:
     """Return g = (Σ SS + v) / (Σ (n − 1) + 1) over the last axis, v being ``even``: the pooled variance within arms."""
     squares, freedom = squares_within(n, total, total_sq), np.maximum(n - 1.0, 0.0)
     return np.asarray((squares.sum(axis=-1) + even) / (freedom.sum(axis=-1) + 1.0))

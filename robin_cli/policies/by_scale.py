@@ -45,7 +45,12 @@ class ByScale(Policy):
         return self.policies[0].full_name
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return the priority by the arm's own policy, over w².
 
@@ -60,7 +65,9 @@ class ByScale(Policy):
             mine = group == number
             local = np.where(mine, world * sizes[number] + self.place[own], 0)
             with np.errstate(invalid="ignore", divide="ignore"):
-                found = np.where(mine, policy.priority(n, pending, total, total_sq, local) * weight, found)
+                found = np.where(
+                    mine, policy.priority(n, pending, total, total_sq, local) * weight, found
+                )
         return found
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> ByScale:
@@ -69,7 +76,9 @@ class ByScale(Policy):
         for number, policy in enumerate(self.policies):
             mine = self.group == number
             # np.compress, as n[..., mine] may have another memory order, and sums in another order differ in their last bits.
-            fitted.append(policy.fitted(*(np.compress(mine, each, axis=-1) for each in (n, total, total_sq))))
+            fitted.append(
+                policy.fitted(*(np.compress(mine, each, axis=-1) for each in (n, total, total_sq)))
+            )
         return replace(self, policies=tuple(fitted))
 
 
@@ -90,8 +99,13 @@ def policy_by_scale(
         return make_policy(name, setup)
     made = []
     for scale, arms in groups:
-        known, begun = (None if each is None else _of_arms(each, arms, setup.arms) for each in (setup.variances, prior))
-        alone = replace(setup, scale=scale, variances=known, evidence=_EVIDENCE if len(groups) > 1 else 0.0)
+        known, begun = (
+            None if each is None else _of_arms(each, arms, setup.arms)
+            for each in (setup.variances, prior)
+        )
+        alone = replace(
+            setup, scale=scale, variances=known, evidence=_EVIDENCE if len(groups) > 1 else 0.0
+        )
         made.append(warm_policy(name, alone, begun))
     if len(made) == 1 or made[0].evenly:  # an even spread does not depend on scales
         return made[0]

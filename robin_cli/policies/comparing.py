@@ -36,10 +36,19 @@ class Comparing(Policy):
         """Return V of comparisons, shape (…); ``n`` is 0 if an arm has no verdict, shape (…, arms of one)."""
         scale, weight = self.matches.space.scales[0], self.prior_weight
         rated, count = n > 0, np.maximum(n, 1.0)
-        flat = np.where(rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0).sum(axis=-1)
-        flat = np.where(rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1), scale.even_variance)
-        squares, freedom = squares_within(n, total, total_sq).sum(axis=-1), (count - 1.0).sum(axis=-1)
-        return np.asarray(np.sqrt(flat * (squares + weight * per_arm(self.pooled, flat)) / (freedom + weight)))
+        flat = np.where(
+            rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0
+        ).sum(axis=-1)
+        flat = np.where(
+            rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1), scale.even_variance
+        )
+        squares, freedom = (
+            squares_within(n, total, total_sq).sum(axis=-1),
+            (count - 1.0).sum(axis=-1),
+        )
+        return np.asarray(
+            np.sqrt(flat * (squares + weight * per_arm(self.pooled, flat)) / (freedom + weight))
+        )
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with g from these ratings."""

@@ -99,7 +99,9 @@ class Deciding(Policy):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
         horizon = setup.budget if setup.prefer == "certain" else None
-        policy = cls(setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up)
+        policy = cls(
+            setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up
+        )
         if not setup.task.space.settles:
             return policy
         policy = replace(policy, warm_up=0, pooled=_before(setup.task, 0)[None])
@@ -120,13 +122,22 @@ class Deciding(Policy):
         raise NotImplementedError
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
         own = arm % len(self.low)
-        return self._in_order(self.course(Columns(n, pending, total, total_sq, own)).priority, n, pending, own)
+        return self._in_order(
+            self.course(Columns(n, pending, total, total_sq, own)).priority, n, pending, own
+        )
 
-    def _in_order(self, priority: FloatArray, n: FloatArray, pending: FloatArray, own: IntArray) -> FloatArray:
+    def _in_order(
+        self, priority: FloatArray, n: FloatArray, pending: FloatArray, own: IntArray
+    ) -> FloatArray:
         """Return ``priority``; if a judge settles, after what is asked once, and none for what the other judge has rated."""
         if self.line is None:
             return priority
@@ -135,7 +146,13 @@ class Deciding(Policy):
         return np.where(is_first, WARM_UP - (n + pending), np.where(settling, priority, -np.inf))
 
     def priorities(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray, seen: Seen
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
+        seen: Seen,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the priority, and 1 / calls left until a decision is settled; −inf if by its course it is."""
         own = arm if seen.log.ndim == 1 else arm % len(self.low)
@@ -144,7 +161,9 @@ class Deciding(Policy):
         look = Look(of_arms(seen.log, contest), of_arms(seen.n, own))
         found = self.course(Columns(n, pending, total, total_sq, own), look)
         log = found.log + found.pace * found.since
-        near = np.where(log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf)
+        near = np.where(
+            log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf
+        )
         if not is_alone:
             near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
         return self._in_order(found.priority, n, pending, own), near
@@ -173,7 +192,8 @@ class Deciding(Policy):
         arms = np.arange(len(self.low)) if self.contests is None else self.contests
         if before is not None and before.by is self:
             is_asked, is_new = (
-                each.reshape(-1, each.shape[-1]).any(axis=0) for each in (sums[0] != before.n, log != before.log)
+                each.reshape(-1, each.shape[-1]).any(axis=0)
+                for each in (sums[0] != before.n, log != before.log)
             )
             is_new[self.task.contest[is_asked]] = True
             which, (logs, paces) = np.flatnonzero(is_new), (each.copy() for each in before.courses)
@@ -189,24 +209,34 @@ class Deciding(Policy):
             logs[..., some], paces[..., some] = course.log, course.pace
         return logs, paces
 
-    def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
+    def variance(
+        self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
         """Return V of these arms, n ≥ 1."""
         low, high, (pooled, *by_mean) = self._known(n, arm)
         if by_mean:
             slope, bend, least = by_mean
             place = (2.0 * total / n - (low + high)) / (high - low)
             pooled = np.maximum(pooled + (slope + bend * place) * place, least)
-        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (n + (PRIOR_WEIGHT - 1.0))
+        moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (
+            n + (PRIOR_WEIGHT - 1.0)
+        )
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
-    def _known(self, n: FloatArray, arm: IntArray) -> tuple[float | FloatArray, float | FloatArray, Sequence[Any]]:
+    def _known(
+        self, n: FloatArray, arm: IntArray
+    ) -> tuple[float | FloatArray, float | FloatArray, Sequence[Any]]:
         """Return the ends of the scale, and the parameters of g, for these arms: as numbers if all share them (faster)."""
         if self.pooled.shape[-1] == 1:
             pooled = self.pooled[..., 0]
             of_all = pooled.tolist() if pooled.ndim == 1 else [per_arm(each, n) for each in pooled]
             return self.low.item(0), self.high.item(0), of_all
         own = arm % len(self.low)
-        return self.low[own], self.high[own], [of_arms(each, self.task.space.kind[own]) for each in self.pooled]
+        return (
+            self.low[own],
+            self.high[own],
+            [of_arms(each, self.task.space.kind[own]) for each in self.pooled],
+        )
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with g from these ratings."""
@@ -219,7 +249,9 @@ class Deciding(Policy):
             # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
             freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
             if self.warm_up != 1:
-                found.append(np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None])
+                found.append(
+                    np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None]
+                )
             else:
                 found.append(_by_mean(freedom, squares, where, first))
         fitted = replace(self, pooled=np.stack(found, axis=-1))
@@ -232,20 +264,31 @@ class Deciding(Policy):
             arms = [space.arm_at(start, attribute, judge) for judge in range(2)]
             with np.errstate(invalid="ignore", divide="ignore"):
                 x, y = (np.take(total, arm, axis=-1) / np.take(n, arm, axis=-1) for arm in arms)
-                count, rated, squares = (np.take(each, arms[1], axis=-1) for each in (n, total, total_sq))
-                noise = self._moderated(count, rated, squares, np.broadcast_to(arms[1], y.shape)) / count
+                count, rated, squares = (
+                    np.take(each, arms[1], axis=-1) for each in (n, total, total_sq)
+                )
+                noise = (
+                    self._moderated(count, rated, squares, np.broadcast_to(arms[1], y.shape))
+                    / count
+                )
             lines.append(Line.through(x, y, noise, scale))
         return replace(self, line=joined(lines))
 
-    def _moderated(self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray) -> FloatArray:
+    def _moderated(
+        self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+    ) -> FloatArray:
         """Return the variance of a rating of these arms, (SS + 4 g) / (n + 3); with at most one rating, the pooled g."""
         (pooled,) = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
         freedom = np.maximum(n - 1.0, 0.0)
-        return (squares_within(n, total, total_sq) + PRIOR_WEIGHT * pooled) / (freedom + PRIOR_WEIGHT)
+        return (squares_within(n, total, total_sq) + PRIOR_WEIGHT * pooled) / (
+            freedom + PRIOR_WEIGHT
+        )
 
     def _settled_by(self, arms: Columns, line: Line) -> Responses:
         """Return :meth:`responses` by the posteriors of the judge that settles."""
-        (n, pending, total), (x_n, _, x_total) = ([each[..., place] for each in arms[:3]] for place in (1, 0))
+        (n, pending, total), (x_n, _, x_total) = (
+            [each[..., place] for each in arms[:3]] for place in (1, 0)
+        )
         arm = arms.arm[..., 1]
         attribute = self.task.space.attribute[arm]
         own = line.at(lambda each: of_arms(each, attribute))
@@ -256,7 +299,9 @@ class Deciding(Policy):
         precision = 1.0 / variance + (n + pending) / noise
         gain = 1.0 / precision - 1.0 / (precision + 1.0 / noise)
         there = arm != arms.arm[..., 0]  # a place without a response has one arm for both
-        return Responses(there, mean, 1.0 / precision, np.stack([np.zeros(gain.shape), gain], axis=-1), gain)
+        return Responses(
+            there, mean, 1.0 / precision, np.stack([np.zeros(gain.shape), gain], axis=-1), gain
+        )
 
     def responses(self, arms: Columns) -> Responses:
         """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""
@@ -351,7 +396,9 @@ def over_judges(column: FloatArray) -> FloatArray:
     return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
 
 
-def _affordable(log: FloatArray, pace: FloatArray, level: FloatArray, calls: FloatArray) -> FloatArray:
+def _affordable(
+    log: FloatArray, pace: FloatArray, level: FloatArray, calls: FloatArray
+) -> FloatArray:
     """Return f, shape (…, 1); ``calls``: those left, of the same shape."""
     share = reached = np.ones(level.shape)
     for _ in range(_TIMES):
@@ -374,11 +421,16 @@ def _part(share: FloatArray) -> FloatArray:
 def _before(task: Task, warm_up: int) -> FloatArray:
     """Return g before the first fit, by ``task.space.kind``; see :class:`Deciding`."""
     scales = task.space.scales
-    each = [scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2 for scale in scales]
+    each = [
+        scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2
+        for scale in scales
+    ]
     return np.repeat(each, task.space.arms_per_row)
 
 
-def _by_mean(freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float) -> FloatArray:
+def _by_mean(
+    freedom: FloatArray, squares: FloatArray, place: FloatArray, before: float
+) -> FloatArray:
     """Return g as a parabola of the mean, if enough arms were asked twice; shape (4, …) from (…, K)."""
     moments = [(freedom * place**power).sum(axis=-1) for power in range(5)]
     right = np.stack([(squares * place**power).sum(axis=-1) for power in range(3)], axis=-1)

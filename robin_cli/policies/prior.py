@@ -62,12 +62,19 @@ class Warm(Policy):
         return self.inner.full_name
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return the urgency of the inner estimate from n + a ratings, after n + pending calls."""
         prior = per_arm(self.level, n) * (1.0 + per_arm(self.trust, n) * (self.relative[arm] - 1.0))
         mean, a = total / n, self.weight
-        estimate = self.inner.estimate(n + a, total + a * mean, total_sq + a * (mean * mean + prior))
+        estimate = self.inner.estimate(
+            n + a, total + a * mean, total_sq + a * (mean * mean + prior)
+        )
         return urgency(estimate, n + pending, self.inner.objective)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Warm:
@@ -84,7 +91,9 @@ class Warm(Policy):
         squares = np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0)
         shares = self.relative.reshape((-1, n.shape[-1])) if n.ndim > 1 else self.relative
         seen = freedom.sum(axis=-1)
-        pooled = (squares.sum(axis=-1) + _LEVEL_EVIDENCE * self.prior_level) / (seen + _LEVEL_EVIDENCE)
+        pooled = (squares.sum(axis=-1) + _LEVEL_EVIDENCE * self.prior_level) / (
+            seen + _LEVEL_EVIDENCE
+        )
         center = np.where(seen > 0, (freedom * shares).sum(axis=-1) / np.maximum(seen, 1.0), 1.0)
         first = _FIRST_TRUST / (1.0 + _FIRST_TRUST * (center - 1.0))
         distance = shares - center[..., None]
@@ -93,7 +102,9 @@ class Warm(Policy):
         )
         rest = 1.0 - slope * (center - 1.0)
         trust = np.where(
-            rest > 0, np.clip(slope / np.where(rest > 0, rest, 1.0), 0.0, 1.0), np.where(slope > 0, 1.0, 0.0)
+            rest > 0,
+            np.clip(slope / np.where(rest > 0, rest, 1.0), 0.0, 1.0),
+            np.where(slope > 0, 1.0, 0.0),
         )
         level = pooled / (1.0 + trust * (center - 1.0))
         if pooled.ndim == 0:
@@ -101,7 +112,9 @@ class Warm(Policy):
         return replace(self, inner=inner, level=level, trust=trust)
 
 
-def warm_policy(name: str, setup: Setup, prior: FloatArray | None, *, weight: float | None = None) -> Policy:
+def warm_policy(
+    name: str, setup: Setup, prior: FloatArray | None, *, weight: float | None = None
+) -> Policy:
     """Return the policy called ``name``, started with the ``prior`` variances of an earlier run if it can use them.
 
     Without the trait ``takes_prior`` a policy ignores the prior.

@@ -23,7 +23,10 @@ BASELINE = "uniform"
 DEFAULT = "auto"
 """The policy of a run without --scheduler."""
 
-_OWN = {each.name.replace("_", "-"): f"{own.__name__}.{each.name}" for each in iter_modules(own.__path__)}
+_OWN = {
+    each.name.replace("_", "-"): f"{own.__name__}.{each.name}"
+    for each in iter_modules(own.__path__)
+}
 POLICIES = tuple(_OWN)
 """robin's own."""
 
@@ -50,7 +53,9 @@ def policy_named(name: str) -> type[Policy]:
         return policy
     if name not in plugins(GROUP):
         known = known_policies()
-        raise InputError(f'--scheduler "{name}": known schedulers are {", ".join(known)}{did_you_mean(name, known)}')
+        raise InputError(
+            f'--scheduler "{name}": known schedulers are {", ".join(known)}{did_you_mean(name, known)}'
+        )
     with plugins(GROUP)[name].loaded(f'--scheduler "{name}"') as found:
         if not is_policy(found):
             raise TypeError(f"it is {found!r}, and not a subclass of {Policy.__module__}.Policy")
@@ -88,9 +93,13 @@ def make_policy(name: str, setup: Setup) -> Policy:
         name = instead.name
     kind = policy_named(name)
     if setup.objective not in (known := (*OBJECTIVES, COMPARE)):
-        raise InputError(f'--objective "{setup.objective}": known objectives are {", ".join(known)}')
+        raise InputError(
+            f'--objective "{setup.objective}": known objectives are {", ".join(known)}'
+        )
     if setup.objective == COMPARE and not kind.compares:
-        raise InputError(f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out")
+        raise InputError(
+            f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out"
+        )
     if kind.pairwise and setup.matches is None:
         raise InputError(f"--scheduler {name}: compares two responses; take it with --pairwise")
     if setup.matches is not None and not (kind.pairwise or name == BASELINE):
@@ -101,5 +110,7 @@ def make_policy(name: str, setup: Setup) -> Policy:
         policy = kind.of(setup)
     least = 0 if kind.pairwise or kind.retires else 1
     if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < least:
-        raise InputError(f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors')
+        raise InputError(
+            f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors'
+        )
     return policy

@@ -29,7 +29,13 @@ class AnswerReader:
     """
 
     def __init__(
-        self, space: ArmSpace, kind: Kind, *, answer_format: str, by_logprobs: bool, notify: Callable[[str], None]
+        self,
+        space: ArmSpace,
+        kind: Kind,
+        *,
+        answer_format: str,
+        by_logprobs: bool,
+        notify: Callable[[str], None],
     ) -> None:
         self._space = space
         self._form = kind.form
@@ -41,12 +47,19 @@ class AnswerReader:
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
-        blank, judge, scale = self._blank(arm, draw, outcome), self._space.judge_of(arm), self._space.scale_of(arm)
+        blank, judge, scale = (
+            self._blank(arm, draw, outcome),
+            self._space.judge_of(arm),
+            self._space.scale_of(arm),
+        )
         is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
         if outcome.again:  # it is paid for, and costs no unit of the budget
-            return [replace(each, status="failed", reason="truncated") for each in _unrated(blank, outcome)][:1]
+            return [
+                replace(each, status="failed", reason="truncated")
+                for each in _unrated(blank, outcome)
+            ][:1]
         judgments = []
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
             rating = self._form.parse(
@@ -57,7 +70,11 @@ class AnswerReader:
                 refusal=answer.refusal,
             )
             self._check_format(judge, answer)
-            by_tokens = self._expected(answer, scale) if rating.value is not None and self._by_logprobs else _BY_TEXT
+            by_tokens = (
+                self._expected(answer, scale)
+                if rating.value is not None and self._by_logprobs
+                else _BY_TEXT
+            )
             if is_of_other:  # the answer rates the response shown first, and the judgment rates A
                 rating = replace(rating, value=_turned(rating.value, scale))
                 by_tokens = replace(by_tokens, value=_turned(by_tokens.value, scale))
@@ -145,5 +162,7 @@ def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
             usage_estimated=first and usage.estimated,
             service_tier=usage.service_tier,
             cached_tokens=usage.cached_tokens if first or usage.cached_tokens is None else 0,
-            reasoning_tokens=usage.reasoning_tokens if first or usage.reasoning_tokens is None else 0,
+            reasoning_tokens=usage.reasoning_tokens
+            if first or usage.reasoning_tokens is None
+            else 0,
         )

@@ -18,7 +18,9 @@ class Questions:
         answer_format: one of ANSWER_FORMATS.
     """
 
-    def __init__(self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answer_format: str) -> None:
+    def __init__(
+        self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answer_format: str
+    ) -> None:
         self._prompts = prompts
         self._space = space
         self._seed = seed

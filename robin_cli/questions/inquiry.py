@@ -15,7 +15,14 @@ from robin_cli.model.decision import BEST, Decision, decision_of
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import COMPARE, GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import (
+    COMPARE,
+    GROUP_COLUMN,
+    OTHER_COLUMN,
+    SYSTEM_COLUMNS,
+    Pair,
+    as_text,
+)
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task
@@ -56,7 +63,11 @@ class Inquiry:
         if own["decide"] is None:
             return None
         return decision_of(
-            own["decide"], space.attributes, space.scales, margin=own["margin"], error_rate=own["error_rate"]
+            own["decide"],
+            space.attributes,
+            space.scales,
+            margin=own["margin"],
+            error_rate=own["error_rate"],
         )
 
     @property
@@ -69,7 +80,9 @@ class Inquiry:
         """The decision by ratings; None without one."""
         if self.is_pairwise or self.decision is None:
             return None
-        return Task(self.decision, self.space, self.groups if self.decision.is_best else None, self.seed)
+        return Task(
+            self.decision, self.space, self.groups if self.decision.is_best else None, self.seed
+        )
 
     @property
     def wants_best(self) -> bool:
@@ -79,19 +92,25 @@ class Inquiry:
     @property
     def groups_by_name(self) -> tuple[IntArray, Texts] | None:
         """Groups that the data names and whose best is looked for: that of each pair, shape (pairs,), and their names."""
-        is_named = self.wants_best and not self.is_pairwise and self.table.grouped_by == GROUP_COLUMN
+        is_named = (
+            self.wants_best and not self.is_pairwise and self.table.grouped_by == GROUP_COLUMN
+        )
         return (self.groups, self.table.group_names) if is_named else None
 
     @cached_property
     def systems(self) -> Systems:
         """The system of each pair; every pair must name one."""
-        system, names = numbered(as_text(value) for value in self.table.systems if value is not None)
+        system, names = numbered(
+            as_text(value) for value in self.table.systems if value is not None
+        )
         return systems_of(self.space, system, names, *self.table.prompts, self.seed)
 
     @cached_property
     def matches(self) -> Matches:
         """The comparisons of a pairwise run."""
-        found = matches_among(self.space, self.table, self.seed, wants_best=self.own["decide"] is not None)
+        found = matches_among(
+            self.space, self.table, self.seed, wants_best=self.own["decide"] is not None
+        )
         if self.named not in {None, len(found.names)}:
             raise StorageError(
                 f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
@@ -99,7 +118,9 @@ class Inquiry:
         return found
 
 
-def matches_among(space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool) -> Matches:
+def matches_among(
+    space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool
+) -> Matches:
     """Return the comparisons of ``pairs``."""
     table = PairTable.of(pairs)
     prompt = numbers_of(table.texts("prompt"))

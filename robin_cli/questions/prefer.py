@@ -13,7 +13,9 @@ from robin_cli.questions.rubric_files import Rubric
 _OF_TWO = ("response_a", "response_b")
 
 
-def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) -> Mapping[str, Any]:
+def _filled(
+    pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None
+) -> Mapping[str, Any]:
     shown = (pair.response, pair.other or "")
     return {
         **dict(zip(_OF_TWO, shown[::-1] if PREFER.turned[variant] else shown, strict=True)),

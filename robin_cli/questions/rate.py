@@ -11,7 +11,9 @@ from robin_cli.questions.base import Kind
 from robin_cli.questions.rubric_files import Rubric
 
 
-def _filled(pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None) -> Mapping[str, Any]:
+def _filled(
+    pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None
+) -> Mapping[str, Any]:
     del variant, criterion
     return {
         "response": pair.response,

@@ -44,7 +44,9 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
         return f"Example:\n{instruction}Response: {self.response}\nFeedback: {self.feedback}\nRating: {self.rating}"
 
 
-class Rubric(Struct, frozen=True, forbid_unknown_fields=True, dict=True):  # with a place for the text, once it is made
+class Rubric(
+    Struct, frozen=True, forbid_unknown_fields=True, dict=True
+):  # with a place for the text, once it is made
     """The meaning of one attribute's ratings; a run's manifest has the same fields.
 
     Attributes:
@@ -66,7 +68,12 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True, dict=True):  # wit
     @cached_property
     def text(self) -> str:
         """The rubric as the judge reads it, in the paper's form: a title line, a line for each level, then the examples."""
-        levels = "\n".join((f"{self.title}:", *(f"Score {label}: {text}" for label, text in _with_gaps(self.levels))))
+        levels = "\n".join(
+            (
+                f"{self.title}:",
+                *(f"Score {label}: {text}" for label, text in _with_gaps(self.levels)),
+            )
+        )
         return "\n\n".join((levels, *(example.text for example in self.examples)))
 
 
@@ -80,7 +87,9 @@ def read_rubric(path: Path) -> Rubric:
     try:
         text = read_small_file(path, called)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InputError(f"{called}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise InputError(
+            f"{called}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES and path.is_file():
         raise InputError(f"{called}: a rubric is a .toml or a .yaml file")
@@ -89,13 +98,24 @@ def read_rubric(path: Path) -> Rubric:
     try:
         content = tomllib.loads(text) if is_toml else yaml.load(text, _NoAliases)  # noqa: S506  # a SafeLoader
     except RecursionError:
-        raise InputError(f"{called}: cannot be read: it is nested too deeply; a rubric has two levels") from None
-    except (ValueError, TypeError, OverflowError, yaml.YAMLError) as error:  # TOMLDecodeError is a ValueError
-        raise InputError(f"{called}: cannot be read: {' '.join(str(error).split())[:300]}") from None
+        raise InputError(
+            f"{called}: cannot be read: it is nested too deeply; a rubric has two levels"
+        ) from None
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        yaml.YAMLError,
+    ) as error:  # TOMLDecodeError is a ValueError
+        raise InputError(
+            f"{called}: cannot be read: {' '.join(str(error).split())[:300]}"
+        ) from None
     try:
         return _Reader(str(path), text).rubric(content)
     except ValueError:  # an integer of thousands of digits has no text
-        raise InputError(f"{called}: a number in it is too long; ratings are small whole numbers") from None
+        raise InputError(
+            f"{called}: a number in it is too long; ratings are small whole numbers"
+        ) from None
 
 
 class _NoAliases(yaml.SafeLoader):
@@ -104,7 +124,9 @@ class _NoAliases(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="an alias (*): write the text out again", problem_mark=mark)
+            raise yaml.MarkedYAMLError(
+                problem="an alias (*): write the text out again", problem_mark=mark
+            )
         return super().compose_node(parent, index)
 
 
@@ -116,7 +138,10 @@ def _with_gaps(levels: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             low, high = _ends(last)[1] + 1, _ends(label)[0] - 1
             if low <= high:
                 between = f"{low}" if low == high else f"{low} to {high}"
-                yield between, f"Between what stands at score {last} and what stands at score {label}."
+                yield (
+                    between,
+                    f"Between what stands at score {last} and what stands at score {label}.",
+                )
         yield label, text
         last = label
 
@@ -145,7 +170,8 @@ class _Reader:
         attribute = self._text(content, "attribute")
         if not _NAME.fullmatch(attribute):
             raise self._wrong(
-                "attribute", f'attribute "{attribute}": letters, digits, dots, dashes and underscores only'
+                "attribute",
+                f'attribute "{attribute}": letters, digits, dots, dashes and underscores only',
             )
         scale = self._scale(content.get("scale"))
         return Rubric(
@@ -160,26 +186,39 @@ class _Reader:
     def _text(self, content: Mapping[Any, object], key: str, default: str | None = None) -> str:
         value = content.get(key, default)
         if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, f"{key} must be a text" if key in content else f'there is no "{key}"')
+            raise self._wrong(
+                key, f"{key} must be a text" if key in content else f'there is no "{key}"'
+            )
         return value
 
     def _scale(self, value: object) -> Scale:
         ends = value if isinstance(value, list) else []
         if len(ends) != 2 or not all(type(end) is int for end in ends) or ends[0] >= ends[1]:
-            raise self._wrong("scale", "scale must be two whole numbers, the lowest and the highest rating: [1, 5]")
+            raise self._wrong(
+                "scale",
+                "scale must be two whole numbers, the lowest and the highest rating: [1, 5]",
+            )
         scale = Scale(*ends)
         if scale.levels > MOST_LEVELS:
-            raise self._wrong("scale", f"scale {scale}: has {scale.levels} ratings; {MOST_LEVELS} are the most")
+            raise self._wrong(
+                "scale", f"scale {scale}: has {scale.levels} ratings; {MOST_LEVELS} are the most"
+            )
         return scale
 
     def _levels(self, value: object, scale: Scale) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, dict) or not value:
-            raise self._wrong("levels", 'there are no "levels": a text for each rating of the scale')
+            raise self._wrong(
+                "levels", 'there are no "levels": a text for each rating of the scale'
+            )
         found: list[tuple[int, int, str, str]] = []
         for key, text in value.items():
             label = str(key).strip()
             if not _LEVEL.fullmatch(label) or not isinstance(text, str) or not text.strip():
-                raise self._wrong(key, f'level "{key}": write a rating (or a range, 0-20) and its text', level=True)
+                raise self._wrong(
+                    key,
+                    f'level "{key}": write a rating (or a range, 0-20) and its text',
+                    level=True,
+                )
             low, high = _ends(label)
             if not scale.low <= low <= high <= scale.high:
                 raise self._wrong(key, f'level "{key}": not on the scale {scale}', level=True)
@@ -191,13 +230,16 @@ class _Reader:
         for end, described in ((scale.low, found[0][0]), (scale.high, found[-1][1])):
             if end != described:
                 raise self._wrong(
-                    "levels", f"the scale is {scale}, and level {end} has no text; the lowest and the highest need one"
+                    "levels",
+                    f"the scale is {scale}, and level {end} has no text; the lowest and the highest need one",
                 )
         return tuple((key, text) for _, _, key, text in found)
 
     def _examples(self, value: object, scale: Scale) -> tuple[Example, ...]:
         if not isinstance(value, list):
-            raise self._wrong("examples", "examples must be a list, each with response, rating and feedback")
+            raise self._wrong(
+                "examples", "examples must be a list, each with response, rating and feedback"
+            )
         examples = []
         for entry in value:
             if not isinstance(entry, dict):
@@ -205,11 +247,14 @@ class _Reader:
             for key in entry:
                 if key not in _EXAMPLE_KEYS:
                     raise self._wrong(
-                        str(key), f'unknown key "{key}" in an example{did_you_mean(str(key), _EXAMPLE_KEYS)}'
+                        str(key),
+                        f'unknown key "{key}" in an example{did_you_mean(str(key), _EXAMPLE_KEYS)}',
                     )
             rating = entry.get("rating")
             if type(rating) is not int or not scale.low <= rating <= scale.high:
-                raise self._wrong("rating", f"the rating {rating} of an example is not on the scale {scale}")
+                raise self._wrong(
+                    "rating", f"the rating {rating} of an example is not on the scale {scale}"
+                )
             texts = {key: self._text(entry, key) for key in ("response", "feedback")}
             examples.append(Example(rating=rating, prompt=str(entry.get("prompt", "")), **texts))
         return tuple(examples)

@@ -93,7 +93,9 @@ def load_prompts(
     for file in rubric_files:
         rubric = read_rubric(Path(file))
         if rubric.attribute in own:
-            raise InputError(f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file')
+            raise InputError(
+                f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file'
+            )
         own[rubric.attribute] = rubric
     if unused := [name for name in own if attributes and name not in attributes]:
         raise InputError(
@@ -102,7 +104,9 @@ def load_prompts(
         )
     wanted = tuple(attributes) or tuple(own)
     if not wanted and not pairwise:
-        raise InputError("--attribute is missing: name what to rate, for example --attribute helpfulness")
+        raise InputError(
+            "--attribute is missing: name what to rate, for example --attribute helpfulness"
+        )
     if pairwise and len(wanted) > 1:
         raise InputError(
             f"--pairwise: one criterion decides which response is better, and there are {', '.join(wanted)}; name one "
@@ -163,7 +167,9 @@ class PromptSet:
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
         kind, images = kind_of(pairwise=pairwise), record.get("images", "")
-        return cls(rubrics, record["template"], record.get("request", ""), criterion, named, kind, images)
+        return cls(
+            rubrics, record["template"], record.get("request", ""), criterion, named, kind, images
+        )
 
     @property
     def record(self) -> dict[str, Any]:
@@ -198,11 +204,15 @@ class PromptSet:
     def sha256(self) -> str:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
         digest = hashlib.sha256((self._source + self._request).encode())
-        rubrics = dict(zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False))
+        rubrics = dict(
+            zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False)
+        )
         for asked, rubric in sorted(rubrics.items()):
             digest.update(f"\0{asked}\0{rubric.scale}\0{rubric.text}".encode())
         if self.criterion is not None:
-            digest.update(f"\0criterion\0{self.criterion.attribute}\0{self.criterion.text}".encode())
+            digest.update(
+                f"\0criterion\0{self.criterion.attribute}\0{self.criterion.text}".encode()
+            )
         return digest.hexdigest()
 
     def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
@@ -231,7 +241,9 @@ class PromptSet:
                 if role in blocks
             }
         except _RENDERING as error:
-            raise InputError(f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})") from error
+            raise InputError(
+                f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})"
+            ) from error
         messages: list[Message] = [{"role": role, "content": text} for role, text in texts.items()]
         return [*messages[:-1], {**messages[-1], "images": tuple(images)}] if images else messages
 
@@ -257,7 +269,11 @@ class PromptSet:
             self._template, asked = compiled(self._source)
         except TemplateSyntaxError as error:
             raise InputError(f"{self._named}, line {error.lineno}: {error.message}") from None
-        except (RecursionError, MemoryError, SyntaxError):  # from Jinja's parser, or Python's on Jinja's output
+        except (
+            RecursionError,
+            MemoryError,
+            SyntaxError,
+        ):  # from Jinja's parser, or Python's on Jinja's output
             raise InputError(
                 f"{self._named}: its expressions or blocks are nested too deeply; write it flatter"
             ) from None
@@ -277,7 +293,9 @@ class PromptSet:
                 f"{', '.join(known_templates(pairwise=False))}"
             )
         for name in sorted(asked - set(known)):
-            line = next((at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0)
+            line = next(
+                (at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0
+            )
             raise InputError(
                 f'{self._named}, line {line}: there is no value "{name}"; there are {", ".join(known)}'
                 f"{did_you_mean(name, known)}"

@@ -48,7 +48,18 @@ _MAKE = (
 """Nodes that make values."""
 
 _PLAIN = (
-    *("Template", "Block", "Output", "TemplateData", "If", "For", "Assign", "AssignBlock", "FilterBlock", "With"),
+    *(
+        "Template",
+        "Block",
+        "Output",
+        "TemplateData",
+        "If",
+        "For",
+        "Assign",
+        "AssignBlock",
+        "FilterBlock",
+        "With",
+    ),
     *("Scope", "CondExpr", "And", "Or", "Not", "Compare", "Operand", "Test", "Slice", "Keyword"),
 )
 _PAIRS = "write a list of pairs: [('a', 'b'), ('c', 'd')]"
@@ -83,13 +94,36 @@ _CALLED_INSTEAD: Mapping[str, str] = {
     "replace": "use the filter replace: {{ response | replace('a', 'b') }}",
 }
 _BARE = (
-    *("capitalize", "count", "e", "escape", "first", "float", "int", "last", "length", "list", "lower", "string"),
+    *(
+        "capitalize",
+        "count",
+        "e",
+        "escape",
+        "first",
+        "float",
+        "int",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "string",
+    ),
     *("title", "tojson", "trim", "upper", "wordcount"),
 )
 """Filters that may take no arguments."""
 
 _METHODS = (
-    *("capitalize", "casefold", "endswith", "lower", "lstrip", "removeprefix", "removesuffix", "rstrip", "split"),
+    *(
+        "capitalize",
+        "casefold",
+        "endswith",
+        "lower",
+        "lstrip",
+        "removeprefix",
+        "removesuffix",
+        "rstrip",
+        "split",
+    ),
     *("splitlines", "startswith", "strip", "title", "upper"),
 )
 _OF_LOOPS = ("first", "index", "index0", "last", "length", "revindex", "revindex0")
@@ -104,7 +138,9 @@ def compiled(source: str) -> tuple[Template, frozenset[str]]:
         RecursionError, MemoryError, SyntaxError: it is nested too deeply.
     """
     if len(list(islice(_ENVIRONMENT.lex(source), MOST_TOKENS + 1))) > MOST_TOKENS:
-        raise TemplateSyntaxError(f"has more than {MOST_TOKENS:,} names, signs and texts; write it shorter", 1)
+        raise TemplateSyntaxError(
+            f"has more than {MOST_TOKENS:,} names, signs and texts; write it shorter", 1
+        )
     try:
         tree = _ENVIRONMENT.parse(source)
         _Charging().visit(tree)
@@ -119,7 +155,9 @@ def compiled(source: str) -> tuple[Template, frozenset[str]]:
 def context_of(template: Template, source: str, values: Mapping[str, Any]) -> Context:
     """Return the context that renders ``values``; its blocks raise a SecurityError if the prompt makes too much."""
     held = len(source) + sum(len(value) for value in values.values() if isinstance(value, str))
-    return template.new_context({**values, _METER: _Meter(min(LEAST + TIMES * held, MOST + 3 * held))})
+    return template.new_context(
+        {**values, _METER: _Meter(min(LEAST + TIMES * held, MOST + 3 * held))}
+    )
 
 
 class _Meter:
@@ -147,7 +185,9 @@ class _Meter:
         elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
             raise SecurityError("a number in it is too large; write a smaller one")
         elif not isinstance(value, int | float | Undefined | None):
-            raise SecurityError(f"it uses a {type(value).__name__} as a value; use texts, numbers and lists only")
+            raise SecurityError(
+                f"it uses a {type(value).__name__} as a value; use texts, numbers and lists only"
+            )
 
 
 class _Charging(NodeTransformer):
@@ -183,11 +223,17 @@ class _Charging(NodeTransformer):
         return node
 
     def _getattr(self, node: nodes.Getattr) -> nodes.Node:
-        if isinstance(node.node, nodes.Name) and node.node.name == "loop" and node.attr in _OF_LOOPS:
+        if (
+            isinstance(node.node, nodes.Name)
+            and node.node.name == "loop"
+            and node.attr in _OF_LOOPS
+        ):
             return _filtered(node, "charged")
         self.visit(node.node)
         raise _refused(
-            node, f".{node.attr}", "values are texts and numbers: use them by their names, or through a filter"
+            node,
+            f".{node.attr}",
+            "values are texts and numbers: use them by their names, or through a filter",
         )
 
     def _call(self, node: nodes.Call) -> nodes.Node:
@@ -197,12 +243,15 @@ class _Charging(NodeTransformer):
             allowed = f"of a text you can call {', '.join(f'.{each}()' for each in _METHODS)}"
             raise _refused(node, f"the call {called}()", _CALLED_INSTEAD.get(called, allowed))
         short = all(
-            isinstance(each, nodes.Const) and (not isinstance(each.value, str) or len(each.value) <= _MOST_CHARACTERS)
+            isinstance(each, nodes.Const)
+            and (not isinstance(each.value, str) or len(each.value) <= _MOST_CHARACTERS)
             for each in node.args
         )
         if not short or node.kwargs or node.dyn_args or node.dyn_kwargs:
             raise _refused(
-                node, f".{method.attr}() with this", f"give it a text of at most {_MOST_CHARACTERS} characters"
+                node,
+                f".{method.attr}() with this",
+                f"give it a text of at most {_MOST_CHARACTERS} characters",
             )
         method.node = self.visit(method.node)
         if method.attr in {"split", "splitlines"}:  # they may make a text of each character
@@ -211,7 +260,9 @@ class _Charging(NodeTransformer):
 
     def _filter(self, node: nodes.Filter) -> nodes.Node:
         if node.name not in _ENVIRONMENT.filters or node.name in _CHARGES:
-            raise _refused(node, f"the filter {node.name}", f"there are {', '.join(sorted(_FILTERS))}")
+            raise _refused(
+                node, f"the filter {node.name}", f"there are {', '.join(sorted(_FILTERS))}"
+            )
         if node.dyn_args or node.dyn_kwargs or (node.name in _BARE and (node.args or node.kwargs)):
             raise _refused(node, f"the filter {node.name} with such arguments", "leave them out")
         return self.generic_visit(node)
@@ -252,7 +303,13 @@ def _join(context: Context, value: Sequence[object], d: object = "") -> str:
 
 
 @pass_context
-def _indent(context: Context, value: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:  # noqa: FBT001, FBT002  # Jinja's
+def _indent(
+    context: Context,
+    value: str,
+    width: int | str = 4,
+    first: bool = False,  # noqa: FBT001, FBT002
+    blank: bool = False,  # noqa: FBT001, FBT002
+) -> str:  # Jinja's
     each = len(width) if isinstance(width, str) else max(0, width)
     context.parent[_METER].take(each * (len(str(value).splitlines()) + 1))
     return do_indent(value, width, first, blank)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 INK, FAINT = "#24292f", "#d0d7de"
 MARKS = ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781")
 """Colours that can be told apart on white, by people who do not see red and green apart as well."""
-_IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {each: f"var(--mark-{at})" for at, each in enumerate(MARKS)}
+_IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {
+    each: f"var(--mark-{at})" for at, each in enumerate(MARKS)
+}
 """What a page calls them: its style sheet has others for the dark, and for paper."""
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
@@ -42,7 +44,9 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 10.5,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+    ),
 }
 _CELLS = 28
 """Cells from end to end where a density is drawn."""
@@ -80,28 +84,42 @@ def picture(chart: Chart, number: int) -> Picture:
     _set_for_page(root, f"c{number}-", said)
     root.attrib |= {"role": "img", "aria-label": chart.says}
     return Picture(
-        chart.title, chart.says, ElementTree.tostring(root, encoding="unicode"), wide=chart.size[0] > SIZE[0]
+        chart.title,
+        chart.says,
+        ElementTree.tostring(root, encoding="unicode"),
+        wide=chart.size[0] > SIZE[0],
     )
 
 
-def _set_for_page(root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]) -> None:
+def _set_for_page(
+    root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]
+) -> None:
     """Give an SVG a page's colours, its own ids, short numbers, and titles; no styles, which the page forbids."""
     for name in ("width", "height"):
         del root.attrib[name]
-    for child in [*root.findall(f"{_SVG}metadata"), *(each for each in root if each.find(f"{_SVG}style") is not None)]:
+    for child in [
+        *root.findall(f"{_SVG}metadata"),
+        *(each for each in root if each.find(f"{_SVG}style") is not None),
+    ]:
         root.remove(child)
     for group in root.iter(f"{_SVG}g"):
         marks = (each for each in group.iter() if each.tag in _DRAWN and "id" not in each.attrib)
         for mark, text in zip(marks, said.get(group.attrib.pop("id", ""), ()), strict=False):
             ElementTree.SubElement(mark, f"{_SVG}title").text = text
     for element in root.iter():
-        styles = dict(each.split(": ", 1) for each in element.attrib.pop("style", "").split("; ") if each)
+        styles = dict(
+            each.split(": ", 1) for each in element.attrib.pop("style", "").split("; ") if each
+        )
         styles.pop("font-family", None)
         values = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
         element.attrib.clear()
         values |= {name: _IN_PAGE.get(value, value) for name, value in styles.items()}
         for name, value in values.items():
-            named = prefix + value if name == "id" else re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
+            named = (
+                prefix + value
+                if name == "id"
+                else re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
+            )
             element.set(name, re.sub(r"(\.\d\d)\d+", r"\1", " ".join(named.split())))
         if element.text is not None and not element.text.strip():
             element.text = None
@@ -112,10 +130,14 @@ def _points(axes: Axes, each: Series) -> Marks:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
     if len(each.x) <= MANY:
-        found = axes.scatter(each.x, each.y, s=16, alpha=0.7, linewidths=0, color=MARKS[each.colour])
+        found = axes.scatter(
+            each.x, each.y, s=16, alpha=0.7, linewidths=0, color=MARKS[each.colour]
+        )
         return [(found, each.texts)]
     red, green, blue, _ = to_rgba(MARKS[each.colour])
-    colours = LinearSegmentedColormap.from_list("density", [(red, green, blue, 0.12), (red, green, blue, 1.0)])
+    colours = LinearSegmentedColormap.from_list(
+        "density", [(red, green, blue, 0.12), (red, green, blue, 1.0)]
+    )
     ends = (*axes.get_xlim(), *axes.get_ylim())
     how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0}
     axes.hexbin(each.x, each.y, gridsize=_CELLS, extent=ends, **how)
@@ -125,18 +147,32 @@ def _points(axes: Axes, each: Series) -> Marks:
 def _line(axes: Axes, each: Series) -> Marks:
     known = ~np.isnan(each.y)
     (line,) = axes.plot(
-        each.x[known], each.y[known], each.style, color=MARKS[each.colour], markersize=4, label=each.name
+        each.x[known],
+        each.y[known],
+        each.style,
+        color=MARKS[each.colour],
+        markersize=4,
+        label=each.name,
     )
     if len(each.low):
         axes.vlines(each.x, each.low, each.high, color=MARKS[each.colour], linewidth=1)
     of = f"{each.name}: " * bool(each.name)
     points = zip(each.x[known], each.y[known], strict=True)
-    return [(line, [f"{of}{value:.3g} after {at:,.0f}" for at, value in points] if "o" in each.style else [])]
+    return [
+        (
+            line,
+            [f"{of}{value:.3g} after {at:,.0f}" for at, value in points]
+            if "o" in each.style
+            else [],
+        )
+    ]
 
 
 def _steps(axes: Axes, each: Series) -> Marks:
     edges = list(zip(each.x[:-1], each.x[1:], strict=True))
-    bars = axes.bar(each.x[:-1], each.y, np.diff(each.x), align="edge", color=MARKS[each.colour], alpha=0.8)
+    bars = axes.bar(
+        each.x[:-1], each.y, np.diff(each.x), align="edge", color=MARKS[each.colour], alpha=0.8
+    )
     return [
         (bar, [f"{low:.3g} to {high:.3g}: {count:,}"])
         for bar, (low, high), count in zip(bars, edges, each.y.tolist(), strict=True)
@@ -156,7 +192,15 @@ def _intervals(axes: Axes, each: Series) -> Marks:
     for some, fill in ((~is_known, "none"), (is_known, "full")):
         (found,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
         told = zip(values[some], each.low[some], each.high[some], strict=True)
-        marks.append((found, [f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}" for value, low, high in told]))
+        marks.append(
+            (
+                found,
+                [
+                    f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+                    for value, low, high in told
+                ],
+            )
+        )
     offset: Any = {"xytext": (6, 4)} if each.upright else {"xytext": (0, 6), "ha": "center"}
     for place, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
         axes.annotate(text, place, textcoords="offset points", **offset)
@@ -177,9 +221,13 @@ def _shares(axes: Axes, each: Series) -> Marks:
         edges = np.array([-0.5, 0.5, 0.5, -0.5])
         colour = (*(better if share > 0.5 else worse), _STRONGEST * abs(2.0 * share - 1.0))
         (cell,) = axes.fill(column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0)
-        marks.append((cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"]))
+        marks.append(
+            (cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"])
+        )
         is_bold = each.is_bold is not None and each.is_bold[row, column]
-        axes.text(column, row, f"{100 * share:.0f}", fontweight="bold" if is_bold else "normal", **letters)
+        axes.text(
+            column, row, f"{100 * share:.0f}", fontweight="bold" if is_bold else "normal", **letters
+        )
     for at in range(count):
         axes.text(at, at, "·", ha="center", va="center")
     for name in axes.get_xticklabels() if count > _FEW_NAMES else ():
@@ -218,11 +266,18 @@ def _draw(axes: Axes, panel: Panel) -> Marks:
     return marks
 
 
-def _set_axis(axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mapping[str, Any]) -> None:
+def _set_axis(
+    axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mapping[str, Any]
+) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis, drawn = (panel.x, axes.xaxis) if letter == "x" else (panel.y, axes.yaxis)
-    axes.set(**{f"{letter}label": title_of(axis.label), f"{letter}scale": "log" if axis.is_log else "linear"})
+    axes.set(
+        **{
+            f"{letter}label": title_of(axis.label),
+            f"{letter}scale": "log" if axis.is_log else "linear",
+        }
+    )
     if axis.limits is not None and None not in axis.limits:  # a density goes from end to end
         axes.set(**{f"{letter}lim": axis.limits})
     if axis.rule is not None:
@@ -255,23 +310,43 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
         for axes in places[count:]:
             axes.remove()
         named: dict[str, Artist] = {}
-        for place, (axes, (name, panel)) in enumerate(zip(places, chart.panels.items(), strict=False)):
+        for place, (axes, (name, panel)) in enumerate(
+            zip(places, chart.panels.items(), strict=False)
+        ):
             for mark, texts in _draw(axes, panel):
                 if said is not None:
                     mark.set_gid(f"said-{len(said)}")
                     said[f"said-{len(said)}"] = texts
-            named |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+            named |= {
+                label: handle
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
             axes.set_title(
-                "\n".join(wrap(title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line))
+                "\n".join(
+                    wrap(
+                        title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line
+                    )
+                )
             )
             if place + a_line < count and panels[place + a_line].x.label == panel.x.label:
                 axes.set_xlabel("")
             if place % a_line and panels[place - 1].y.label == panel.y.label:
                 axes.set_ylabel("")
         if named:  # below all, so that it never lies on a curve
-            figure.legend([*named.values()], [*named], loc="outside lower left", ncols=len(named), frameon=False)
+            figure.legend(
+                [*named.values()],
+                [*named],
+                loc="outside lower left",
+                ncols=len(named),
+                frameon=False,
+            )
         file = io.BytesIO()
-        figure.savefig(file, format=form, dpi=110, metadata={"Date": None, "Creator": None} if form == "svg" else None)
+        figure.savefig(
+            file,
+            format=form,
+            dpi=110,
+            metadata={"Date": None, "Creator": None} if form == "svg" else None,
+        )
     return file.getvalue()
 
 
@@ -280,9 +355,13 @@ def log_axis(axis: Drawn) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if high > _FEW_MARKS * low else MaxNLocator(4))
+    axis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0)) if high > _FEW_MARKS * low else MaxNLocator(4)
+    )
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}"))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
+    )
 
 
 def title_of(name: str) -> str:

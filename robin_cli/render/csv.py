@@ -16,7 +16,9 @@ from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.render.json import few_at_a_time
 
 _TO_THE_LETTER = {
-    **dict.fromkeys(("pair_id", "attribute", "judge", "model", "system", *SYSTEM_COLUMNS), "join by"),
+    **dict.fromkeys(
+        ("pair_id", "attribute", "judge", "model", "system", *SYSTEM_COLUMNS), "join by"
+    ),
     **dict.fromkeys(("chosen", "rejected"), "train on"),
 }
 """Columns that are of no use when they are changed, and for what."""
@@ -24,7 +26,9 @@ _TO_THE_LETTER = {
 
 def write_separated(separator: str, results: pa.RecordBatchReader, file: IO[bytes]) -> None:
     """Write ``results`` as lines of text."""
-    file.write((separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode())
+    file.write(
+        (separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode()
+    )
     options = pacsv.WriteOptions(include_header=False, delimiter=separator)
     for batch in few_at_a_time(results):
         lines = pa.BufferOutputStream()
@@ -46,8 +50,12 @@ def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.
             said = said or _say_changed(batch, notify)
             yield _without_formulas(batch)
 
-    names = ["'" + name if re.match(csv_rows.GUARDED, name) else name for name in results.schema.names]
-    schema = pa.schema([field.with_name(name) for field, name in zip(results.schema, names, strict=True)])
+    names = [
+        "'" + name if re.match(csv_rows.GUARDED, name) else name for name in results.schema.names
+    ]
+    schema = pa.schema(
+        [field.with_name(name) for field, name in zip(results.schema, names, strict=True)]
+    )
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
@@ -74,6 +82,8 @@ def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column(position)
         acts = _acts(column)
         if pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
-            marked = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
+            marked = pc.binary_join_element_wise(
+                pa.scalar("'", field.type), column, pa.scalar("", field.type)
+            )
             batch = batch.set_column(position, field, pc.if_else(acts, marked, column))
     return batch

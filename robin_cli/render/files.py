@@ -55,7 +55,9 @@ def export(
     """
     name = _format(fmt, output)
     if excel and raw:
-        raise InputError("--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out")
+        raise InputError(
+            "--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out"
+        )
     if excel and name not in _SEPARATORS:
         raise InputError(
             "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
@@ -94,7 +96,9 @@ def write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None
         if is_stdout and isinstance(error, BrokenPipeError):
             raise
         place = "standard output" if is_stdout else f"{flag} {name}"
-        raise StorageError(f"{place}: could not be written ({error.strerror}); name another file") from error
+        raise StorageError(
+            f"{place}: could not be written ({error.strerror}); name another file"
+        ) from error
 
 
 def _format(fmt: str | None, output: str | None) -> str:
@@ -102,7 +106,9 @@ def _format(fmt: str | None, output: str | None) -> str:
     whole, packed = split_suffix(output or "")
     name = fmt or Path(whole).suffix.removeprefix(".").lower() or "csv"
     if name not in _FORMATS:
-        raise InputError(f'--format "{name}": known formats, and ends of file names, are {", ".join(_FORMATS)}')
+        raise InputError(
+            f'--format "{name}": known formats, and ends of file names, are {", ".join(_FORMATS)}'
+        )
     if packed and name in _BINARY:
         raise InputError(f"-o {output}: {name} is compressed in itself; leave {packed} out")
     if name in _BINARY and output in {None, "-"} and sys.stdout.isatty():
@@ -117,7 +123,9 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
         InputError: an unknown format, a folder that is not there, or a file that cannot or must not be written.
     """
     if fmt == "table" and output not in {None, "-"}:
-        raise InputError(f"-o {output}: --format table is for a terminal; leave --format out to write a file")
+        raise InputError(
+            f"-o {output}: --format table is for a terminal; leave --format out to write a file"
+        )
     if fmt != "table":
         _format(fmt, output)
     if output is None or output == "-":
@@ -134,9 +142,13 @@ def check_writable(flag: str, name: str) -> None:
     try:
         check_output_file(name)
     except RemoteError as error:
-        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}). {error.step}") from error
+        raise InputError(
+            f"{flag} {name}: cannot be written ({error.strerror}). {error.step}"
+        ) from error
     except OSError as error:
-        raise InputError(f"{flag} {name}: cannot be written ({error.strerror}); name another file") from error
+        raise InputError(
+            f"{flag} {name}: cannot be written ({error.strerror}); name another file"
+        ) from error
 
 
 def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
@@ -147,10 +159,14 @@ def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
     else:
         is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
     if is_read:
-        raise InputError(f"{flag} {output}: is read in this command, and would be lost; name another file")
+        raise InputError(
+            f"{flag} {output}: is read in this command, and would be lost; name another file"
+        )
 
 
-def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any], file: IO[bytes]) -> None:
+def _write(
+    name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any], file: IO[bytes]
+) -> None:
     if name in _SEPARATORS:
         write_separated(_SEPARATORS[name], results, file)
     elif name == "jsonl":
@@ -158,7 +174,9 @@ def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any]
     elif name == "parquet":
         write_parquet(results, file)
     else:
-        with tempfile.TemporaryFile() as whole:  # ``file`` may be a pipe, in which nothing moves about
+        with (
+            tempfile.TemporaryFile() as whole
+        ):  # ``file`` may be a pipe, in which nothing moves about
             write_workbook(whole, results.schema, rows_of(results), settings)
             whole.seek(0)
             shutil.copyfileobj(whole, file)
@@ -167,5 +185,7 @@ def _write(name: str, results: pa.RecordBatchReader, settings: Mapping[str, Any]
 def write_parquet(results: pa.RecordBatchReader, file: IO[bytes] | Path) -> None:
     """Write ``results`` as a Parquet file. OSError if the disk refuses."""
     with checked_writer(file, results.schema) as writer:
-        for table in gathered((pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES):
+        for table in gathered(
+            (pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES
+        ):
             writer.write_table(table)

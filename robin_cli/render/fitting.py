@@ -88,7 +88,9 @@ def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
     def least(kept: Sequence[int], text: int) -> list[int]:
         chosen = [columns[at] for at in kept]
         widths = [max(bounds[at][0], min(text, bounds[at][1])) for at in kept]
-        return _under_groups(chosen, widths, gap, min(_SHORTEST, max(cell_len(each.group) for each in columns)))
+        return _under_groups(
+            chosen, widths, gap, min(_SHORTEST, max(cell_len(each.group) for each in columns))
+        )
 
     def readable(kept: Sequence[int]) -> int:
         worst = max(columns[at].rank for at in kept)
@@ -101,7 +103,11 @@ def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
     whole, all_columns = _taken(wanted(kept), gap), readable(kept)
     while readable(kept) > width and (worst := max(columns[at].rank for at in kept)) > 0:
         kept = [at for at in kept if columns[at].rank < worst]
-    room = (text for text in range(_READABLE[0], _SHORTEST, -1) if _taken(least(kept, text), gap) <= width)
+    room = (
+        text
+        for text in range(_READABLE[0], _SHORTEST, -1)
+        if _taken(least(kept, text), gap) <= width
+    )
     widths = least(kept, next(room, _SHORTEST))
     shown = [columns[at] for at in kept]
     share = [1 + column.has_words for column in shown]
@@ -125,11 +131,19 @@ def _taken(widths: Sequence[int], gap: int) -> int:
 
 def _left_out_name(column: Cells, kept: Iterable[Cells]) -> str:
     """Return a column's name, with its group if another group has a column of that name."""
-    return f"{column.group} {column.name}" if any(each.name == column.name for each in kept) else column.name
+    return (
+        f"{column.group} {column.name}"
+        if any(each.name == column.name for each in kept)
+        else column.name
+    )
 
 
 def _natural(column: Cells) -> int:
-    cells = column.cells if column.numbers is None else told_apart(column.cells, column.numbers, _ENDLESS)
+    cells = (
+        column.cells
+        if column.numbers is None
+        else told_apart(column.cells, column.numbers, _ENDLESS)
+    )
     return max(map(cell_len, (column.name, *cells)))
 
 
@@ -138,19 +152,25 @@ def _bounds(column: Cells, natural: int) -> tuple[int, int]:
     header = _longest_word(column.name.replace(" %", "%%"))  # which stay together
     if column.numbers is None:
         return max([header, *map(cell_len, column.cells)]), 0
-    return header, min(natural, max(_PROSE, *map(_longest_word, column.cells))) if column.has_words else natural
+    return header, min(
+        natural, max(_PROSE, *map(_longest_word, column.cells))
+    ) if column.has_words else natural
 
 
 def _longest_word(text: str) -> int:
     return max(map(cell_len, text.split()), default=0)
 
 
-def _under_groups(columns: Sequence[Cells], widths: Sequence[int], gap: int, least: int = 0) -> list[int]:
+def _under_groups(
+    columns: Sequence[Cells], widths: Sequence[int], gap: int, least: int = 0
+) -> list[int]:
     """Widen the first column of each group in ``widths`` if the group is narrower than ``least`` for its name."""
     stretched = list(widths)
     for name, first, last in _groups(columns):
         if name:
-            stretched[first] += max(0, (least or cell_len(name)) - _taken(stretched[first:last], gap))
+            stretched[first] += max(
+                0, (least or cell_len(name)) - _taken(stretched[first:last], gap)
+            )
     return stretched
 
 
@@ -163,7 +183,9 @@ def _groups(columns: Sequence[Cells]) -> Iterator[tuple[str, int, int]]:
         first = last
 
 
-def _named_spans(columns: Sequence[Cells], widths: Sequence[int], gap: int) -> list[tuple[str, int]]:
+def _named_spans(
+    columns: Sequence[Cells], widths: Sequence[int], gap: int
+) -> list[tuple[str, int]]:
     spans = [(name, _taken(widths[first:last], gap)) for name, first, last in _groups(columns)]
     names = [name for name, _ in spans if name]
     numbers = [names.index(name) for name in names]
@@ -175,7 +197,9 @@ def _named_spans(columns: Sequence[Cells], widths: Sequence[int], gap: int) -> l
     return [(cut.get(name, ""), span) for name, span in spans]
 
 
-def _grown(widths: Sequence[int], wanted: Sequence[int], room: int, share: Sequence[int]) -> list[int]:
+def _grown(
+    widths: Sequence[int], wanted: Sequence[int], room: int, share: Sequence[int]
+) -> list[int]:
     """Distribute ``room`` cells over ``widths``, one by one, each to the column narrowest for its ``share``."""
     grown = list(widths)
     for _ in range(room):
@@ -266,7 +290,11 @@ def _start(text: str, width: int) -> str:
 
 def _end(text: str, width: int) -> str:
     """Return the longest end of a text that fits into ``width`` cells."""
-    return _own(text, bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(_own(text, count))) - 1)
+    return _own(
+        text,
+        bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(_own(text, count)))
+        - 1,
+    )
 
 
 def _own(text: str, count: int) -> str:

@@ -32,7 +32,10 @@ class PageColumn:
 
 def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColumn]:
     """Return the page's columns for ``rows``; ``bar`` is placed among them."""
-    there, data = {column.name: column for column in table.shown(table.html)}, table.data.take(pa.array(rows))
+    there, data = (
+        {column.name: column for column in table.shown(table.html)},
+        table.data.take(pa.array(rows)),
+    )
     first, *others = [
         bar if name == bar.kind else _page_column(data, there[name])
         for name in table.html
@@ -41,11 +44,14 @@ def page_columns(table: Table, rows: IntArray, bar: PageColumn) -> list[PageColu
     return [first, *own_columns(table.beside(rows), [first, *others], "text"), *others]
 
 
-def own_columns(texts: Mapping[str, Sequence[str]], there: Sequence[PageColumn], kind: str) -> list[PageColumn]:
+def own_columns(
+    texts: Mapping[str, Sequence[str]], there: Sequence[PageColumn], kind: str
+) -> list[PageColumn]:
     """Return columns of the data as a page's columns; one named like a column in ``there`` becomes ``data.NAME``."""
     taken = {"attribute", *(each.name for each in there)}  # the script goes by this one
     return [
-        PageColumn(f"data.{name}" if name in taken else name, kind, OF_DATA, values) for name, values in texts.items()
+        PageColumn(f"data.{name}" if name in taken else name, kind, OF_DATA, values)
+        for name, values in texts.items()
     ]
 
 
@@ -53,12 +59,19 @@ def _page_column(data: pa.Table, column: Column) -> PageColumn:
     values: list[Any] = data[column.name].to_pylist()
     if column.high:
         ends = zip(values, data[column.high].to_pylist(), strict=True)
-        ranges = [None if low is None or high is None else [_rounded(low), _rounded(high)] for low, high in ends]
+        ranges = [
+            None if low is None or high is None else [_rounded(low), _rounded(high)]
+            for low, high in ends
+        ]
         return PageColumn(column.header, "range", f"{column.help} Sorts by how wide it is.", ranges)
     if column.form == "flag":
         values = ["yes" if value else "" for value in values]
-    says = column.help.removesuffix(".") + "; opens its texts." if column.form == "id" else column.help
-    return PageColumn(column.header, _KINDS.get(column.form, "text"), says, [_rounded(value) for value in values])
+    says = (
+        column.help.removesuffix(".") + "; opens its texts." if column.form == "id" else column.help
+    )
+    return PageColumn(
+        column.header, _KINDS.get(column.form, "text"), says, [_rounded(value) for value in values]
+    )
 
 
 def _rounded(value: Any) -> Any:

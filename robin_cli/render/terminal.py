@@ -34,7 +34,9 @@ _SORT = TABLE["sort"].default
 _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
 
 
-def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default) -> None:
+def print_table(
+    console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default
+) -> None:
     """Print the first ``top`` rows of ``table`` in its order ``sort``; then a note on omitted ones, and how to see them.
 
     Rows that are equal in that order stay in the order of the data.
@@ -43,20 +45,26 @@ def print_table(console: Console, table: Table, *, sort: str = _SORT, top: int =
         InputError: it has no such order, or is for files alone.
     """
     if not table.terminal:
-        raise InputError(f"--format table: {table.name} are for files; leave it out, or name another format")
+        raise InputError(
+            f"--format table: {table.name} are for files; leave it out, or name another format"
+        )
     order = sort_of(table, sort)
     rows = _order(table, order)[:top]
     fitted = fit(_cells(table, rows, order), console.width, _GAP)
     _print_fitted(console, fitted, table, rows)
     for note in _notes(table, fitted, sort, top, console.width):
-        copied = not console.is_terminal or note.startswith(_ALL_ROWS)  # a command is broken by the terminal alone
+        copied = not console.is_terminal or note.startswith(
+            _ALL_ROWS
+        )  # a command is broken by the terminal alone
         console.print(Text(plain(note)), soft_wrap=copied)
 
 
 def sort_of(table: Table, name: str) -> Sort | None:
     """Return the order of ``table`` with this name; None to keep the rows' order. InputError if there is none."""
     if table.sorts and name not in table.sorts:
-        raise InputError(f"--sort {name}: this table has no such order; sort by {', '.join(table.sorts)}")
+        raise InputError(
+            f"--sort {name}: this table has no such order; sort by {', '.join(table.sorts)}"
+        )
     return table.sorts.get(name)
 
 
@@ -102,7 +110,12 @@ def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
         for column in shown
     ]
     beside = [
-        Cells(one_line(name), [one_line(text) or DASH for text in texts], numbers=_places(texts), is_left=True)
+        Cells(
+            one_line(name),
+            [one_line(text) or DASH for text in texts],
+            numbers=_places(texts),
+            is_left=True,
+        )
         for name, texts in table.beside(rows).items()
     ]
     return [first, *beside, *others]
@@ -160,16 +173,25 @@ def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray
         width=taken_cells + (bar + _GAP) * has_bar,
     )
     for column, width in zip(fitted.columns, fitted.widths, strict=True):
-        grid.add_column(Text(column.name), justify="left" if column.is_left else "right", overflow="fold", width=width)
+        grid.add_column(
+            Text(column.name),
+            justify="left" if column.is_left else "right",
+            overflow="fold",
+            width=width,
+        )
     if has_bar:
         grid.add_column("", no_wrap=True, width=bar)
-    lengths = np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
+    lengths = (
+        np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
+    )
     for place, row in enumerate(rows.tolist()):
         cells = [Text(column.cells[place]) for column in fitted.columns]
         bars = [Text("█" * round(bar * float(lengths[place])))] if has_bar else []
         grid.add_row(*cells, *bars, style="dim" if table.dim is not None and table.dim[row] else "")
     if any(name for name, _ in fitted.groups):
-        console.print(Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True)
+        console.print(
+            Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True
+        )
     console.print(grid, crop=False)
 
 
@@ -185,13 +207,16 @@ def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> lis
     notes, sort = [], table.sorts.get(name)
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
-        notes.append(f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}")
+        notes.append(
+            f"left out at {width} columns: {names}; wider: -o FILE, or COLUMNS={fitted.all_columns}"
+        )
     elif fitted.is_cut:
         notes.append(f"{CUT}: a text goes on; whole: -o FILE")
     notes += table.notes
     first, lines = fitted.columns[0], len(table)
     if table.columns[table.terminal[0]].form == "id" and any(
-        cell.endswith(f"#{number}") for cell, number in zip(first.cells, first.numbers or (), strict=True)
+        cell.endswith(f"#{number}")
+        for cell, number in zip(first.cells, first.numbers or (), strict=True)
     ):
         notes.append("#N: the Nth pair of the data, where ids look the same")
     rest = [f"{top:,} of {number_of(lines, table.noun)}"] if top < lines else []
@@ -202,5 +227,7 @@ def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> lis
         notes.append(", ".join(rest))
     if top < lines and table.command:
         order = "" if sort is None or name == _SORT else f" --sort {name}"
-        notes.append(f"{_ALL_ROWS} {table.command} --format table{' --wide' * table.is_wide}{order} --top {lines}")
+        notes.append(
+            f"{_ALL_ROWS} {table.command} --format table{' --wide' * table.is_wide}{order} --top {lines}"
+        )
     return [*notes, *table.footer]

@@ -49,4 +49,8 @@ def _acts(char: str) -> bool:
 
 
 def _named(char: str) -> str:
-    return char.encode("ascii", "backslashreplace").decode("ascii") if ord(char) > 0x7F else f"\\x{ord(char):02x}"
+    return (
+        char.encode("ascii", "backslashreplace").decode("ascii")
+        if ord(char) > 0x7F
+        else f"\\x{ord(char):02x}"
+    )

@@ -39,7 +39,10 @@ _LONG = frozenset({"prompt", "response", "feedback", "text"})
 
 
 def write_workbook(
-    file: IO[bytes], schema: pa.Schema, rows: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]
+    file: IO[bytes],
+    schema: pa.Schema,
+    rows: Iterable[Mapping[str, Any]],
+    settings: Mapping[str, Any],
 ) -> None:
     """Write ``rows`` to sheets "results", "results 2" and so on, and ``settings`` to a sheet of that name.
 
@@ -51,9 +54,14 @@ def write_workbook(
     import xlsxwriter
 
     if len(schema) > _SHEET_COLUMNS:
-        raise InputError(f"xlsx: {len(schema):,} columns, and a sheet holds {_SHEET_COLUMNS:,}; write csv or parquet")
+        raise InputError(
+            f"xlsx: {len(schema):,} columns, and a sheet holds {_SHEET_COLUMNS:,}; write csv or parquet"
+        )
     options = {"constant_memory": True, "nan_inf_to_errors": False}
-    with temporary_folder() as folder, xlsxwriter.Workbook(file, {**options, "tmpdir": str(folder)}) as book:
+    with (
+        temporary_folder() as folder,
+        xlsxwriter.Workbook(file, {**options, "tmpdir": str(folder)}) as book,
+    ):
         formats = {
             "plain": book.add_format(),
             "bold": book.add_format({"bold": True}),
@@ -85,7 +93,9 @@ def write_workbook(
         _write_settings(book.add_worksheet("settings"), settings, formats)
 
 
-def _new_sheet(book: Workbook, schema: pa.Schema, number: int, formats: Mapping[str, Format]) -> Worksheet:
+def _new_sheet(
+    book: Workbook, schema: pa.Schema, number: int, formats: Mapping[str, Format]
+) -> Worksheet:
     sheet = book.add_worksheet("results" if number == 1 else f"results {number}")
     sheet.freeze_panes(1, 0)
     for column, field in enumerate(schema):
@@ -108,13 +118,17 @@ def _width(field: pa.Field) -> int:
     if pa.types.is_timestamp(field.type):
         usual = len(_TIME)
     elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-        usual = 60 if field.name in _LONG else 24 if field.name in {"pair_id", "model", "judge"} else 14
+        usual = (
+            60 if field.name in _LONG else 24 if field.name in {"pair_id", "model", "judge"} else 14
+        )
     else:
         usual = 10
     return max(usual, min(40, len(field.name) + _FILTER_ARROW))
 
 
-def _write_settings(sheet: Worksheet, settings: Mapping[str, Any], formats: Mapping[str, Format]) -> None:
+def _write_settings(
+    sheet: Worksheet, settings: Mapping[str, Any], formats: Mapping[str, Format]
+) -> None:
     sheet.set_column(0, 0, 24)
     sheet.set_column(1, 1, 80)
     left = {"plain": formats["left"], "time": formats["left time"]}
@@ -132,7 +146,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mapping[str, Format]) -> None:
+def _write(
+    sheet: Worksheet, line: int, column: int, value: Any, formats: Mapping[str, Format]
+) -> None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     if isinstance(value, bool):
@@ -149,8 +165,12 @@ def _write(sheet: Worksheet, line: int, column: int, value: Any, formats: Mappin
 def _write_text(sheet: Worksheet, line: int, column: int, text: str, style: Format) -> None:
     """Write ``text`` only as text: never write(), which turns some texts into formulas and links."""
     if len(text) > _CELL_LIMIT // 2 and len(units := text.encode("utf-16-le")) > 2 * _CELL_LIMIT:
-        text = units[: 2 * (_CELL_LIMIT - len(sheets.CUT))].decode("utf-16-le", "ignore") + sheets.CUT
-    if text.startswith("<r>") and text.endswith("</r>"):  # which xlsxwriter takes for the XML of a formatted text
+        text = (
+            units[: 2 * (_CELL_LIMIT - len(sheets.CUT))].decode("utf-16-le", "ignore") + sheets.CUT
+        )
+    if text.startswith("<r>") and text.endswith(
+        "</r>"
+    ):  # which xlsxwriter takes for the XML of a formatted text
         sheet.write_rich_string(line, column, text[0], style, text[1:])
     else:
         sheet.write_string(line, column, text, style)

@@ -114,7 +114,11 @@ def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> 
 
 
 def histogram(
-    values: FloatArray, label: str, ends: tuple[float, float], things: str = "pairs", bins: int = BINS
+    values: FloatArray,
+    label: str,
+    ends: tuple[float, float],
+    things: str = "pairs",
+    bins: int = BINS,
 ) -> Panel:
     """Return the number of ``things`` at each value."""
     counts, edges = np.histogram(values[~np.isnan(values)], bins, ends)
@@ -122,7 +126,13 @@ def histogram(
 
 
 def against(
-    x: FloatArray, y: FloatArray, names: tuple[str, str], scale: Scale, ids: Sequence[str], *, jitter: float = 0.0
+    x: FloatArray,
+    y: FloatArray,
+    names: tuple[str, str],
+    scale: Scale,
+    ids: Sequence[str],
+    *,
+    jitter: float = 0.0,
 ) -> Panel:
     """Return one score against another, with the line of equal scores. Values off the scale are drawn, too.
 
@@ -137,7 +147,14 @@ def against(
     low = min(scale.low, x[both].min(initial=scale.low)) - margin
     high = max(scale.high, x[both].max(initial=scale.high)) + margin
     return Panel(
-        [Series("points", x[both] + spread, y[both], texts=named(ids, both, {names[0]: x, names[1]: y}))],
+        [
+            Series(
+                "points",
+                x[both] + spread,
+                y[both],
+                texts=named(ids, both, {names[0]: x, names[1]: y}),
+            )
+        ],
         Axis(names[0], (low, high)),
         Axis(names[1], (scale.low - margin, scale.high + margin)),
         diagonal=(scale.low, scale.high),
@@ -176,17 +193,29 @@ def beside_numbers(
 
 
 def under_one_another(
-    names: Sequence[str], value: FloatArray, ends: tuple[FloatArray, FloatArray], label: str, beyond: Sequence[str] = ()
+    names: Sequence[str],
+    value: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    label: str,
+    beyond: Sequence[str] = (),
 ) -> Panel:
     """Return a value with its interval for each name, and a line at 0; ``beyond``: ranks shown in place of the values."""
     texts = [] if len(beyond) else [f"{each:+.2f}" for each in value.tolist()]
-    series = Series("intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts)
+    series = Series(
+        "intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts
+    )
     limits = (len(names) - 0.4, -1.1) if len(beyond) else (len(names) - 0.5, -0.7)
-    return Panel([series], Axis(label, rule=0.0), Axis("", limits, names=names, beyond=("ranks", beyond)))
+    return Panel(
+        [series], Axis(label, rule=0.0), Axis("", limits, names=names, beyond=("ranks", beyond))
+    )
 
 
-def shares(names: Sequence[str], rate: FloatArray, is_bold: NDArray[np.bool_], labels: tuple[str, str]) -> Panel:
+def shares(
+    names: Sequence[str], rate: FloatArray, is_bold: NDArray[np.bool_], labels: tuple[str, str]
+) -> Panel:
     """Return a matrix of shares; ``labels``: of its rows and of its columns."""
     ends = (len(names) - 0.5, -0.5)
     series = Series("shares", np.zeros(0), rate, is_bold=is_bold)
-    return Panel([series], Axis(labels[1], ends[::-1], names=names), Axis(labels[0], ends, names=names))
+    return Panel(
+        [series], Axis(labels[1], ends[::-1], names=names), Axis(labels[0], ends, names=names)
+    )

@@ -347,9 +347,21 @@ PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget,
 ))
 # fmt: on
 
-JUDGE_SCORES = replace(SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge")
+JUDGE_SCORES = replace(
+    SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge"
+)
 TABLES = (
-    *(SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY),
+    *(
+        SCORES,
+        JUDGE_SCORES,
+        COMPARISONS,
+        RANKING,
+        JUDGMENTS,
+        AGREEMENT,
+        CALIBRATION,
+        PREFERENCES,
+        SUMMARY,
+    ),
     *(
         LABELS_WANTED,
         JUDGE_QUALITY,

@@ -141,12 +141,16 @@ class Table:
         columns = {**self.columns, **{each.name: each for each in more}}
         if unknown := values.keys() - columns.keys():
             raise ValueError(f"{self.name} declares no {', '.join(sorted(unknown))}")
-        data = pa.table({name: _in_arrow(each, columns[name].form) for name, each in values.items()})
+        data = pa.table(
+            {name: _in_arrow(each, columns[name].form) for name, each in values.items()}
+        )
         return replace(self, columns=columns, data=data, **about)
 
     def arrow(self) -> pa.Table:
         """Return the columns of files, in memory."""
-        return self.data.select([name for name in self.data.column_names if not self.columns[name].for_people])
+        return self.data.select(
+            [name for name in self.data.column_names if not self.columns[name].for_people]
+        )
 
     def rows(self) -> pa.RecordBatchReader:
         """Return the rows of files, some at a time."""
@@ -163,15 +167,25 @@ class Table:
 
     def shown(self, names: Sequence[str]) -> list[Column]:
         """Return the columns of these names that are not hidden."""
-        return [self.columns[name] for name in names if name in self.data.column_names and self._says(name)]
+        return [
+            self.columns[name]
+            for name in names
+            if name in self.data.column_names and self._says(name)
+        ]
 
     def _says(self, name: str) -> bool:
         """Return whether people see a column: whether it has a value, unless it always shows."""
         values, column = self.data[name], self.columns[name]
         if column.hide == "empty":
             is_text = column.form in TEXTS
-            return bool(pc.any(pc.not_equal(values, "")).as_py() if is_text else values.null_count < len(values))
-        return not column.hide or bool(pc.any(pc.greater(pc.cast(values, pa.float64()), 0.0)).as_py())
+            return bool(
+                pc.any(pc.not_equal(values, "")).as_py()
+                if is_text
+                else values.null_count < len(values)
+            )
+        return not column.hide or bool(
+            pc.any(pc.greater(pc.cast(values, pa.float64()), 0.0)).as_py()
+        )
 
     def wide(self, rows: IntArray, facets: Sequence[str], once: Sequence[str]) -> Table:
         """Return a row for each line of ``rows``, shape (lines, facets), in which each facet has columns of its own.
@@ -183,8 +197,12 @@ class Table:
         there = [name for name in once if name in self.data.column_names]
         data = self.data.select(there).take(pa.array(rows[:, 0]))
         columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in there}
-        own = [name for name in self.data.column_names if name not in {once[0], "attribute", "judge"}]
-        shown = [name for name in self.terminal if name in own and name not in once and self._says(name)]
+        own = [
+            name for name in self.data.column_names if name not in {once[0], "attribute", "judge"}
+        ]
+        shown = [
+            name for name in self.terminal if name in own and name not in once and self._says(name)
+        ]
         for facet, mine in zip(facets, rows.T, strict=True):
             of_facet = self.data.select(own).take(pa.array(mine))
             for name in own:
@@ -203,7 +221,10 @@ class Table:
             ids=None if self.ids is None else self.ids[rows[:, 0]],
             bar=None if self.bar is None else self.bar[rows].sum(axis=1),
             dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
-            sorts={name: replace(each, key=_of_lines(each.key, rows)) for name, each in self.sorts.items()},
+            sorts={
+                name: replace(each, key=_of_lines(each.key, rows))
+                for name, each in self.sorts.items()
+            },
         )
 
 
@@ -220,8 +241,12 @@ def declared(name: str, says: str, row: str, columns: Iterable[Column], **shown:
 
 def _of_facet(column: Column, facet: str) -> Column:
     """Return the column of one facet: its header stays, its name and the names it refers to get the facet's prefix."""
-    name, high, mark = (each and f"{facet}_{each}" for each in (column.name, column.high, column.mark))
-    return replace(column, name=name, label=column.header, high=high, mark=mark, group=facet, hide="")
+    name, high, mark = (
+        each and f"{facet}_{each}" for each in (column.name, column.high, column.mark)
+    )
+    return replace(
+        column, name=name, label=column.header, high=high, mark=mark, group=facet, hide=""
+    )
 
 
 def _of_lines(key: Callable[[], FloatArray], rows: IntArray) -> Callable[[], FloatArray]:
@@ -236,4 +261,6 @@ def _in_arrow(values: Any, form: Form) -> pa.Array | pa.ChunkedArray:
     if hasattr(values, "column"):  # names that are in Arrow already
         return values.column
     is_typed = isinstance(values, np.ndarray) and values.dtype != object
-    return pa.array(values, None if is_typed else _TYPES.get(form, pa.large_string()), from_pandas=True)
+    return pa.array(
+        values, None if is_typed else _TYPES.get(form, pa.large_string()), from_pandas=True
+    )

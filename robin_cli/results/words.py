@@ -59,7 +59,12 @@ def duration(seconds: float) -> str:
 
 
 def tokens_text(
-    prompt: int, completion: int, cached_share: float | None, unit: str = " tokens", *, reasoning: int = 0
+    prompt: int,
+    completion: int,
+    cached_share: float | None,
+    unit: str = " tokens",
+    *,
+    reasoning: int = 0,
 ) -> str:
     """Return tokens in words; ``cached_share``: of those sent, None if unknown; ``reasoning``: number of those answered."""
     cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"

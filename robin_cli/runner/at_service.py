@@ -9,7 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from robin_cli.judges.openai_batches import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
+from robin_cli.judges.openai_batches import (
+    MOST_REQUESTS,
+    Batch,
+    BatchRefused,
+    OpenAIBatches,
+    Unknown,
+)
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError, option, writing
 from robin_cli.model.records import BATCH, number_of
@@ -52,7 +58,9 @@ class AtService(Courier):
         notify: gets lines for the user.
     """
 
-    def __init__(self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]
+    ) -> None:
         self.most_requests = MOST_REQUESTS
         self._services = services
         self._run_id = run_id
@@ -72,7 +80,11 @@ class AtService(Courier):
                     "takes in their answers"
                 )
             service = self._services.get(each.judge)
-            if service is not None and each.url != service.base_url and each.state not in {"written", "answered"}:
+            if (
+                service is not None
+                and each.url != service.base_url
+                and each.state not in {"written", "answered"}
+            ):
                 raise RunError(
                     f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {service.base_url} "
                     f"now; robin resume with --base-url {each.url} takes in its answers"
@@ -137,7 +149,9 @@ class AtService(Courier):
                 await self._refused(submission, rounds, _why(batch), is_full=batch.is_full)
                 return
             submission = await self._fetched(submission, batch, service, rounds)
-        await rounds.take_in([path for path in rounds.ledger.answers(submission) if path.exists()], [submission])
+        await rounds.take_in(
+            [path for path in rounds.ledger.answers(submission) if path.exists()], [submission]
+        )
         self._over(submission)
         self._refusals = 0
         if (file := submission.file_id) is not None and is_there:
@@ -145,7 +159,9 @@ class AtService(Courier):
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _submitted(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission | None:
+    async def _submitted(
+        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission | None:
         """Send a submission, from any state; return None, and its calls, if the service has no room for it."""
         tries = 0
         while True:
@@ -154,10 +170,14 @@ class AtService(Courier):
             if submission.state == "written":
                 requests = rounds.ledger.requests(submission)
                 if not requests.exists():
-                    self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
+                    self._notify(
+                        f"{requests}: is gone; its calls were not made, and are chosen anew"
+                    )
                     rounds.withdraw(submission)
                     return None
-                submission = submission.now("uploaded", file_id=await self._answer(service.upload(requests)))
+                submission = submission.now(
+                    "uploaded", file_id=await self._answer(service.upload(requests))
+                )
                 rounds.ledger.set(submission)
             try:
                 batch = await self._created(submission, service, rounds)
@@ -166,7 +186,9 @@ class AtService(Courier):
                     rounds.ledger.set(submission)
                     self._seen[submission.number] = batch
                     # Only a validated batch shows whether there is room for the next one.
-                    batch = await self._watched(submission, service, lambda each: each.status != _VALIDATING)
+                    batch = await self._watched(
+                        submission, service, lambda each: each.status != _VALIDATING
+                    )
                     if batch.status != "failed" or not batch.is_full:
                         break
                     raise BatchRefused(_why(batch), is_full=True)
@@ -186,24 +208,34 @@ class AtService(Courier):
                 await self._refused(submission, rounds, refused.detail, is_full=refused.is_full)
                 return None
         self._at_work[submission.judge] += 1
-        self._notify(f"batch {submission.batch_id}: {number_of(submission.requests, 'request')} submitted")
+        self._notify(
+            f"batch {submission.batch_id}: {number_of(submission.requests, 'request')} submitted"
+        )
         return submission
 
-    async def _created(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Batch | None:
+    async def _created(
+        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
+    ) -> Batch | None:
         """Return the batch of an uploaded file, created now if need be; None if it is unknown whether there is one."""
         metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
         if submission.state == "uploaded":
             rounds.ledger.set(submission.now("creating"))
             assert submission.file_id is not None  # noqa: S101  # it is uploaded
             with suppress(Unknown):
-                return await self._answer(service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S)
+                return await self._answer(
+                    service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S
+                )
         for look in range(_LOOKS_FOR_IT):
-            if (batch := await self._answer(service.find(metadata, submission.file_id))) is not None:
+            if (
+                batch := await self._answer(service.find(metadata, submission.file_id))
+            ) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
         return None
 
-    async def _unmade(self, submission: Submission, service: OpenAIBatches, rounds: Rounds) -> Submission:
+    async def _unmade(
+        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission:
         """Delete the uploaded file, so that a batch created late finds none; return the submission as before its upload."""
         assert submission.file_id is not None  # noqa: S101  # it is uploaded
         await self._answer(service.delete(submission.file_id))
@@ -211,7 +243,9 @@ class AtService(Courier):
         rounds.ledger.set(submission)
         return submission
 
-    async def _refused(self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool) -> None:
+    async def _refused(
+        self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool
+    ) -> None:
         """Return the calls of a refused batch. EndpointError unless the service may accept smaller ones."""
         rounds.withdraw(submission)
         self._over(submission)
@@ -235,12 +269,16 @@ class AtService(Courier):
 
     # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _watched(self, submission: Submission, service: OpenAIBatches, is_so: Callable[[Batch], bool]) -> Batch:
+    async def _watched(
+        self, submission: Submission, service: OpenAIBatches, is_so: Callable[[Batch], bool]
+    ) -> Batch:
         """Wait until a batch ``is_so``, looking less often the longer it takes; return it."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
-            batch = self._seen[submission.number] = await self._answer(service.get(submission.batch_id))
+            batch = self._seen[submission.number] = await self._answer(
+                service.get(submission.batch_id)
+            )
             if is_so(batch):
                 return batch
             waited_s += wait_s
@@ -287,9 +325,13 @@ class AtService(Courier):
         self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
     ) -> Submission:
         """Download a batch's files, whatever its status: the answers in them are billed. Return its submission."""
-        for file_id, path in zip((batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True):
+        for file_id, path in zip(
+            (batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True
+        ):
             if file_id is not None:
-                with writing(path, "; the answers are at the service still: make room, then robin resume"):
+                with writing(
+                    path, "; the answers are at the service still: make room, then robin resume"
+                ):
                     await self._answer(service.download(file_id, path))
         submission = submission.now("answered")
         rounds.ledger.set(submission)
@@ -299,10 +341,16 @@ class AtService(Courier):
 
     async def _left(self, rounds: Rounds) -> None:
         """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
-        at_work = {each.batch_id: each for each in rounds.ledger.open if each.state == "submitted" and each.batch_id}
+        at_work = {
+            each.batch_id: each
+            for each in rounds.ledger.open
+            if each.state == "submitted" and each.batch_id
+        }
         named = ", ".join(map(str, at_work))
         if any(each.state == "creating" for each in rounds.ledger.open):
-            self._notify("the service may or may not have made the last batch: robin resume looks for it")
+            self._notify(
+                "the service may or may not have made the last batch: robin resume looks for it"
+            )
         if not at_work:
             return
         left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
@@ -314,12 +362,17 @@ class AtService(Courier):
         if left is Left.FORGOTTEN:
             for submission in at_work.values():
                 rounds.withdraw(submission)
-            self._notify(f"forgotten: {named}; its calls are made again, and it may still be billed")
+            self._notify(
+                f"forgotten: {named}; its calls are made again, and it may still be billed"
+            )
             return
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:
             cancelled = await asyncio.gather(
-                *(self._services[each.judge].cancel(str(batch_id)) for batch_id, each in at_work.items()),
+                *(
+                    self._services[each.judge].cancel(str(batch_id))
+                    for batch_id, each in at_work.items()
+                ),
                 return_exceptions=True,
             )
             for error in cancelled:  # after all were asked to cancel

@@ -75,7 +75,9 @@ class Stats:
             self.prompt_tokens += judgment.prompt_tokens or 0
             self.completion_tokens += judgment.completion_tokens or 0
             self.cost_usd += judgment.cost_usd or 0.0
-            self.reasoning_tokens += min(judgment.reasoning_tokens or 0, judgment.completion_tokens or 0)
+            self.reasoning_tokens += min(
+                judgment.reasoning_tokens or 0, judgment.completion_tokens or 0
+            )
             if judgment.cached_tokens is not None:
                 self.cached_tokens += min(judgment.cached_tokens, judgment.prompt_tokens or 0)
                 self.prompt_tokens_told += judgment.prompt_tokens or 0
@@ -164,7 +166,9 @@ class Books:
         self.broken: BaseException | None = None
         self._commit = GroupCommit(desk.write, desk.sync, alone=lambda _: not self.asked)
 
-    def choose(self, judges: Sequence[Judge], samples: int, *, keeps_question: bool = True) -> Call | Idle | Unpaid:
+    def choose(
+        self, judges: Sequence[Judge], samples: int, *, keeps_question: bool = True
+    ) -> Call | Idle | Unpaid:
         """Choose a call of up to ``samples`` ratings, and set its money aside.
 
         Args:
@@ -185,7 +189,9 @@ class Books:
                 most = judges[number].most_cost(question)
                 question = replace(question, most_usd=most)
         except Exception:
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)  # answers under way are still counted, and the sums hold
+            self.planner.tell(
+                ticket, Unanswered.WITHDRAWN
+            )  # answers under way are still counted, and the sums hold
             raise
         if not self.money.covers(most, number):
             # A cheaper arm must not take its place: that would override the planner's choice.
@@ -204,7 +210,9 @@ class Books:
             self.money.end(next_call.most)
             return Idle.EXHAUSTED
         why = why or f"the next call may cost up to ${next_call.most:.4f}"
-        raise LimitReached(f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}")
+        raise LimitReached(
+            f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}"
+        )
 
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
         """Count calls of an earlier session as under way, and set their money aside, even beyond the limit."""
@@ -228,7 +236,9 @@ class Books:
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
-            self.end(error)  # a bug of robin's may hit every reply; keep this one, which is paid for
+            self.end(
+                error
+            )  # a bug of robin's may hit every reply; keep this one, which is paid for
             return self.desk.unread(call.ticket, outcome)
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
@@ -237,7 +247,9 @@ class Books:
         written = came[0][1] if len(came) == 1 else [each for _, of_one in came for each in of_one]
         self._commit.commit(written, partial(self._appended, came))
 
-    def _appended(self, came: Sequence[tuple[Call, list[Judgment]]], error: BaseException | None) -> None:
+    def _appended(
+        self, came: Sequence[tuple[Call, list[Judgment]]], error: BaseException | None
+    ) -> None:
         self.unwritten -= len(came)
         if error is not None:
             self.broken = self.broken or error
@@ -247,7 +259,11 @@ class Books:
             try:
                 self.stats.count(judgments)
                 self.desk.add_costs(call.ticket.arm, judgments)
-                self.settle(call, outcome_of(judgments), sum(judgment.cost_usd or 0.0 for judgment in judgments))
+                self.settle(
+                    call,
+                    outcome_of(judgments),
+                    sum(judgment.cost_usd or 0.0 for judgment in judgments),
+                )
                 self.desk.look(call.ticket.arm, judgments)
             except Exception as failed:  # noqa: BLE001  # it ends the run, but the other calls must be settled too
                 self.end(failed)

@@ -78,13 +78,21 @@ async def look_at(
     Raises:
         EndpointError: the endpoint cannot be used.
     """
-    named = settings.attributes[:1] or (() if settings.rubric or settings.pairwise else ("helpfulness",))
+    named = settings.attributes[:1] or (
+        () if settings.rubric or settings.pairwise else ("helpfulness",)
+    )
     prompts = load_prompts(
-        named, settings.rubric, settings.template, pairwise=settings.pairwise, ties=not settings.no_ties
+        named,
+        settings.rubric,
+        settings.template,
+        pairwise=settings.pairwise,
+        ties=not settings.no_ties,
     )
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
-        return await _seen(judge, patient, prompts, endpoint=base_url, price=str(price) if price else None)
+        return await _seen(
+            judge, patient, prompts, endpoint=base_url, price=str(price) if price else None
+        )
     finally:
         await judge.aclose()
 
@@ -96,7 +104,8 @@ async def _seen(
     form, scale = prompts.kind.form, prompts.scales[0]
     pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
     messages, *swapped = (
-        prompts.messages(pair, prompts.attributes[0], variant) for variant in range(len(prompts.kind.variants))
+        prompts.messages(pair, prompts.attributes[0], variant)
+        for variant in range(len(prompts.kind.variants))
     )
     first = await patient.ask(Question(messages))
     if isinstance(first, Failure):
@@ -109,18 +118,28 @@ async def _seen(
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
     rating, expected = _read(answer, scale, form), Expectation(None, None, None)
-    if with_tokens and with_tokens[0].tokens and (at := form.place(text := with_tokens[0].text, "text")) is not None:
+    if (
+        with_tokens
+        and with_tokens[0].tokens
+        and (at := form.place(text := with_tokens[0].text, "text")) is not None
+    ):
         expected = expectation_of(form, with_tokens[0].tokens, text, at, scale)
     verdicts = [_verdict(each, scale, form) for each in (first, *others)]
     return Capabilities(
         **of_endpoint,
-        **(dict(zip(("verdict", "verdict_swapped"), verdicts, strict=True)) if others else {"rating": rating.value}),
+        **(
+            dict(zip(("verdict", "verdict_swapped"), verdicts, strict=True))
+            if others
+            else {"rating": rating.value}
+        ),
         model=first.model,
         latency_s=first.latency_s,
         reason=rating.reason,
         answer=answer.text,
         choices_of_4=len(came) or 1,
-        logprobs=any(each.tokens for each in with_tokens) if with_tokens or not _may_pass(logprobs) else None,
+        logprobs=any(each.tokens for each in with_tokens)
+        if with_tokens or not _may_pass(logprobs)
+        else None,
         expected_rating=expected.value,
         text_because=expected.why,
         seed=_seed(judge, seeded),
@@ -129,7 +148,10 @@ async def _seen(
         repeats={each.text for each in came} == {answer.text},
         system_role=judge.takes_system,
         parameters=sorted(judge.parameters()),
-        requests=sum(isinstance(each, Reply | Completion) for each in (first, several, logprobs, *seeded, *others)),
+        requests=sum(
+            isinstance(each, Reply | Completion)
+            for each in (first, several, logprobs, *seeded, *others)
+        ),
     )
 
 
@@ -146,7 +168,9 @@ def _may_pass(problem: Completion | Problem) -> bool:
 
 
 def _read(answer: Answer, scale: Scale, form: Form) -> Rating:
-    return form.parse(answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal)
+    return form.parse(
+        answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal
+    )
 
 
 def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:

@@ -14,7 +14,9 @@ from robin_cli.settings.trust import is_loopback
 from robin_cli.storage.store import RunStore
 
 
-def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str, str]) -> Iterable[str]:
+def cautions(
+    store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str, str]
+) -> Iterable[str]:
     """Yield lines for the user.
 
     Args:
@@ -23,7 +25,9 @@ def cautions(store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str,
     judges, manifest = judges_of(settings), store.manifest
     for name in keyless(judges, keys, settings.api_key_env):
         yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
-    keyed_urls = [url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls]
+    keyed_urls = [
+        url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls
+    ]
     policy = goal.policy(manifest, store.variances)
     arms, scheduler = len(goal.space), manifest.settings["scheduler"]
     if caution := goal.caution(manifest.budget):

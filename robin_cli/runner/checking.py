@@ -50,14 +50,18 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
         return
     if settings.in_rounds:
         flag = "--batch" if settings.batch else "--batch-files"
-        raise InputError(f"--ray: makes calls one at a time, and {flag} in rounds; leave one of the two out")
+        raise InputError(
+            f"--ray: makes calls one at a time, and {flag} in rounds; leave one of the two out"
+        )
     if function is not None or settings.judge.startswith(IN_PYTHON):
         raise InputError(
             "--ray: a function runs in this process only; install it on the cluster as a judge of a package "
             "(docs/plug-ins.md), or leave --ray out"
         )
     if settings.debug_http is not None:
-        raise InputError("--debug-http: requests are not made here with --ray; leave one of the two out")
+        raise InputError(
+            "--debug-http: requests are not made here with --ray; leave one of the two out"
+        )
 
 
 def check_rounds(settings: Settings) -> None:
@@ -70,9 +74,13 @@ def check_rounds(settings: Settings) -> None:
             "--batch, --batch-files: the first is for a service, the second for an engine that reads files; give one"
         )
     if not settings.at_endpoints:
-        raise InputError(f"{flag}: is for endpoints, and the judge {settings.judge} is not one; leave {flag} out")
+        raise InputError(
+            f"{flag}: is for endpoints, and the judge {settings.judge} is not one; leave {flag} out"
+        )
     if settings.service_tier is not None:
-        raise InputError(f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out")
+        raise InputError(
+            f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out"
+        )
     if settings.batch_files is not None:
         _check_folder(Path(settings.batch_files))
     if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):

@@ -50,18 +50,30 @@ def endpoints_of(
     ceiling = AUTO_CEILING if reach is None else AUTO_CEILING_OF_WORKERS
     addresses = sum(len(judge.base_urls) for judge in judges)
     wanted = min(fixed or ceiling, manifest.budget)
-    most = wanted if reach is not None else max(1, most_connections(wanted * addresses, notify) // addresses)
+    most = (
+        wanted
+        if reach is not None
+        else max(1, most_connections(wanted * addresses, notify) // addresses)
+    )
     calls, ceiling = None if fixed is None else min(fixed, most), min(ceiling, most)
 
     def reached(judge: JudgeAddress, base_url: str, price: Price | None) -> Retrying:
-        limiter = Limiter(calls, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm))
+        limiter = Limiter(
+            calls, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm)
+        )
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
         target = _target(settings, judge.name, base_url, price, calls or ceiling)
         if isinstance(target.options, Endpoint):
             # Workers must not raise the limit on answers: the money set aside here would not cover them.
             raises = reach is None or settings.money_limit is None
-            target = replace(target, options=as_raised(replace(target.options, raises=raises), manifest))
-        asked = asked_here(target, key, notify, function) if reach is None else reach(target, key, limiter)
+            target = replace(
+                target, options=as_raised(replace(target.options, raises=raises), manifest)
+            )
+        asked = (
+            asked_here(target, key, notify, function)
+            if reach is None
+            else reach(target, key, limiter)
+        )
         # With several addresses, a call that fails goes to another one rather than wait here.
         several = len(judge.base_urls) > 1
         return Retrying(
@@ -79,15 +91,21 @@ def endpoints_of(
     for judge in judges:
         priced = list(zip(judge.base_urls, prices_at(judge, settings), strict=True))
         found = [(base_url, reached(judge, base_url, price)) for base_url, price in priced]
-        asked.append(Failover(found, clock=time.monotonic, notify=notify) if len(found) > 1 else found[0][1])
+        asked.append(
+            Failover(found, clock=time.monotonic, notify=notify) if len(found) > 1 else found[0][1]
+        )
         prices.append(priced[0][1])
     return asked, prices
 
 
-def _target(settings: Settings, model: str, base_url: str, price: Price | None, at_a_time: int) -> Target:
+def _target(
+    settings: Settings, model: str, base_url: str, price: Price | None, at_a_time: int
+) -> Target:
     """Return one address of a judge; for a package's judge or a function, the target without an address."""
     if not settings.at_endpoints:
-        return Target(settings.judge, Options(model, at_a_time=at_a_time, **_stated(settings)), price)
+        return Target(
+            settings.judge, Options(model, at_a_time=at_a_time, **_stated(settings)), price
+        )
     endpoint = replace(
         endpoint_at(base_url, model, "none", settings),
         bounded=settings.money_limit is not None,
@@ -109,7 +127,11 @@ def endpoint_alone(
         notify=notify,
     )
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
-    return asked, Retrying(asked, limiter, Notices(base_url, notify), max_retries=2, no_room_s=60.0), price
+    return (
+        asked,
+        Retrying(asked, limiter, Notices(base_url, notify), max_retries=2, no_room_s=60.0),
+        price,
+    )
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:

@@ -55,7 +55,9 @@ class RunDesk:
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._costs = costs
         self._watch = watch
-        self._questions = Questions(prompts, space, seed=manifest.seed, answer_format=manifest.answer_format)
+        self._questions = Questions(
+            prompts, space, seed=manifest.seed, answer_format=manifest.answer_format
+        )
         self._reader = AnswerReader(
             space,
             prompts.kind,
@@ -94,7 +96,9 @@ class RunDesk:
 
     def question(self, ticket: Ticket) -> Question:
         """Return the question for a ticket."""
-        return self._questions.question(self._store.pairs[self._space.pair.item(ticket.arm)], *ticket)
+        return self._questions.question(
+            self._store.pairs[self._space.pair.item(ticket.arm)], *ticket
+        )
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""
@@ -110,7 +114,9 @@ class RunDesk:
             return
         judge = self._space.judge.item(arm)
         for each in judgments:
-            self._costs.add(judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0)
+            self._costs.add(
+                judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0
+            )
 
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""

@@ -25,9 +25,7 @@ _REMEDIES = {
     "refused": "the judge declines to rate them: another judge may not",
     "empty": "they have no text: is the model made for chat?",
 }
-_READ_THEM = (
-    "read some with {export}; a judge that keeps to the format helps, or --answer-format json_schema in a new run"
-)
+_READ_THEM = "read some with {export}; a judge that keeps to the format helps, or --answer-format json_schema in a new run"
 
 
 class Diagnostics:
@@ -42,7 +40,13 @@ class Diagnostics:
     """
 
     def __init__(
-        self, *, temperature: float, arms: int, notify: Callable[[str], None], run: Path, noun: str = "rating"
+        self,
+        *,
+        temperature: float,
+        arms: int,
+        notify: Callable[[str], None],
+        run: Path,
+        noun: str = "rating",
     ) -> None:
         self._export = f"robin export {typed(run)} --what judgments"
         self._temperature = temperature
@@ -54,7 +58,9 @@ class Diagnostics:
         self._reasons: Counter[str] = Counter()
         self._ratings: Counter[int] = Counter()
         self._arms_seen: set[int] = set()
-        self._first_texts: dict[int, tuple[int, str]] = {}  # by arm: the number of answers, and the text that all have
+        self._first_texts: dict[
+            int, tuple[int, str]
+        ] = {}  # by arm: the number of answers, and the text that all have
         self._varied = self._repeated = 0
         self._open = {"repeats", "unparsed", "alike"}
 
@@ -67,7 +73,11 @@ class Diagnostics:
             self._reasons[judgment.reason] += 1
         if judgment.rating is not None:
             self._ratings[judgment.rating] += 1
-        for name, check in (("repeats", self._repeats), ("unparsed", self._unparsed), ("alike", self._alike)):
+        for name, check in (
+            ("repeats", self._repeats),
+            ("unparsed", self._unparsed),
+            ("alike", self._alike),
+        ):
             if name in self._open and (line := check(arm, judgment)) is not None:
                 self._open.discard(name)
                 if line:

@@ -49,13 +49,20 @@ Reach = Callable[[Target, str, "Limiter"], Judge]
 """Takes a target for workers, its key and the limiter of its calls; returns a judge whose calls workers make."""
 
 
-def asked_here(target: Target, key: str, notify: Callable[[str], None], function: Function | None = None) -> Judge:
+def asked_here(
+    target: Target, key: str, notify: Callable[[str], None], function: Function | None = None
+) -> Judge:
     """Make the judge at ``target``, asked by this process; ``function``: the judge, if it is a Python function."""
-    options, meter = target.options, Meter(target.price, tier=target.tier, falls_back=target.falls_back)
+    options, meter = (
+        target.options,
+        Meter(target.price, tier=target.tier, falls_back=target.falls_back),
+    )
     if isinstance(options, Endpoint):
         return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
     return Checked(
-        judge_named(target.judge, options) if function is None else judge_of(function, options), options, meter
+        judge_named(target.judge, options) if function is None else judge_of(function, options),
+        options,
+        meter,
     )
 
 
@@ -73,7 +80,11 @@ class Carries(Protocol):
         """
 
     def carrying(
-        self, settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
+        self,
+        settings: Settings,
+        store: RunStore,
+        keys: Mapping[str, str],
+        notify: Callable[[str], None],
     ) -> Carrying:
         """Return the way in which the calls of a session of the run of ``store`` are made.
 
@@ -87,5 +98,7 @@ def carrier_of_ray() -> Plugin:
     """Return the package for Ray, a :class:`Carries` once it is loaded. InputError if there is none."""
     found = plugins(GROUP).get("ray")
     if found is None:
-        raise InputError(f"--ray: the package for clusters is not installed. Install it: {install('ray')}")
+        raise InputError(
+            f"--ray: the package for clusters is not installed. Install it: {install('ray')}"
+        )
     return found

@@ -203,7 +203,12 @@ class Engine(Carrier):
             await self._see_through(call, self._make(call))
             if is_long:
                 give_back()
-            if not self._alone or self._is_over or self._books.stop.requested.is_set() or self._must_wait():
+            if (
+                not self._alone
+                or self._is_over
+                or self._books.stop.requested.is_set()
+                or self._must_wait()
+            ):
                 return
             permit = self._judges[0].take()
             following = self._next(permit) if isinstance(permit, Permit) else Idle.WAIT
@@ -259,7 +264,9 @@ class Engine(Carrier):
     def _judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
         return self._books.judgments(call, outcome)
 
-    async def _outcome(self, call: Call, coming: Awaitable[Reply | Failure]) -> Reply | Failure | None:
+    async def _outcome(
+        self, call: Call, coming: Awaitable[Reply | Failure]
+    ) -> Reply | Failure | None:
         """Return the outcome of a call; None if it says nothing about its arm."""
         health = self._health[call.judge]
         health.begins()

@@ -64,7 +64,9 @@ class Health:
     def begins(self) -> None:
         """Record that a call is made."""
         if not self._under_way and not self._failures_in_a_row:
-            self._quiet_since = self._clock()  # it was not asked before, so its silence means nothing
+            self._quiet_since = (
+                self._clock()
+            )  # it was not asked before, so its silence means nothing
         self._under_way += 1
 
     def ends(self) -> None:
@@ -105,13 +107,22 @@ class Health:
         hopeless = not self._answered and self._failures_in_a_row >= most
         if failure.permanent:
             if hopeless:
-                raise EndpointError(f"{self._name}every request was refused; the last time: {failure.detail}")
+                raise EndpointError(
+                    f"{self._name}every request was refused; the last time: {failure.detail}"
+                )
             return True
         if hopeless:
-            what, step = "the endpoint has not answered a single call", "is the server running, and --base-url right?"
+            what, step = (
+                "the endpoint has not answered a single call",
+                "is the server running, and --base-url right?",
+            )
             if not self._at_endpoint:
                 what = "the judge has not answered a single call"
-                step = "raise --timeout, or mend the judge" if failure.reason == "timeout" else "mend the judge"
+                step = (
+                    "raise --timeout, or mend the judge"
+                    if failure.reason == "timeout"
+                    else "mend the judge"
+                )
             raise EndpointError(f"{self._name}{what} ({failure.detail}); {step}")
         if (silent_s := self._clock() - self._quiet_since) > self._stall_s:
             raise EndpointError(
@@ -168,5 +179,7 @@ class Fuse:
 
 def _one_line(text: str) -> str:
     """Return the beginning of an answer on one line, without characters that would control a terminal."""
-    shown = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * _EXCERPT]).split())
+    shown = " ".join(
+        "".join(mark if mark.isprintable() else " " for mark in text[: 4 * _EXCERPT]).split()
+    )
     return shown if len(shown) <= _EXCERPT else f"{shown[:_EXCERPT]}…"

@@ -52,7 +52,9 @@ def rounds_of(
             logprobs=settings.scoring == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)
-        asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price, tier=settings.tier), notify=notify)
+        asked[judge.name] = OpenAIJudge(
+            endpoint, meter=Meter(price, tier=settings.tier), notify=notify
+        )
         prices.append(price)
         if settings.batch:
             services[judge.name] = OpenAIBatches(endpoint, notify=notify)
@@ -74,7 +76,13 @@ def rounds_of(
 def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
     """Return ``settings`` for the batches under way, at a service or in files, as they were submitted."""
     folder = ledger.open[0].folder
-    asked = replace(settings, batch=not folder, batch_files=folder or None, service_tier=None, tier_fallback=False)
+    asked = replace(
+        settings,
+        batch=not folder,
+        batch_files=folder or None,
+        service_tier=None,
+        tier_fallback=False,
+    )
     return with_prices_of(asked, settings.tier)
 
 
@@ -106,9 +114,13 @@ class InFiles(Courier):
         if all(each.number in self._written for each in submissions):
             return False
         answers = [
-            path for folder in {each.folder for each in submissions} for path in _others(Path(folder), rounds.ledger)
+            path
+            for folder in {each.folder for each in submissions}
+            for path in _others(Path(folder), rounds.ledger)
         ]
-        return bool(answers) and await rounds.take_in(sorted(answers), submissions, in_any_state=True)
+        return bool(answers) and await rounds.take_in(
+            sorted(answers), submissions, in_any_state=True
+        )
 
     def to_run(self, ledger: Ledger) -> Sequence[str]:
         """Return vLLM's command for each file without answers."""
@@ -119,5 +131,9 @@ def _others(folder: Path, ledger: Ledger) -> list[Path]:
     """Return the files in ``folder`` that may hold answers: all but the requests of this run."""
     ours = {ledger.requests(each) for each in ledger.batches.values()}
     with suppress(OSError):
-        return [path for path in folder.iterdir() if path.suffix == ".jsonl" and path not in ours and path.is_file()]
+        return [
+            path
+            for path in folder.iterdir()
+            if path.suffix == ".jsonl" and path not in ours and path.is_file()
+        ]
     return []

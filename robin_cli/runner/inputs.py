@@ -32,10 +32,14 @@ def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) ->
     """Return the arms by pair, variant, attribute and judge."""
     judges = tuple(judge.name for judge in judges_of(settings))
     settles = settings.settle is not None
-    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles)
+    return ArmSpace(
+        pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles
+    )
 
 
-def checked_data(dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify) -> Dataset:
+def checked_data(
+    dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify
+) -> Dataset:
     """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
@@ -75,7 +79,10 @@ def recorded_prompts(manifest: Manifest) -> PromptSet:
 
 
 def pairs_of(
-    settings: Settings, prompts: PromptSet, notify: Notify, read: Callable[..., Dataset] | None = None
+    settings: Settings,
+    prompts: PromptSet,
+    notify: Notify,
+    read: Callable[..., Dataset] | None = None,
 ) -> Dataset:
     """Load the pairs that ``settings`` name, or the comparisons, with human ratings for the attributes of ``prompts``.
 
@@ -95,10 +102,23 @@ def pairs_of(
         notify(note)
     check_shown(settings.show, lambda: dataset.pairs.columns.column_names)
     of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
-    ours = ("prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *of_two_names, *prompts.human_ratings)
-    for name in (name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ):
+    ours = (
+        "prompt",
+        "response",
+        "id",
+        "reference",
+        "image",
+        SYSTEM_COLUMN,
+        *of_two_names,
+        *prompts.human_ratings,
+    )
+    for name in (
+        name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ
+    ):
         if near := did_you_mean(name, ours):
-            notify(f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}')
+            notify(
+                f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}'
+            )
     if dataset.skipped:
         read_rows = dataset.skipped + dataset.merged + len(dataset.pairs)
         rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {read_rows:,}"
@@ -125,7 +145,9 @@ def pairs_of(
     return dataset
 
 
-def _read_data(settings: Settings, prompts: PromptSet, read: Callable[..., Dataset] | None) -> Dataset:
+def _read_data(
+    settings: Settings, prompts: PromptSet, read: Callable[..., Dataset] | None
+) -> Dataset:
     options: dict[str, Any] = {
         "columns": settings.columns or None,
         "skip_bad_rows": settings.skip_bad_rows,
@@ -150,7 +172,15 @@ def files_read_by(run: Path) -> list[str]:
     A relative name may have been given in any folder above the run, so the name in each of them is returned.
     """
     names = [name for name, _ in sources_of(read_manifest(run))]
-    return [*names, *(str(folder / name) for folder in run.absolute().parents for name in names if "://" not in name)]
+    return [
+        *names,
+        *(
+            str(folder / name)
+            for folder in run.absolute().parents
+            for name in names
+            if "://" not in name
+        ),
+    ]
 
 
 def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
@@ -167,7 +197,11 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         "model": settings.model[0] if len(judges) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }
-    sampling: dict[str, Any] = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
+    sampling: dict[str, Any] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        **settings.extra_body,
+    }
     if settings.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
         raise InputError(
             f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
@@ -175,7 +209,12 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images) or settings.settle is not None
+    is_new = (
+        settings.budget_usd is not None
+        or settings.pairwise
+        or bool(dataset.images)
+        or settings.settle is not None
+    )
     return Manifest(
         settings=own,
         budget=settings.budget or 0,

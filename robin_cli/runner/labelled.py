@@ -21,7 +21,10 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
     Raises:
         InputError: they cannot be read, are of other pairs, differ from the run's own, or are too few for --agree.
     """
-    own, named = given_labels(None, store), given_labels(settings.labels, store) if settings.labels else None
+    own, named = (
+        given_labels(None, store),
+        given_labels(settings.labels, store) if settings.labels else None,
+    )
     if own is not None and named is not None and not _pairs(named) <= _pairs(own):
         raise InputError(
             f"--labels {settings.labels}: the run has labels of its own in {kept_labels(store.path)}; add yours to these, or "
@@ -30,7 +33,9 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
     given = own or named
     if settings.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
         few = few_text(store, settings.agree, count, given)
-        raise InputError(f"{few}; give more with --labels FILE, or leave --agree out and label the run later")
+        raise InputError(
+            f"{few}; give more with --labels FILE, or leave --agree out and label the run later"
+        )
     return given
 
 

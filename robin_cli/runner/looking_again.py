@@ -26,7 +26,10 @@ def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: Verdicts) -> i
     if not looked or fold.judgments > _MOST_READ_AGAIN:
         return 0
     parts = list(judgments_by_arm(store.path, space, COUNTED))
-    arm, judgments = np.concatenate([each for each, _ in parts]), pa.concat_tables([table for _, table in parts])
+    arm, judgments = (
+        np.concatenate([each for each, _ in parts]),
+        pa.concat_tables([table for _, table in parts]),
+    )
     is_spent = pc.not_equal(judgments["status"], "failed").to_numpy()
     until = int(np.searchsorted(np.cumsum(is_spent), looked)) + 1
     then, before = Fold(space), judgments.slice(0, until)
@@ -37,6 +40,8 @@ def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: Verdicts) -> i
     verdicts.begin(space, counts_by_scale(space, arm[:until], before), then.arms, policy)
     since = judgments.slice(until)
     is_rated = since["rating"].is_valid().to_numpy()
-    for each, value, there in zip(arm[until:].tolist(), values_of(since).tolist(), is_rated.tolist(), strict=True):
+    for each, value, there in zip(
+        arm[until:].tolist(), values_of(since).tolist(), is_rated.tolist(), strict=True
+    ):
         verdicts.add(each, (value,) if there else ())
     return looked

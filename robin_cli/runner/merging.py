@@ -36,22 +36,34 @@ def merge_runs(runs: Iterable[str | Path], output: str | Path) -> Merged:
 def _expanded(name: str | Path) -> list[Path]:
     if not glob.has_magic(str(name)) or os.path.lexists(name):
         return [Path(name)]
-    found = sorted(Path(each) for each in glob.glob(str(name), recursive=True) if Path(each).is_dir())  # noqa: PTH207
+    found = sorted(
+        Path(each)
+        for each in glob.glob(str(name), recursive=True)  # noqa: PTH207
+        if Path(each).is_dir()
+    )
     if not found:
-        raise InputError(f"{shown(str(name), 200)}: matches no run; check the pattern: ls -d {shown(str(name), 200)}")
+        raise InputError(
+            f"{shown(str(name), 200)}: matches no run; check the pattern: ls -d {shown(str(name), 200)}"
+        )
     return found
 
 
-def _completed(shards: Sequence[Shard], manifest: Manifest, inquiry: Inquiry, notes: list[str]) -> Manifest:
+def _completed(
+    shards: Sequence[Shard], manifest: Manifest, inquiry: Inquiry, notes: list[str]
+) -> Manifest:
     """Return the merged manifest with the goal's facts about the data, and the scheduler that fits all shards."""
     goal = goal_of(inquiry)
     manifest = manifest.with_data(**goal.data)
-    if note := goal.across(np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])):
+    if note := goal.across(
+        np.repeat(np.arange(len(shards)), [len(shard.pair_ids) for shard in shards])
+    ):
         notes.append(note)
     if len({shard.manifest.settings["scheduler"] for shard in shards}) == 1:
         return manifest
     asked = scheduler_asked(manifest)
     choice = chosen(asked, goal.setup(manifest.own_settings, manifest.budget))
     scheduler = asked if choice is None else choice.name
-    notes.append(f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget")
+    notes.append(
+        f"scheduler: {scheduler}; the runs have different ones, chosen for each part by its budget"
+    )
     return replace(manifest, settings={**manifest.settings, "scheduler": scheduler})

@@ -44,7 +44,11 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
                 f"{flag}: the price of your own engine is not known; give --price-in and --price-out, or leave {flag} out"
             )
         return [None for _ in judge.base_urls]
-    given = {"price_in": judge.price_in, "price_out": judge.price_out, "price_cached": judge.price_cached}
+    given = {
+        "price_in": judge.price_in,
+        "price_out": judge.price_out,
+        "price_cached": judge.price_cached,
+    }
     if (judge.price_in is None) != (judge.price_out is None) or (
         judge.price_in is None and judge.price_cached is not None
     ):
@@ -54,13 +58,21 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
         price = price_of(judge.name, url, **given, tier=settings.tier)
         if price is None or not price.knows(price.tier):
             if settings.money_limit is not None:
-                at, there = ("", "") if settings.tier is None else (f" at the service tier {settings.tier}", " there")
+                at, there = (
+                    ("", "")
+                    if settings.tier is None
+                    else (f" at the service tier {settings.tier}", " there")
+                )
                 raise InputError(
                     f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
                     f"for a million tokens{there}), or leave {flag} out"
                 )
             price = None
-        elif _is_of_a_found_file(settings, given) and settings.money_limit is not None and price.below_list():
+        elif (
+            _is_of_a_found_file(settings, given)
+            and settings.money_limit is not None
+            and price.below_list()
+        ):
             raise InputError(
                 f"{settings.source}: its price of {judge.name}, {price}, is lower than that of genai-prices at {url}, and "
                 f"{flag} would rely on it; give --price-in and --price-out yourself, or trust the file with --config "
@@ -87,7 +99,11 @@ def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
 
 
 def costs_of(
-    goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, prices: Sequence[Price | None], answer: float
+    goal: Goal,
+    pairs: Sequence[Pair],
+    prompts: PromptSet,
+    prices: Sequence[Price | None],
+    answer: float,
 ) -> Costs:
     """Return the costs of calls from their lengths and prices; :class:`Costs` learns more from answers.
 
@@ -100,11 +116,16 @@ def costs_of(
     of_tokens = [
         (0.0, 0.0)
         if price is None
-        else (price.cost(_PRICED, 0, tier=price.tier) / _PRICED, price.cost(0, _PRICED, tier=price.tier) / _PRICED)
+        else (
+            price.cost(_PRICED, 0, tier=price.tier) / _PRICED,
+            price.cost(0, _PRICED, tier=price.tier) / _PRICED,
+        )
         for price in prices
     ]
     if not any(map(any, of_tokens)):
-        raise InputError("--budget-usd: calls cost nothing at these prices, so it would never be spent; give --budget")
+        raise InputError(
+            "--budget-usd: calls cost nothing at these prices, so it would never be spent; give --budget"
+        )
     space = goal.space
     return Costs(
         _lengths(space, pairs, prompts),
@@ -153,7 +174,9 @@ class Paid:
     most: float
 
 
-def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None) -> Paid:
+def paid_for(
+    settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None
+) -> Paid:
     """Return what ``--budget-usd`` pays for.
 
     Args:
@@ -172,7 +195,9 @@ def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: Pro
         costs_of(goal, pairs, prompts, prices, tokens if answer is None else answer)
         for tokens in (usual_answer(longest), 0.0, float(longest))
     )
-    share = np.where(space.settles & (space.judge > 0), space.start / max(1, len(space.pair_ids)), 1.0)
+    share = np.where(
+        space.settles & (space.judge > 0), space.start / max(1, len(space.pair_ids)), 1.0
+    )
     needed, usually = (float(share @ known.each) for known in (least, costs))
     if goal.asks_all and needed > limit:
         what = things_rated(space.asked_once, len(space.attributes), len(space.judges))
@@ -188,7 +213,9 @@ def paid_for(settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: Pro
     return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 
-def money_of(manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False) -> MoneyBudget:
+def money_of(
+    manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False
+) -> MoneyBudget:
     """Return the money for a session: the run's budget, or ``--max-cost`` if that is less."""
     own, most = manifest.budget_usd, settings.max_cost
     if own is None or (most is not None and most < own):
@@ -224,8 +251,12 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
     """Return the spending of a run. Answers without a recorded cost count at their judge's price, if it is known now."""
     spent = fold.spending()
     cost, complete = spent.cost_usd, True
-    tokens = zip(fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True)
-    for price, unpriced, (prompt, completion) in zip(prices, fold.spent["unpriced"], tokens, strict=True):
+    tokens = zip(
+        fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True
+    )
+    for price, unpriced, (prompt, completion) in zip(
+        prices, fold.spent["unpriced"], tokens, strict=True
+    ):
         if unpriced and price is None:
             complete = False
         elif unpriced and price is not None:

@@ -29,7 +29,11 @@ Notify = Callable[[str], None]
 
 def inputs_of(settings: Settings) -> list[str]:
     """Return the files that a new run reads."""
-    return [*expanded(settings.data), *settings.rubric, *filter(None, (settings.template, settings.source.place))]
+    return [
+        *expanded(settings.data),
+        *settings.rubric,
+        *filter(None, (settings.template, settings.source.place)),
+    ]
 
 
 def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
@@ -49,7 +53,9 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     settings = replace(settings, objective=settings.wanted_objective)
     check_together(settings)
     prompts = prompts_of(settings)
-    dataset = checked_data(dataset or pairs_of(settings, prompts, notify), settings, prompts, notify)
+    dataset = checked_data(
+        dataset or pairs_of(settings, prompts, notify), settings, prompts, notify
+    )
     space = space_of(settings, prompts, dataset.pairs.ids)
     goal = wanted_goal(settings, space, dataset.pairs, notify)
     budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
@@ -61,7 +67,9 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     session = recorded(settings, Scope.SESSION)
     if (store := continued(path, wanted, policy_named(asked).among, session)) is not None:
         if choice is not None:
-            notify(f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it")
+            notify(
+                f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it"
+            )
         return store  # with its own variances: the earlier run may be gone
     variances = None
     if settings.variances:
@@ -69,7 +77,9 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
-        wanted = wanted.with_data(scheduler_asked=asked)  # shards that asked for the same can be merged
+        wanted = wanted.with_data(
+            scheduler_asked=asked
+        )  # shards that asked for the same can be merged
     if chooses_objective and settings.objective == "mean-error":
         notify(
             "--budget-usd: --objective mean-error, so calls go where a dollar brings most; with worst-case they go where "
@@ -98,5 +108,8 @@ def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
         attributes = ("pairwise", *settings.attributes)
     path = Path("runs") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"
     # Two runs may begin in the same second, and clocks go backwards.
-    numbers = (path if number == 1 else path.with_name(f"{path.name}-{number}") for number in itertools.count(1))
+    numbers = (
+        path if number == 1 else path.with_name(f"{path.name}-{number}")
+        for number in itertools.count(1)
+    )
     return next(each for each in numbers if not each.exists())

@@ -55,7 +55,9 @@ def as_runs(
     Raises:
         InputError: a file cannot be read, or its scores fit no scale.
     """
-    files = [path for path in paths if path.is_file() or (has_magic(str(path)) and not path.exists())]
+    files = [
+        path for path in paths if path.is_file() or (has_magic(str(path)) and not path.exists())
+    ]
     if not files and (columns or scale or skip_bad_rows):
         flag = "--columns" if columns else "--scale" if scale else "--skip-bad-rows"
         raise InputError(f"{flag}: is for files of scores, which {paths[0]} is not; leave it out")
@@ -69,7 +71,9 @@ def as_runs(
         places = {path: folder / str(at) for at, path in enumerate(read)}
         for path, found in read.items():
             if not (mine := {name: scales[name] for name in found.scores if name in scales}):
-                raise InputError(f"{path}: no scores are on a scale; name others with --columns score=NAME")
+                raise InputError(
+                    f"{path}: no scores are on a scale; name others with --columns score=NAME"
+                )
             _write(places[path], found, mine)
             CALLED[places[path]] = str(path)
         try:
@@ -79,7 +83,9 @@ def as_runs(
                 CALLED.pop(place, None)
 
 
-def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str], None]) -> dict[str, Scale]:
+def _scales(
+    read: Collection[Scored], scale: Scale | None, notify: Callable[[str], None]
+) -> dict[str, Scale]:
     """Return the scale of each attribute over all files; notify of attributes that fit none."""
     found: dict[str, Scale] = {}
     for name in dict.fromkeys(name for each in read for name in each.scores):
@@ -92,9 +98,13 @@ def _scales(read: Collection[Scored], scale: Scale | None, notify: Callable[[str
             found[name] = scale or Scale(0, 1)
         elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
             found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
-            notify(f"{between}; their scale is taken to be {found[name]}; name another with --scale")
+            notify(
+                f"{between}; their scale is taken to be {found[name]}; name another with --scale"
+            )
         else:
-            notify(f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100")
+            notify(
+                f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100"
+            )
     return found
 
 
@@ -106,7 +116,12 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     write_segment(judgments_table(judgments), run, 1)
     Journal.create(run / JOURNAL, 2, b"").close()
     own = Settings(judge=JUDGE, scheduler="uniform", objective="worst-case")
-    data = {"source": ", ".join(found.files[:_NAMED]), "sha256": "", "pairs": len(found.pairs), "run_id": new_run_id()}
+    data = {
+        "source": ", ".join(found.files[:_NAMED]),
+        "sha256": "",
+        "pairs": len(found.pairs),
+        "run_id": new_run_id(),
+    }
     Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},
         budget=len(judgments),

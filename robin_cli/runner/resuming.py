@@ -36,7 +36,9 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     try:
         _check_unchanged(store.manifest)
         if settings.budget is not None or settings.budget_usd is not None:
-            _set_budget(store, settings.budget, settings.budget_usd, recorded(settings, Scope.SESSION))
+            _set_budget(
+                store, settings.budget, settings.budget_usd, recorded(settings, Scope.SESSION)
+            )
     except BaseException:
         with suppress(StorageError):  # the first error says more
             store.close()
@@ -64,7 +66,9 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     if given.get("target_error") is not None:
         _check_ends_at_error(own)
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
-        raise InputError(f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run")
+        raise InputError(
+            f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run"
+        )
     if judge.startswith(IN_PYTHON) and "judge" not in given:
         function = judge.removeprefix(IN_PYTHON)
         last = function.rpartition(".")[2]
@@ -75,13 +79,19 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
     names = tuple(map(judge_name, before["model"]))
     order = [judge_name(model) for model in given.get("model", ())] or list(names)
     if twice := next((name for name in order if order.count(name) > 1), None):
-        raise InputError(f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url')
+        raise InputError(
+            f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url'
+        )
     if not set(order) <= set(names):
         raise InputError(
             f"--model: this run's judges are {', '.join(names)}, not {', '.join(order)}; only their addresses may change "
             "(NAME@https://…). For other judges start a new run"
         )
-    moved = {name: model for name, model in zip(order, given.get("model", ()), strict=False) if model != name}
+    moved = {
+        name: model
+        for name, model in zip(order, given.get("model", ()), strict=False)
+        if model != name
+    }
     settings = {"budget_usd": manifest.budget_usd, **own, **before, **_without_the_other_way(given)}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
     for name in ("api_key_env", "price_in", "price_out", "price_cached"):
@@ -93,11 +103,17 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
                     "in the same order"
                 )
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    found = Settings(**settings, source=Source(str(run), "run", named_in(given), in_python=in_python))
+    found = Settings(
+        **settings, source=Source(str(run), "run", named_in(given), in_python=in_python)
+    )
     check_target(found, manifest.scales)
     check_settle(found)
     # Recorded prices are for the recorded service tier; prices given now are for the one given now.
-    return found if given.get("price_in") else with_prices_of(found, Settings(**{**own, **before}).tier)
+    return (
+        found
+        if given.get("price_in")
+        else with_prices_of(found, Settings(**{**own, **before}).tier)
+    )
 
 
 def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +142,9 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
         )
 
 
-def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]) -> RunStore | None:
+def continued(
+    path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]
+) -> RunStore | None:
     """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
 
     Args:
@@ -143,7 +161,11 @@ def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mappi
         if (scheduler := store.manifest.settings["scheduler"]) in among:
             wanted = replace(wanted, settings={**wanted.settings, "scheduler": scheduler})
         if store.has_answers:
-            check_unit(store.manifest, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd)
+            check_unit(
+                store.manifest,
+                wanted.budget if wanted.budget_usd is None else None,
+                wanted.budget_usd,
+            )
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()
@@ -153,7 +175,9 @@ def continued(path: Path, wanted: Manifest, among: Sequence[str], session: Mappi
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
             )
-        _set_budget(store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session)
+        _set_budget(
+            store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session
+        )
     except BaseException:
         with suppress(StorageError):  # the first error says more
             store.close()
@@ -165,7 +189,9 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
     """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
     own = manifest.budget_usd
     if own is not None and budget is not None:
-        raise InputError(f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --budget-usd MORE")
+        raise InputError(
+            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --budget-usd MORE"
+        )
     if own is None and budget_usd is not None:
         raise InputError(
             f"--budget-usd {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; raise that: --budget MORE. "
@@ -173,7 +199,9 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
         )
 
 
-def _set_budget(store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]) -> None:
+def _set_budget(
+    store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
+) -> None:
     recorded, recorded_usd = store.manifest.budget, store.manifest.budget_usd
     check_unit(store.manifest, budget, budget_usd)
     if budget_usd is not None and recorded_usd is not None:
@@ -245,4 +273,6 @@ def _prompts_now(manifest: Manifest) -> str:
             ties=not manifest.own_settings["no_ties"],
         ).sha256
     except InputError as error:
-        raise RunError(f"{error}. To go on with the run's own copy of its prompts, move that file away") from error
+        raise RunError(
+            f"{error}. To go on with the run's own copy of its prompts, move that file away"
+        ) from error

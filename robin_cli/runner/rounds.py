@@ -108,11 +108,15 @@ class Rounds(Carrier):
         self._courier = courier
         self._is_judged = is_judged
         self._rounds = rounds
-        self._waiting: dict[int, dict[int, Call]] = {}  # calls without an answer, by submission and line
+        self._waiting: dict[
+            int, dict[int, Call]
+        ] = {}  # calls without an answer, by submission and line
         self._told_of_money = False
         self._late_calls: dict[int, dict[int, Ticket]] = {}
         self._reading = asyncio.Lock()
-        self._brought = 0  # answers, permanent refusals, and lessons about the endpoint in this round
+        self._brought = (
+            0  # answers, permanent refusals, and lessons about the endpoint in this round
+        )
 
     @property
     def under(self) -> Under:
@@ -148,7 +152,9 @@ class Rounds(Carrier):
                 return
             if not self._brought and not self.stop.requested.is_set():
                 why = self.books.stats.last_failure or "no line of it was answered"
-                raise EndpointError(f"a whole round brought nothing ({why}); once that is mended, robin resume")
+                raise EndpointError(
+                    f"a whole round brought nothing ({why}); once that is mended, robin resume"
+                )
 
     def _take_up(self) -> None:
         """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
@@ -166,15 +172,23 @@ class Rounds(Carrier):
             sum(ticket.calls for tickets in under_way.values() for ticket in tickets.values())
             > planner.budget.available
         ):
-            raise RunError("more calls are under way than the run's budget has; restore its folder batches from a copy")
+            raise RunError(
+                "more calls are under way than the run's budget has; restore its folder batches from a copy"
+            )
         for number, tickets in under_way.items():
             calls = self.books.take_up(list(tickets.values()), self._judges)
             self._waiting[number] = dict(zip(tickets, calls, strict=True))
 
     def _unanswered(self, submission: Submission) -> dict[int, Ticket]:
         calls = self.ledger.calls(submission)
-        tickets = (Ticket(*each) for each in zip(*(column.tolist() for column in calls), strict=True))
-        return {line: each for line, each in enumerate(tickets) if not self._is_judged(each.arm, each.draw)}
+        tickets = (
+            Ticket(*each) for each in zip(*(column.tolist() for column in calls), strict=True)
+        )
+        return {
+            line: each
+            for line, each in enumerate(tickets)
+            if not self._is_judged(each.arm, each.draw)
+        }
 
     # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -183,7 +197,9 @@ class Rounds(Carrier):
         if not self._rounds:
             return ()
         books = self.books
-        ends = round_ends(books.calls, len(books.planner.arms), self._rounds, warm_up=books.at_first)
+        ends = round_ends(
+            books.calls, len(books.planner.arms), self._rounds, warm_up=books.at_first
+        )
         number = self._next_round(ends)
         is_last = number == len(ends)
         chosen = self._chosen(books.planner.budget.total if is_last else ends[number - 1])
@@ -197,7 +213,9 @@ class Rounds(Carrier):
         return open_
 
     def _was_begun(self, number: int) -> bool:
-        return any(each.round == number and not each.is_open for each in self.ledger.batches.values())
+        return any(
+            each.round == number and not each.is_open for each in self.ledger.batches.values()
+        )
 
     def _next_round(self, ends: Sequence[int]) -> int:
         """Return the number of the round to begin, from 1: see _BARELY for calls that a round left over."""
@@ -230,7 +248,9 @@ class Rounds(Carrier):
                 "rounds than --rounds says; with a lower --max-tokens they are fewer"
             )
 
-    def _worth_a_round(self, chosen: Mapping[int, list[Call]], unpaid: Unpaid) -> Mapping[int, list[Call]]:
+    def _worth_a_round(
+        self, chosen: Mapping[int, list[Call]], unpaid: Unpaid
+    ) -> Mapping[int, list[Call]]:
         """Return ``chosen``, which the money cut short; nothing, and end the money, if it is too little to wait hours for.
 
         The most that a call may cost is set aside, and most calls cost far less: the rest pays for one more round, and another.
@@ -240,7 +260,11 @@ class Rounds(Carrier):
             return chosen
         for call in calls:
             self.books.withdraw(call)
-        rest = f"what is left is sure to pay for {len(calls):,} more, too few for a round" if calls else ""
+        rest = (
+            f"what is left is sure to pay for {len(calls):,} more, too few for a round"
+            if calls
+            else ""
+        )
         self.books.end_of_money(unpaid, rest)
         return {}
 
@@ -276,7 +300,11 @@ class Rounds(Carrier):
         self._brought += 1  # another round of smaller ones may go out
 
     async def take_in(
-        self, files: Iterable[Path], submissions: Sequence[Submission], *, in_any_state: bool = False
+        self,
+        files: Iterable[Path],
+        submissions: Sequence[Submission],
+        *,
+        in_any_state: bool = False,
     ) -> bool:
         """Make judgments of the lines in ``files``, and close ``submissions``: calls that are not in the files have no answer.
 
@@ -358,13 +386,19 @@ class Rounds(Carrier):
         """Return the judgments of a line; none, and leave the call, if it is not an answer."""
         call, outcome = answered.call, answered.line.outcome
         judge = self._judges[call.judge]
-        if outcome is None or (isinstance(outcome, Unsupported) and outcome.parameter in tally.learnt):
+        if outcome is None or (
+            isinstance(outcome, Unsupported) and outcome.parameter in tally.learnt
+        ):
             self._leave(answered)
             return []
         question = self.books.ask(call.ticket)
         try:
-            read = judge.read(question, judge.body_then(question, outcome), self._courier.marked(outcome), 0.0)
-        except EndpointError as error:  # every call would fail like this, but the other lines are paid for
+            read = judge.read(
+                question, judge.body_then(question, outcome), self._courier.marked(outcome), 0.0
+            )
+        except (
+            EndpointError
+        ) as error:  # every call would fail like this, but the other lines are paid for
             self.books.end(error)
             self._leave(answered)
             return []
@@ -415,9 +449,13 @@ class Rounds(Carrier):
         self._brought += answered  # a killed session may have stored them
         self.ledger.set(submission.now("done", answered=answered))
         self.ledger.tidy(submission, keep_answers=not tally.is_understood)
-        name = f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
+        name = (
+            f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
+        )
         lost = f"; the other {len(left):,} brought nothing, and cost nothing" if left else ""
-        self.notify(f"{name}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}")
+        self.notify(
+            f"{name}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}"
+        )
 
 
 class _Answered(NamedTuple):
@@ -485,4 +523,6 @@ class _Tally:
             "that cannot be read, not counted": self.broken,
             "with bytes that are not UTF-8, read as �": self.damaged,
         }
-        return "".join(f"; {number_of(count, 'line')} {what}" for what, count in others.items() if count)
+        return "".join(
+            f"; {number_of(count, 'line')} {what}" for what, count in others.items() if count
+        )

@@ -38,7 +38,13 @@ def with_scheduler(
 
 
 def planner_of(
-    store: RunStore, fold: Fold, goal: Goal, watch: Watch, settings: Settings, costs: Costs | None, rounds: int | None
+    store: RunStore,
+    fold: Fold,
+    goal: Goal,
+    watch: Watch,
+    settings: Settings,
+    costs: Costs | None,
+    rounds: int | None,
 ) -> tuple[Planner, int]:
     """Make the planner of a session.
 
@@ -60,10 +66,18 @@ def planner_of(
         )
     give_another_chance(fold.writable, space.judge)
     policy = goal.policy(manifest, store.variances)
-    if policy.refits and fold.fitted:  # on the ratings of its last fit, as in a run that never stopped
+    if (
+        policy.refits and fold.fitted
+    ):  # on the ratings of its last fit, as in a run that never stopped
         policy = policy.fitted(*fold.fitted)
-    looked = 0 if watch.verdicts is None or rounds is not None else look_again(store, fold, goal, watch.verdicts)
-    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up  # ratings that go out at once
+    looked = (
+        0
+        if watch.verdicts is None or rounds is not None
+        else look_again(store, fold, goal, watch.verdicts)
+    )
+    first = (
+        1 if policy.evenly and watch.may_end_early else policy.warm_up
+    )  # ratings that go out at once
     planner = Planner(
         fold.writable,
         policy,
@@ -71,7 +85,9 @@ def planner_of(
         judge=space.judge,
         stop=watch.stop,
         verdicts=watch.verdicts,
-        round_depth=None if rounds is None else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),
+        round_depth=None
+        if rounds is None
+        else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),
         costs=costs,
         first_fit=space.first_fit,
         together=space.together,

@@ -69,11 +69,21 @@ class Session:
     """Works on an open run. Displays read ``stats`` and ``under`` while :meth:`work` runs."""
 
     def __init__(
-        self, store: RunStore, carrying: Carrying, stop: Stop, settings: Settings, notify: Callable[[str], None]
+        self,
+        store: RunStore,
+        carrying: Carrying,
+        stop: Stop,
+        settings: Settings,
+        notify: Callable[[str], None],
     ) -> None:
         fold, manifest = store.fold(), store.manifest
         by_money = manifest.budget_usd is not None
-        self.space, self.goal, self._store, self._stop = store.space, goal_of_run(store), store, stop
+        self.space, self.goal, self._store, self._stop = (
+            store.space,
+            goal_of_run(store),
+            store,
+            stop,
+        )
         self.noun, self.pairs = self.goal.noun, store.pairs
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms
@@ -81,16 +91,24 @@ class Session:
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
         self.money = money_of(manifest, settings, spent_usd, in_rounds=carrying.rounds is not None)
         self.by_money, self.expected_calls = by_money, manifest.budget
-        costs = begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold) if by_money else None
+        costs = (
+            begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold)
+            if by_money
+            else None
+        )
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
             settings.target_error,
             guaranteed=settings.guaranteed,
         )
-        self.planner, first = planner_of(store, fold, self.goal, self.watch, settings, costs, carrying.rounds)
+        self.planner, first = planner_of(
+            store, fold, self.goal, self.watch, settings, costs, carrying.rounds
+        )
         self.budget = self.planner.budget
-        self._desk = RunDesk(store, fold, prompts, costs, self.watch, notify, has_fuses=not settings.no_fuse)
+        self._desk = RunDesk(
+            store, fold, prompts, costs, self.watch, notify, has_fuses=not settings.no_fuse
+        )
         stall_s, at_endpoint = max(STALL_S, 2 * settings.longest_request_s), settings.at_endpoints
         books = Books(
             self._desk,
@@ -100,7 +118,9 @@ class Session:
             samples=settings.samples_per_request,
             calls=manifest.budget,
             at_first=first,
-            health=[Health(name, at_endpoint=at_endpoint, stall_s=stall_s) for name in self._desk.names],
+            health=[
+                Health(name, at_endpoint=at_endpoint, stall_s=stall_s) for name in self._desk.names
+            ],
         )
         self.stats, self._carrier = books.stats, carrying.begin(books)
 
@@ -116,7 +136,9 @@ class Session:
         return Spending(
             before.prompt_tokens + stats.prompt_tokens,
             before.completion_tokens + stats.completion_tokens,
-            (before.cost_usd or 0.0) + stats.cost_usd if stats.priced or before.cost_usd is not None else None,
+            (before.cost_usd or 0.0) + stats.cost_usd
+            if stats.priced or before.cost_usd is not None
+            else None,
             before.complete and not stats.unpriced,
             before.cached_tokens + stats.cached_tokens,
             before.prompt_tokens_told + stats.prompt_tokens_told,

@@ -40,7 +40,9 @@ def earlier_variances(
     variances = np.full(len(space), np.nan)
     for facet, pools in zip(space.arms_of_pair(0), _pools_of(source, space), strict=True):
         found = [_by_pair(pool, exact=policy.needs_variances) for pool in pools]
-        pair_means = [[each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids]
+        pair_means = [
+            [each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids
+        ]
         arms = space.arm_at(np.arange(len(pair_means)), space.attribute[facet], space.judge[facet])
         variances[arms] = [np.mean(each) if each else np.nan for each in pair_means]
     unknown = int(np.isnan(variances).sum())
@@ -50,7 +52,9 @@ def earlier_variances(
         )
     if unknown:
         what = things_rated(len(space), len(space.attributes), len(space.judges))
-        notify(f"{source}: {unknown} of {what} have fewer than two ratings there and get the others' mean")
+        notify(
+            f"{source}: {unknown} of {what} have fewer than two ratings there and get the others' mean"
+        )
     units = space.units**2
     return np.where(np.isnan(variances), np.nanmean(variances / units) * units, variances)
 
@@ -75,7 +79,9 @@ def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
                 continue
             counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
         if not counts.any():
-            raise InputError(f"--variances {source}: has no ratings of these pairs; are they the same pairs?")
+            raise InputError(
+                f"--variances {source}: has no ratings of these pairs; are they the same pairs?"
+            )
         found.append(counts)
     return found
 
@@ -104,14 +110,27 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
     found = []
     for arm in space.arms_of_pair(0):
         attribute, scale = space.attribute_of(arm), space.scale_of(arm)
-        names = (panel_pool(space.judge_of(arm), attribute), attribute, *(pools if len(pools) == 1 else ()))
+        names = (
+            panel_pool(space.judge_of(arm), attribute),
+            attribute,
+            *(pools if len(pools) == 1 else ()),
+        )
         own = [pools[name] for name in names if name in pools][:1]
-        chosen = own or [pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))]
+        chosen = own or [
+            pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))
+        ]
         if not chosen:
-            raise InputError(f'--variances {source}: has no ratings of "{space.label(arm)}"; it has {", ".join(pools)}')
+            raise InputError(
+                f'--variances {source}: has no ratings of "{space.label(arm)}"; it has {", ".join(pools)}'
+            )
         for pool in chosen:
-            if min(map(np.min, pool.ratings)) < scale.low or max(map(np.max, pool.ratings)) > scale.high:
-                raise InputError(f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}")
+            if (
+                min(map(np.min, pool.ratings)) < scale.low
+                or max(map(np.max, pool.ratings)) > scale.high
+            ):
+                raise InputError(
+                    f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}"
+                )
         found.append(chosen)
     return found
 
@@ -119,6 +138,9 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
 def _by_pair(pool: Pool, *, exact: bool) -> dict[str, float]:
     """Return the variance of each pair with two ratings or more."""
     n = np.array([len(each) for each in pool.ratings], dtype=np.float64)
-    total, total_sq = (np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64) for power in (1, 2))
+    total, total_sq = (
+        np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64)
+        for power in (1, 2)
+    )
     found = empirical_variance(n, total, total_sq) if exact else prior_variances(n, total, total_sq)
     return {pair_id: float(found[k]) for k, pair_id in enumerate(pool.pair_ids) if n[k] >= 2}

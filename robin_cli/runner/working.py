@@ -59,12 +59,16 @@ async def work(
         note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     check_folders(settings, store.path, {each.folder for each in ledger.open if each.folder})
-    is_elsewhere = bool(ledger.open) and (not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch)
+    is_elsewhere = bool(ledger.open) and (
+        not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch
+    )
     if is_elsewhere:  # first finish the batches of another carrier
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
         if before.interrupted or before.to_run:
             return before
-    return await _session(store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious)
+    return await _session(
+        store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious
+    )
 
 
 async def _session(
@@ -80,7 +84,9 @@ async def _session(
     one_round: bool = False,
 ) -> Outcome:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
-    session_settings = recorded(settings, Scope.SESSION)  # before they change: the next session takes these over
+    session_settings = recorded(
+        settings, Scope.SESSION
+    )  # before they change: the next session takes these over
     if finish_only:
         settings = as_submitted(settings, ledger)
     stop, keys = Stop(), api_keys(settings)
@@ -119,8 +125,14 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
 
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
-    target = {name: getattr(settings, name) for name in ("target_error", "guaranteed", "agree", "confidence")}
-    if any(store.manifest.last_session.get(name, TABLE[name].default) != value for name, value in target.items()):
+    target = {
+        name: getattr(settings, name)
+        for name in ("target_error", "guaranteed", "agree", "confidence")
+    }
+    if any(
+        store.manifest.last_session.get(name, TABLE[name].default) != value
+        for name, value in target.items()
+    ):
         store.set_manifest(store.manifest.with_last_session(**target))
 
 
@@ -139,7 +151,11 @@ def check_rated(outcome: Outcome, run: Path) -> None:
     """Raise EndpointError if a session ended without a rating before its run was finished."""
     if not outcome.finished and not outcome.stats.ratings:
         noun, stats = outcome.goal.noun, outcome.stats
-        reason = stats.last_failure or counted(stats.unparsed, noun) or f"given up: {counted(outcome.retired, noun)}"
+        reason = (
+            stats.last_failure
+            or counted(stats.unparsed, noun)
+            or f"given up: {counted(outcome.retired, noun)}"
+        )
         raise EndpointError(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments lists all answers"
         )

@@ -28,7 +28,9 @@ from robin_cli.settings.trust import (
     values,
 )
 
-_LIKE_AN_ADDRESS = re.compile(r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE)
+_LIKE_AN_ADDRESS = re.compile(
+    r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE
+)
 
 Value = TypeVar("Value")
 
@@ -72,9 +74,13 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     if not settings.at_endpoints:
         common = (place_of(settings.judge),)
         if any(split_model(model)[1] for model in settings.model):
-            raise InputError(f"--model: --judge {settings.judge} has no addresses; write NAME alone")
+            raise InputError(
+                f"--model: --judge {settings.judge} has no addresses; write NAME alone"
+            )
         if settings.service_tier is not None:
-            raise InputError(f"--service-tier: is for endpoints, and --judge {settings.judge} is not one; leave it out")
+            raise InputError(
+                f"--service-tier: is for endpoints, and --judge {settings.judge} is not one; leave it out"
+            )
     if settings.service_tier is not None and "service_tier" in settings.extra_body:
         raise InputError(
             "--service-tier: --extra-body also names a service_tier, which every request would have; leave one of the two out"
@@ -87,9 +93,16 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
     if bool(settings.price_in) != bool(settings.price_out):
         raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     if settings.price_cached and not settings.price_in:
-        raise InputError("--price-cached: give --price-in and --price-out too, or none of them to use genai-prices")
-    if any(cached > sent for cached, sent in zip(settings.price_cached, settings.price_in, strict=False)):
-        raise InputError("--price-cached: is more than --price-in; cached tokens cannot cost more than others")
+        raise InputError(
+            "--price-cached: give --price-in and --price-out too, or none of them to use genai-prices"
+        )
+    if any(
+        cached > sent
+        for cached, sent in zip(settings.price_cached, settings.price_in, strict=False)
+    ):
+        raise InputError(
+            "--price-cached: is more than --price-in; cached tokens cannot cost more than others"
+        )
     variables = _paired("--api-key-env", "variables", settings.api_key_env, count)
     prices = [
         _paired(flag, "prices", given, count) if given else [None] * count
@@ -120,7 +133,13 @@ def api_keys(settings: Settings) -> Mapping[str, str]:
     """
     keys = _keys(settings)
     if settings.model and (doubtful := doubts(settings.source, places(settings, keys))):
-        raise InputError(refusal(settings.source, doubtful, {name: values(getattr(settings, name)) for name in NAMING}))
+        raise InputError(
+            refusal(
+                settings.source,
+                doubtful,
+                {name: values(getattr(settings, name)) for name in NAMING},
+            )
+        )
     return keys
 
 
@@ -139,7 +158,9 @@ def check_folders(settings: Settings, run: Path, folders: Iterable[str]) -> None
     named = values(settings.batch_files)
     source = Source(str(run), "run", {"batch_files": named}, in_python=settings.source.in_python)
     if doubtful := doubts(source, [(place_of_folder(folder), NO_KEY) for folder in folders]):
-        remember((place_of_folder(folder), NO_KEY) for folder in named)  # several can be named one after the other
+        remember(
+            (place_of_folder(folder), NO_KEY) for folder in named
+        )  # several can be named one after the other
         (folder, _), *_ = doubtful
         raise InputError(refusal(source, doubtful[:1], {"batch_files": (path_of(folder),)}))
 
@@ -160,10 +181,16 @@ def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tu
     ]
 
 
-def keyless(judges: Iterable[JudgeAddress], keys: Mapping[str, str], variables: Sequence[str]) -> list[str]:
+def keyless(
+    judges: Iterable[JudgeAddress], keys: Mapping[str, str], variables: Sequence[str]
+) -> list[str]:
     """Return the names of judges that get no key, although others do, because none was named for them."""
     some = any(keys[name] != "none" for name in variables)
-    return [judge.name for judge in judges if judge.api_key_env == NO_KEY and some and NO_KEY not in variables]
+    return [
+        judge.name
+        for judge in judges
+        if judge.api_key_env == NO_KEY and some and NO_KEY not in variables
+    ]
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -171,7 +198,9 @@ def _check_names(names: Sequence[str]) -> None:
         if not name:
             raise InputError("--model: an empty name; write NAME, or NAME@https://address/v1")
         if not name.isprintable():
-            raise InputError("--model: a name holds characters that cannot be printed; write it without them")
+            raise InputError(
+                "--model: a name holds characters that cannot be printed; write it without them"
+            )
         if "," in name:
             raise InputError("--model: a name cannot hold a comma; give each judge its own --model")
         if _LIKE_AN_ADDRESS.fullmatch(name):
@@ -187,7 +216,9 @@ def _keys(settings: Settings) -> dict[str, str]:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
     own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
     elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI accepts nothing without a key
-    found = {name: _api_key(name, named=elsewhere or own) for name in dict.fromkeys(settings.api_key_env)}
+    found = {
+        name: _api_key(name, named=elsewhere or own) for name in dict.fromkeys(settings.api_key_env)
+    }
     return {**found, NO_KEY: "none"}
 
 
@@ -205,12 +236,16 @@ def _api_key(variable: str, *, named: bool) -> str:
         return "none"
     key = os.environ.get(variable, "").strip()
     if key and not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(f"{variable}: holds blanks or other characters that a key cannot have; set it anew")
+        raise InputError(
+            f"{variable}: holds blanks or other characters that a key cannot have; set it anew"
+        )
     if not key and not named:
         raise InputError(
             f"no endpoint is configured. Three ways on: set a key in {variable} (and --model); name a local "
             "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: robin demo"
         )
     if not key and variable != DEFAULT_KEY_ENV:
-        raise InputError(f"--api-key-env {variable}: that variable is not set; set it, or write - if no key is needed")
+        raise InputError(
+            f"--api-key-env {variable}: that variable is not set; set it, or write - if no key is needed"
+        )
     return key or "none"

@@ -30,7 +30,11 @@ from robin_cli.settings.trust import Source, check_found_file, named_in
 DEFAULT_FILE = "robin.toml"
 SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
-    ("decide", "objective", "calls go where a decision is open, whatever the errors of the scores are"),
+    (
+        "decide",
+        "objective",
+        "calls go where a decision is open, whatever the errors of the scores are",
+    ),
     ("budget", "budget_usd", "a budget is of calls, or of money"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
@@ -53,7 +57,13 @@ _EXPLAINED = "openai"
 _WIDTH = 128
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _IN_JSON = {str: "string", int: "integer", float: "number", bool: "boolean", Mapping: "object"}
-_WORDS = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", Mapping: "a table"}
+_WORDS = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Mapping: "a table",
+}
 
 
 def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
@@ -75,11 +85,15 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
     if not path.is_file():
         return Settings(**together(flags, {}))
     found = read_toml(path)
-    check_found_file(path, found, flags, {name: each.file for name, each in TABLE.items() if each.file})
+    check_found_file(
+        path, found, flags, {name: each.file for name, each in TABLE.items() if each.file}
+    )
     return Settings(**together(flags, found), source=Source(str(path), "folder", named_in(flags)))
 
 
-def together(flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, Setting] = TABLE) -> dict[str, Any]:
+def together(
+    flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, Setting] = TABLE
+) -> dict[str, Any]:
     """Return the settings for a new run, by name. InputError for two that do not go together.
 
     ``found``: the settings of a file; those with default values never conflict.
@@ -87,7 +101,9 @@ def together(flags: dict[str, Any], found: dict[str, Any], table: Mapping[str, S
     given = {name: value for name, value in found.items() if value != table[name].default} | flags
     for name, other, why in _NOT_TOGETHER:
         if name in given and other in given:
-            raise InputError(f"{TABLE[name].flag} and {TABLE[other].flag}: {why}; leave one of the two out")
+            raise InputError(
+                f"{TABLE[name].flag} and {TABLE[other].flag}: {why}; leave one of the two out"
+            )
     for name, needed in _ONLY_WITH.items():
         if name in given and needed not in given:
             raise InputError(f"{TABLE[name].flag}: is for {TABLE[needed].flag}, which is not given")
@@ -103,10 +119,16 @@ def load_simulation(given: Mapping[str, Any], file: str | None) -> SimulationSet
     path = find_config(file) if file else None
     table = {} if path is None else toml_content(path).get(SIMULATE, {})
     if not isinstance(table, dict):
-        raise InputError(f"{path}: {SIMULATE} must be a table, [{SIMULATE}] with the settings under it")
+        raise InputError(
+            f"{path}: {SIMULATE} must be a table, [{SIMULATE}] with the settings under it"
+        )
     if unknown := sorted(table.keys() - SIMULATION.keys()):
         raise InputError(f'{path}: [{SIMULATE}] has no setting "{unknown[0]}"')
-    found = {} if path is None else _from_folder_of(path, checked(table, str(path), SIMULATION), SIMULATION)
+    found = (
+        {}
+        if path is None
+        else _from_folder_of(path, checked(table, str(path), SIMULATION), SIMULATION)
+    )
     settings = SimulationSettings(**together(checked(given, table=SIMULATION), found, SIMULATION))
     for name, example in (("pool", "ratings.parquet"), ("budget", "--budget 50000,100000")):
         if not getattr(settings, name):
@@ -132,7 +154,12 @@ def checked(
         InputError: a value has another type, or is out of range; it names the place.
     """
     return {
-        name: _typed(table[name], value, table[name].flag if source is None else f"{source}: {name}", tidied=tidied)
+        name: _typed(
+            table[name],
+            value,
+            table[name].flag if source is None else f"{source}: {name}",
+            tidied=tidied,
+        )
         for name, value in values.items()
         if value is not None and not (isinstance(value, list | tuple) and not value)
     }
@@ -148,7 +175,11 @@ def doubtful_variables() -> list[str]:
     """Return a line for each ROBIN_* variable that is not a setting, but has nearly the name of one."""
     known = [name.upper() for name in TABLE]
     set_here = (name.removeprefix(_PREFIX) for name in os.environ if name.startswith(_PREFIX))
-    near = {name: difflib.get_close_matches(name, known, n=1, cutoff=_NEAR) for name in set_here if name not in known}
+    near = {
+        name: difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+        for name in set_here
+        if name not in known
+    }
     return [
         f"note: {_PREFIX}{name} is set, but is not a setting of robin; {_PREFIX}{found[0]} is one"
         for name, found in near.items()
@@ -180,18 +211,27 @@ def _typed(setting: Setting, value: Any, place: str, *, tidied: bool) -> Any:
     try:
         value = msgspec.convert(value, setting.type, strict=not setting.by_commas)
     except msgspec.ValidationError:
-        if wanted and (setting.by_commas or (setting.kind in {str, Mapping} and isinstance(value, setting.kind))):
+        if wanted and (
+            setting.by_commas
+            or (setting.kind in {str, Mapping} and isinstance(value, setting.kind))
+        ):
             raise InputError(f"{place} {_shown(value)}: must be {wanted}") from None
         words = _WORDS[setting.kind] + ", or a list of such" * setting.several
-        raise InputError(f"{place} must be {words}{'' if setting.secret else f', not {_REPR.repr(value)}'}") from None
+        raise InputError(
+            f"{place} must be {words}{'' if setting.secret else f', not {_REPR.repr(value)}'}"
+        ) from None
     if setting.check and not setting.check[0](value):
-        raise InputError(f"{place}{'' if setting.secret else f' {_shown(value)}'}: must be {wanted}")
+        raise InputError(
+            f"{place}{'' if setting.secret else f' {_shown(value)}'}: must be {wanted}"
+        )
     return setting.tidy(value, place) if setting.tidy and tidied else value
 
 
 def _shown(value: Any) -> str:
     items = value if isinstance(value, list | tuple) else [value]
-    return shown(", ".join(each if isinstance(each, str) else _REPR.repr(each) for each in items), _EXCERPT)
+    return shown(
+        ", ".join(each if isinstance(each, str) else _REPR.repr(each) for each in items), _EXCERPT
+    )
 
 
 def _one_of(choices: tuple[str, ...]) -> str:
@@ -217,7 +257,9 @@ def _check_storable(value: object, place: str) -> None:
         elif isinstance(each, int) and not -(2**63) <= each < 2**63:
             raise InputError(f"{place}: a number of more than 64 bits; write a smaller one")
         elif isinstance(each, str) and _UNSTORABLE.search(each):
-            raise InputError(f"{place}: holds a NUL, or bytes that are not UTF-8; write it without them")
+            raise InputError(
+                f"{place}: holds a NUL, or bytes that are not UTF-8; write it without them"
+            )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -226,7 +268,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         InputError: no such file, not TOML, an unknown name, a wrong type or a value out of range.
     """
-    content = {name.replace("-", "_"): value for name, value in toml_content(path).items() if name != SIMULATE}
+    content = {
+        name.replace("-", "_"): value
+        for name, value in toml_content(path).items()
+        if name != SIMULATE
+    }
     for name in content:
         if name not in TABLE:
             hint = did_you_mean(name, TABLE.keys()) or "; robin init writes a file with all names"
@@ -234,19 +280,29 @@ def read_toml(path: Path) -> dict[str, Any]:
     return _from_folder_of(path, checked(content, str(path)), TABLE)
 
 
-def _from_folder_of(path: Path, settings: Mapping[str, Any], table: Mapping[str, Setting]) -> dict[str, Any]:
+def _from_folder_of(
+    path: Path, settings: Mapping[str, Any], table: Mapping[str, Setting]
+) -> dict[str, Any]:
     """Return the settings of a file at ``path``, with relative paths resolved from its folder."""
 
     def anchored(name: str, value: str) -> str:
-        ready = name == "template" and not any(mark in value for mark in "./\\")  # a shipped template's name
+        ready = name == "template" and not any(
+            mark in value for mark in "./\\"
+        )  # a shipped template's name
         if ready or value == "-" or scheme_of(value):
             return value
         return str(path.parent / from_home(value))
 
     def of(name: str, value: Any) -> Any:
-        return tuple(anchored(name, each) for each in value) if table[name].several else anchored(name, value)
+        return (
+            tuple(anchored(name, each) for each in value)
+            if table[name].several
+            else anchored(name, value)
+        )
 
-    return {name: of(name, value) if table[name].file else value for name, value in settings.items()}
+    return {
+        name: of(name, value) if table[name].file else value for name, value in settings.items()
+    }
 
 
 def toml_content(path: Path) -> dict[str, Any]:
@@ -258,7 +314,9 @@ def toml_content(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise InputError(f"{path}: nested too deeply; settings have two levels at most") from None
     except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
-        raise InputError(f"{path}: not TOML that robin can read ({str(error)[:_EXCERPT]})") from None
+        raise InputError(
+            f"{path}: not TOML that robin can read ({str(error)[:_EXCERPT]})"
+        ) from None
 
 
 def find_config(file: str) -> Path:
@@ -282,7 +340,11 @@ def find_config(file: str) -> Path:
 def ready_configs() -> list[str]:
     """Return the names of the shipped configs, sorted."""
     configs = sorted(shipped("configs").glob("*.toml"))
-    return [entry.stem for entry in configs if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))]
+    return [
+        entry.stem
+        for entry in configs
+        if SIMULATE not in tomllib.loads(entry.read_text(encoding="utf-8"))
+    ]
 
 
 def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
@@ -291,7 +353,9 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
     Args:
         known: returns the known values of a setting.
     """
-    text = f"#:schema ./{SCHEMA_FILE}\n" + (shipped("configs") / f"{like}.toml").read_text(encoding="utf-8")
+    text = f"#:schema ./{SCHEMA_FILE}\n" + (shipped("configs") / f"{like}.toml").read_text(
+        encoding="utf-8"
+    )
     if like != _EXPLAINED:
         return text
     lines, panel, there = [text.rstrip()], "", tomllib.loads(text)
@@ -299,7 +363,11 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
         if each.panel != panel:
             panel = each.panel
             lines += ["", f"# {panel}"]
-        value = f"# {each.name} = {each.example}" if each.example else f"{each.name} = {json.dumps(each.default)}"
+        value = (
+            f"# {each.name} = {each.example}"
+            if each.example
+            else f"{each.name} = {json.dumps(each.default)}"
+        )
         said = with_known(each.said_in_file, partial(known, each.name))
         beside = f"{value:<34} # {said}"
         above = [f"# {line}" for line in textwrap.wrap(said, _WIDTH - 2)]
@@ -309,7 +377,11 @@ def starting_file(like: str, known: Callable[[str], Iterable[str]]) -> str:
 
 def schema(known: Callable[[str], Iterable[str]]) -> dict[str, Any]:
     """Return the JSON schema of a TOML file of settings, for editors; ``known`` as above."""
-    simulate = {"type": "object", "properties": _schemas(SIMULATION, known), "additionalProperties": False}
+    simulate = {
+        "type": "object",
+        "properties": _schemas(SIMULATION, known),
+        "additionalProperties": False,
+    }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Settings of robin",
@@ -342,4 +414,6 @@ def from_home(value: str | Path) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError:
-        raise InputError(f"{value}: the home folder for ~ is not known; write the whole path") from None
+        raise InputError(
+            f"{value}: the home folder for ~ is not known; write the whole path"
+        ) from None

@@ -93,7 +93,9 @@ class Setting:
     def said_in_file(self) -> str:
         """The help for the file that ``robin init`` writes."""
         default = f"(default: {self.default_said})" if self.example and self.default_said else ""
-        return " ".join(filter(None, [self.help.replace("{again}", "as a list"), self.note, default]))
+        return " ".join(
+            filter(None, [self.help.replace("{again}", "as a list"), self.note, default])
+        )
 
     @property
     def said(self) -> str:
@@ -102,7 +104,9 @@ class Setting:
         if isinstance(default, bool) or not isinstance(default, int | float | str):
             default = ""
         default = self.default_said or (f"{default:g}" if isinstance(default, float) else default)
-        return self.help.replace("{again}", "given again") + (f" (default: {default})" if default != "" else "")
+        return self.help.replace("{again}", "given again") + (
+            f" (default: {default})" if default != "" else ""
+        )
 
 
 def with_known(said: str, known: Callable[[], Iterable[str]]) -> str:
@@ -113,7 +117,11 @@ def with_known(said: str, known: Callable[[], Iterable[str]]) -> str:
 def setting(help: str, default: Any = None, **more: Any) -> Any:  # noqa: A002
     """Return a field of a class of settings; the arguments are those of :class:`Setting`."""
     entry = {"setting": Setting(help=help, **more)}
-    return field(default_factory=dict, metadata=entry) if default == {} else field(default=default, metadata=entry)
+    return (
+        field(default_factory=dict, metadata=entry)
+        if default == {}
+        else field(default=default, metadata=entry)
+    )
 
 
 def table_of(settings: type, *, variables: bool = True) -> Mapping[str, Setting]:

@@ -17,7 +17,14 @@ import orjson
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.records import BATCH, tier_of
 from robin_cli.settings.setting import Check, Scope, setting, table_of
-from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of, split_model
+from robin_cli.settings.trust import (
+    AT_ENDPOINTS,
+    DEFAULT_KEY_ENV,
+    NO_KEY,
+    Source,
+    host_of,
+    split_model,
+)
 
 AUTO = "auto"
 IN_PYTHON = "python:"
@@ -47,14 +54,18 @@ def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
                 )
             host_of(str(url))
         except ValueError:
-            raise InputError(f"{place}: must be an address such as http://localhost:8000/v1, in ASCII") from None
+            raise InputError(
+                f"{place}: must be an address such as http://localhost:8000/v1, in ASCII"
+            ) from None
         checked.append(str(url).rstrip("/"))
     return tuple(dict.fromkeys(checked))
 
 
 def _joined(value: Any, _: str) -> Any:
     return (
-        ",".join(value) if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value) else value
+        ",".join(value)
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+        else value
     )
 
 
@@ -102,13 +113,19 @@ def _is_variable(name: str) -> bool:
 
 
 def _is_concurrency(value: str) -> bool:
-    return value == AUTO or (value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= 10_000)
+    return value == AUTO or (
+        value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= 10_000
+    )
 
 
 def _is_ray(value: str) -> bool:
     host, _, port = value.rpartition(":")
     return value == "local" or (
-        bool(host) and "/" not in host and port.isascii() and port.isdecimal() and 0 < int(port) < 2**16
+        bool(host)
+        and "/" not in host
+        and port.isascii()
+        and port.isdecimal()
+        and 0 < int(port) < 2**16
     )
 
 
@@ -126,7 +143,17 @@ _PRICES = (
 )
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
 _CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
-_TIERS = ("flex", "default", "auto", "priority", "scale", "standard", "standard_only", "on_demand", "performance")
+_TIERS = (
+    "flex",
+    "default",
+    "auto",
+    "priority",
+    "scale",
+    "standard",
+    "standard_only",
+    "on_demand",
+    "performance",
+)
 
 
 def _is_tier(value: str) -> bool:
@@ -336,13 +363,17 @@ class Settings:
             return ()
         names = [name.strip() for name in self.attribute.split(",")]
         if not all(names):
-            raise InputError(f'--attribute "{self.attribute}": an empty name; separate attributes by single commas')
+            raise InputError(
+                f'--attribute "{self.attribute}": an empty name; separate attributes by single commas'
+            )
         return tuple(dict.fromkeys(names))
 
     def __post_init__(self) -> None:
         if not self.model and not self.at_endpoints:
             object.__setattr__(self, "model", (self.judge.removeprefix(IN_PYTHON),))
-        if self.settle is not None:  # it is the last of the judges, and so it is in the settings that a run recorded
+        if (
+            self.settle is not None
+        ):  # it is the last of the judges, and so it is in the settings that a run recorded
             settle = split_model(self.settle)[0]
             if settle not in (split_model(model)[0] for model in self.model[1:]):
                 object.__setattr__(self, "model", (*self.model, self.settle))
@@ -357,7 +388,9 @@ class Settings:
     @property
     def money_limit(self) -> float | None:
         """The most US dollars that may be spent; None for no limit."""
-        return min((each for each in (self.max_cost, self.budget_usd) if each is not None), default=None)
+        return min(
+            (each for each in (self.max_cost, self.budget_usd) if each is not None), default=None
+        )
 
     @property
     def at_endpoints(self) -> bool:
@@ -399,7 +432,9 @@ class Settings:
         return None if self.concurrency == AUTO else int(self.concurrency)
 
 
-_simulated = partial(setting, panel="Settings; also in the table simulate of a TOML file", scope=Scope.OUTPUT)
+_simulated = partial(
+    setting, panel="Settings; also in the table simulate of a TOML file", scope=Scope.OUTPUT
+)
 _COUNT = _within(1, None, "a whole number, at least 1")
 
 
@@ -445,13 +480,21 @@ class SimulationSettings:
 
 TABLE = table_of(Settings)
 SIMULATION = table_of(SimulationSettings, variables=False)
-SCALE = replace(SIMULATION["scale"], help="Of the scores of a file, as 0-4.", panel=TABLE["columns"].panel)
+SCALE = replace(
+    SIMULATION["scale"], help="Of the scores of a file, as 0-4.", panel=TABLE["columns"].panel
+)
 """The setting of commands that read files of scores."""
 
 
 def recorded(settings: Settings, scope: Scope) -> dict[str, Any]:
     """Return the settings of a scope by name, as they are recorded."""
-    of_scope = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is scope}
+    of_scope = {
+        name: getattr(settings, name) for name, each in TABLE.items() if each.scope is scope
+    }
     if scope is not Scope.RUN:
         return of_scope
-    return {name: value for name, value in of_scope.items() if TABLE[name].always or value != TABLE[name].default}
+    return {
+        name: value
+        for name, value in of_scope.items()
+        if TABLE[name].always or value != TABLE[name].default
+    }

@@ -71,7 +71,9 @@ class Source:
 
 def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Return the settings in NAMING and PRICES among the flags and variables ``given``."""
-    named: dict[str, Sequence[str]] = {name: values(given[name]) for name in NAMING if name in given}
+    named: dict[str, Sequence[str]] = {
+        name: values(given[name]) for name in NAMING if name in given
+    }
     if "settle" in given:
         named["model"] = (*named.get("model", ()), given["settle"])
     return named | {each: () for each in PRICES if each in given}
@@ -103,9 +105,18 @@ def is_loopback(host: str) -> bool:
 def host_of(url: str) -> str:
     """Return scheme, name and port of an address in one form. ValueError if two parsers could read different hosts."""
     parts = urlsplit(url)
-    if not url.isascii() or not url.isprintable() or set(' \\"<>^`{|}') & set(url) or parts.scheme not in _PORTS:
+    if (
+        not url.isascii()
+        or not url.isprintable()
+        or set(' \\"<>^`{|}') & set(url)
+        or parts.scheme not in _PORTS
+    ):
         raise ValueError("no address")
-    name, _, port = parts.netloc.rpartition(":") if re.search(r":\d+$", parts.netloc) else (parts.netloc, "", "")
+    name, _, port = (
+        parts.netloc.rpartition(":")
+        if re.search(r":\d+$", parts.netloc)
+        else (parts.netloc, "", "")
+    )
     if not _HOST.fullmatch(name) or parts.port == 0:
         raise ValueError("no host")
     other_port = f":{int(port)}" if port and int(port) != _PORTS[parts.scheme] else ""
@@ -143,14 +154,22 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     hosts = {*map(host_of, _addresses(source.named)), *map(place_of, source.named.get("judge", ()))}
     hosts |= {place_of_folder(folder) for folder in source.named.get("batch_files", ())}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
-    left = [each for each in wanted if not _is_free(each) and not (each[0] in hosts and each[1] in variables)]
+    left = [
+        each
+        for each in wanted
+        if not _is_free(each) and not (each[0] in hosts and each[1] in variables)
+    ]
     if source.kind == "folder":  # check_found_file keeps it inside its folder
         left = [each for each in left if not _is_folder(each)]
     if not left:
         return []
     known = remembered()
     named_ever = {host for host, _ in known}
-    return [each for each in left if each not in known and not (each[1] == NO_KEY and each[0] in named_ever)]
+    return [
+        each
+        for each in left
+        if each not in known and not (each[1] == NO_KEY and each[0] in named_ever)
+    ]
 
 
 def _is_folder(sending: Sending) -> bool:
@@ -172,7 +191,9 @@ def question(source: Source, doubtful: Sequence[Sending]) -> str:
     return f"{_fact(source, doubtful)}. {what}, now and from now on? [y/N] "
 
 
-def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]) -> str:
+def refusal(
+    source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]
+) -> str:
     """Return the error instead of sending, with the settings by which the user can allow it.
 
     Args:
@@ -187,7 +208,9 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
         needed = {
             "base_url": settings["base_url"],
             "model": settings["model"] if elsewhere else source.named.get("model", ()),
-            "api_key_env": [] if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV} else settings["api_key_env"],
+            "api_key_env": []
+            if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV}
+            else settings["api_key_env"],
         }
     if source.in_python:
         words = [
@@ -199,7 +222,11 @@ def refusal(source: Source, doubtful: Sequence[Sending], settings: Mapping[str, 
     elif source.kind == "folder":
         step = f"trust that file: --config {typed(source.place)}"
     else:
-        flags = [option(f"--{name.replace('_', '-')}", value) for name, values in needed.items() for value in values]
+        flags = [
+            option(f"--{name.replace('_', '-')}", value)
+            for name, values in needed.items()
+            for value in values
+        ]
         step = f"name it yourself: {' '.join(flags)}"
     nothing = "Nothing was written" if "batch_files" in needed else "Nothing was sent"
     return f"{_fact(source, doubtful)}. {nothing}. If it is right, {step}"
@@ -245,7 +272,11 @@ def check_found_file(
 
     def leaving(kind: str) -> Iterable[str]:
         names = (name for name, what in files.items() if what == kind)
-        return (name for name in names if any(_leaves(path.parent, value) for value in values(named.get(name))))
+        return (
+            name
+            for name in names
+            if any(_leaves(path.parent, value) for value in values(named.get(name)))
+        )
 
     for name in leaving("written"):
         _refuse(path, name, "write outside its folder")

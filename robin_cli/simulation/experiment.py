@@ -74,7 +74,11 @@ def spend(
     for policy, group in groups.values():
         parts = {budget: round(budget * share) for budget in group}
         if not policy.evenly:
-            parts = {budget: part for budget, part in parts.items() if part <= most or budget == budgets[0]}
+            parts = {
+                budget: part
+                for budget, part in parts.items()
+                if part <= most or budget == budgets[0]
+            }
         found = simulate(
             *(world.ratings, policy, list(parts.values()), runs, rng),
             worlds=world.count,
@@ -205,7 +209,11 @@ def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[t
         setup = _setup(subject.goal, Ratings.of(subject.ratings), settings, max(settings.budget))
         usual = chosen(DEFAULT, setup)
         auto = DEFAULT if usual is None else usual.name
-        names = settings.schedulers or subject.goal.simulated or ((BASELINE,) * (settings.settle is None) + (auto,))
+        names = (
+            settings.schedulers
+            or subject.goal.simulated
+            or ((BASELINE,) * (settings.settle is None) + (auto,))
+        )
         for name in names:
             make_policy(name, setup)
         jobs += [(subject, name) for name in names]
@@ -234,12 +242,16 @@ def _one(job: _Job) -> list[Row]:
             what=world.goal.what,
             correlations=_correlations(snapshot.estimates[:, subject.scored], subject.human),
         )
-        for budget, snapshot in spend(world, policy_at, (*settings.budget, *reference), settings.runs, rng)
+        for budget, snapshot in spend(
+            world, policy_at, (*settings.budget, *reference), settings.runs, rng
+        )
     ]
 
 
 def _setup(goal: Goal, ratings: Ratings, settings: SimulationSettings, budget: int) -> Setup:
-    own = {name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin", "prefer")}
+    own = {
+        name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin", "prefer")
+    }
     return goal.setup(own, budget, variances=ratings.variances)
 
 

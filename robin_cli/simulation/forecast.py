@@ -111,7 +111,9 @@ class RatingsBelief:
         if not self.known or _several(self.goal):
             return 0.0
         each = min(known.counts.sum() / len(known.counts) for known in self.known)
-        return _END_SPREAD / math.sqrt(max(_END_SPREAD_FROM, each)) if each else _END_SPREAD_OF_PRIOR
+        return (
+            _END_SPREAD / math.sqrt(max(_END_SPREAD_FROM, each)) if each else _END_SPREAD_OF_PRIOR
+        )
 
     def worlds(self, arms: int, runs: int, rng: np.random.Generator) -> tuple[World, FloatArray]:
         """Draw pairs without replacement for each run, and their rating distributions from the posterior of each."""
@@ -186,7 +188,10 @@ def _groups_by_size(group: IntArray) -> list[IntArray]:
     """Return the pairs of each group, a row for each group, one array for each size of groups, rising."""
     by_group = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     sizes = np.array([len(each) for each in by_group])
-    return [np.stack([by_group[each] for each in np.flatnonzero(sizes == size)]) for size in np.unique(sizes)]
+    return [
+        np.stack([by_group[each] for each in np.flatnonzero(sizes == size)])
+        for size in np.unique(sizes)
+    ]
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:
@@ -375,10 +380,13 @@ def _end(found: Expected, arms: int, end_spread: float, *, evenly: bool = False)
     calls, grown = found.figure("calls_mean"), arms / found.arms
     if not found.is_over or (evenly and grown > 1):
         return Needed.beyond(_rounded(calls))
-    variance = math.log1p(float(found.measured["calls"].var(ddof=1)) * (1 / grown + 1 / RUNS) / calls**2)
+    variance = math.log1p(
+        float(found.measured["calls"].var(ddof=1)) * (1 / grown + 1 / RUNS) / calls**2
+    )
     spread = math.hypot(math.sqrt(variance), end_spread)
     within, low, high = (
-        _rounded(calls * math.exp(each * spread - variance / 2)) for each in (ndtri(SHARE_WITHIN), -_NOISE, _NOISE)
+        _rounded(calls * math.exp(each * spread - variance / 2))
+        for each in (ndtri(SHARE_WITHIN), -_NOISE, _NOISE)
     )
     return Needed(within, "about", low, high)
 
@@ -388,7 +396,9 @@ def _rounded(calls: float) -> int:
     return int(float(f"{calls:.3g}"))
 
 
-def calls_for(error: float, expected: Mapping[int, Expected], measure: str = "worst", *, shift: float = 0.0) -> Needed:
+def calls_for(
+    error: float, expected: Mapping[int, Expected], measure: str = "worst", *, shift: float = 0.0
+) -> Needed:
     """Return the calls after which the error is about ``error``.
 
     They are interpolated between the budgets, linearly in logarithms, to two significant digits, and never beyond them: a
@@ -399,7 +409,10 @@ def calls_for(error: float, expected: Mapping[int, Expected], measure: str = "wo
         shift: number of standard errors of the simulation to add to its means.
     """
     budgets = np.array(list(expected), dtype=np.float64)
-    errors = [each.figure(f"{measure}_mean") + shift * each.figure(f"{measure}_sem") for each in expected.values()]
+    errors = [
+        each.figure(f"{measure}_mean") + shift * each.figure(f"{measure}_sem")
+        for each in expected.values()
+    ]
     # More calls never make it worse: a rise is the noise of the simulation.
     falling = np.minimum.accumulate(errors)
     if error >= falling[0]:
@@ -448,8 +461,12 @@ def budget_for(
         if not expected:  # the scheduler needs a larger budget
             return Needed.beyond(end)
         rising = dict(sorted(expected.items()))
-        needed, low, high = (calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE))
-        return replace(needed, low=low.calls, high=None if high.relation == "more than" else high.calls)
+        needed, low, high = (
+            calls_for(error, rising, measure, shift=shift) for shift in (0.0, -_NOISE, _NOISE)
+        )
+        return replace(
+            needed, low=low.calls, high=None if high.relation == "more than" else high.calls
+        )
 
     while (about := found(first, last, 9)).high is None and last < most:
         first, last = max(least, last // 8), min(4 * last, most)

@@ -19,7 +19,11 @@ _Found = TypeVar("_Found")
 
 
 def jobs_done(
-    jobs: Sequence[_Job], one: Callable[[_Job], list[_Found]], progress: Callable[[int, int], None], *, calls: int
+    jobs: Sequence[_Job],
+    one: Callable[[_Job], list[_Found]],
+    progress: Callable[[int, int], None],
+    *,
+    calls: int,
 ) -> list[_Found]:
     """Return the rows of all jobs, in their order, done on all cores.
 
@@ -46,10 +50,14 @@ def _parts(
     if workers == 1:
         yield from enumerate(map(one, jobs))
         return
-    context = multiprocessing.get_context("spawn")  # a forked child of a process with threads may hang
+    context = multiprocessing.get_context(
+        "spawn"
+    )  # a forked child of a process with threads may hang
     waiting, processes, at_work = iter(enumerate(jobs)), [], {}
     try:
-        with interrupts_held():  # a terminal sends Ctrl-C to all its processes, and only this one may handle it
+        with (
+            interrupts_held()
+        ):  # a terminal sends Ctrl-C to all its processes, and only this one may handle it
             idle = []
             for _ in range(workers):
                 link, theirs = context.Pipe()
@@ -68,7 +76,9 @@ def _parts(
             for link in idle:
                 yield at_work.pop(link), link.recv()
     except EOFError:
-        raise ChildProcessError("a simulation was ended from outside; is there too little memory?") from None
+        raise ChildProcessError(
+            "a simulation was ended from outside; is there too little memory?"
+        ) from None
     finally:
         for process in processes:
             process.kill()
@@ -85,14 +95,18 @@ def _work(link: Connection, one: Callable[[_Job], list[_Found]]) -> None:
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back during the context; processes started in it never receive it."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "pthread_sigmask"
+    ):
         yield  # Ctrl-C is raised in the main thread only
         return
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # the first process would start it, which unblocks Ctrl-C again
     held: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))  # numpy's threads do not block it
+    handler = signal.signal(
+        signal.SIGINT, lambda number, _: held.append(number)
+    )  # numpy's threads do not block it
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the processes inherit this
     try:
         yield

@@ -24,7 +24,11 @@ from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.simulation.experiment import Subject
 from robin_cli.storage.pools import holds_votes, load_pools, load_votes
 
-_NOT_OF_VERDICTS = {"group": "is for ratings", "scale": "is for ratings", "plot": "draws errors of ratings"}
+_NOT_OF_VERDICTS = {
+    "group": "is for ratings",
+    "scale": "is for ratings",
+    "plot": "draws errors of ratings",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,9 @@ def _recorded(
     group_of: IntArray | None = None,
 ) -> Recorded:
     own = {each: getattr(settings, each) for each in SIMULATION}
-    return Recorded(own, space, pairs, settings.seed, name=name, group=settings.group, group_of=group_of)
+    return Recorded(
+        own, space, pairs, settings.seed, name=name, group=settings.group, group_of=group_of
+    )
 
 
 def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
@@ -79,14 +85,18 @@ def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subje
 def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
     for name, why in _NOT_OF_VERDICTS.items():
         if getattr(settings, name) is not None:
-            raise InputError(f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out")
+            raise InputError(
+                f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out"
+            )
     check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
     pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
     subjects = []
     for pool in pools:
         pairs = pool.pairs[: settings.limit]
         orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
-        space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), (pool.name,), (Scale(0, 2),), ORDERS)
+        space = ArmSpace(
+            [pair.pair_id for pair in pairs], (PREFERENCE,), (pool.name,), (Scale(0, 2),), ORDERS
+        )
         goal = goal_of(_recorded(settings, pool.name, space, pairs))
         subjects.append(Subject(pool.name, tuple(each for both in orders for each in both), goal))
     return subjects
@@ -97,14 +107,18 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subje
     if settings.group is not None and not wants_best:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
     if holds_votes(settings.pool or ""):
-        raise InputError(f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise")
+        raise InputError(
+            f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise"
+        )
     pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
     if settings.settle is not None:
         return [_settled(pools, settings, settings.settle, scale)]
     return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
 
 
-def _settled(pools: Mapping[str, Pool], settings: SimulationSettings, settle: str, scale: Scale | None) -> Subject:
+def _settled(
+    pools: Mapping[str, Pool], settings: SimulationSettings, settle: str, scale: Scale | None
+) -> Subject:
     """Return two sets as one subject: that of --attribute is asked everything, and ``settle`` what it leaves open."""
     if settings.decide is None or len(settings.attribute) != 1:
         raise InputError(
@@ -113,7 +127,9 @@ def _settled(pools: Mapping[str, Pool], settings: SimulationSettings, settle: st
     (first,) = _named(pools, settings, "not")
     (last,) = _named(pools, replace(settings, attribute=(settle,)), "not")
     if first.pair_ids != last.pair_ids or first.name == last.name:
-        raise InputError(f"--settle {settle}: take another set than {first.name}, of the same pairs")
+        raise InputError(
+            f"--settle {settle}: take another set than {first.name}, of the same pairs"
+        )
     return subject_of(last, settings, scale, before=first)
 
 
@@ -137,8 +153,12 @@ def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence
 def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) -> list[Any]:
     for name in settings.attribute:
         if name not in pools:
-            raise InputError(f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}')
-    return [pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute]
+            raise InputError(
+                f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}'
+            )
+    return [
+        pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute
+    ]
 
 
 def subject_of(
@@ -157,7 +177,9 @@ def subject_of(
     ids, judges = [str(number) for number in range(len(ratings))], ["judge"]
     if before is not None:
         judges = [before.name, pool.name]
-        ratings = tuple(each for both in zip(before.ratings, ratings, strict=False) for each in both)
+        ratings = tuple(
+            each for both in zip(before.ratings, ratings, strict=False) for each in both
+        )
     values = np.concatenate(ratings)
     low, high = int(values.min()), int(values.max())
     scale = scale or Scale(low, max(high, low + 1))

@@ -81,7 +81,9 @@ def spread_of(weights: FloatArray, scale: Scale) -> tuple[float, float]:
     levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
     grid = _grid(scale.levels)
     means = grid @ levels
-    return float(weights @ (means - weights @ means) ** 2), float(weights @ (grid @ levels**2 - means**2))
+    return float(weights @ (means - weights @ means) ** 2), float(
+        weights @ (grid @ levels**2 - means**2)
+    )
 
 
 def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -133,9 +135,14 @@ def assumed_mixture(attribute: str) -> FloatArray:
     table = pq.ParquetFile(shipped("configs") / "pools" / "paper_digitised.parquet").read()
     alike = table.filter(pc.ends_with(table["attribute"], pattern=f"/{attribute}"))
     table = alike if len(alike) else table
-    pair, pool = (table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute"))
-    place = pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
+    pair, pool = (
+        table[name].combine_chunks().dictionary_encode() for name in ("pair_id", "attribute")
+    )
+    place = (
+        pool.indices.to_numpy().astype(np.int64) * len(pair.dictionary) + pair.indices.to_numpy()
+    )
     counts = np.bincount(
-        5 * place + table["rating"].to_numpy(), minlength=5 * len(pool.dictionary) * len(pair.dictionary)
+        5 * place + table["rating"].to_numpy(),
+        minlength=5 * len(pool.dictionary) * len(pair.dictionary),
     )
     return fit_mixture(counts.reshape(-1, 5))

@@ -100,7 +100,9 @@ def simulate(
     """
     made = (ratings, policy, runs, rng, worlds, first_fit, block)
     if rounds is not None:
-        return [_State(*made, court(runs)).in_rounds(budget, rounds) for budget in sorted(set(budgets))]
+        return [
+            _State(*made, court(runs)).in_rounds(budget, rounds) for budget in sorted(set(budgets))
+        ]
     state = _State(*made, court(runs))
     snapshots = []
     for budget in sorted(set(budgets)):
@@ -139,7 +141,9 @@ class _State:
         self._world = np.arange(runs) % worlds
         self._first_row = self._world[:, None] * self._pairs
         self._block = block_of(self._pairs) if block is None else block
-        self.n, self.total, self.total_sq, self.pending = (np.zeros((runs, self._pairs)) for _ in range(4))
+        self.n, self.total, self.total_sq, self.pending = (
+            np.zeros((runs, self._pairs)) for _ in range(4)
+        )
         self._budget = 0
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
@@ -164,7 +168,9 @@ class _State:
         """Ask in whole rounds, the pairs in their turn, up to ``budget`` calls of each run."""
         while self._budget < budget and not self._is_over():
             start = self._budget % self._pairs
-            end = int(min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget))
+            end = int(
+                min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget)
+            )
             pairs = np.broadcast_to(self._round[start:end], (len(self._runs), end - start))
             self._add(self._runs, pairs, self._ratings.draw(self._first_row + pairs, self._rng))
             self._budget += end - start
@@ -175,13 +181,19 @@ class _State:
         """Ask by the policy, a block of each run at a time, up to ``budget`` calls of each run."""
         while self._budget < budget and not self._is_over():
             if not len(self._luck):
-                self._luck = self._rng.random((min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs)))
+                self._luck = self._rng.random(
+                    (min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs))
+                )
             until = min(self._refit_at, self._looks_at, self._budget + len(self._luck))
             count = int(max(1, min(self._block, until - self._budget)))
             pair = self._chosen(count, self._budget)
             row = self._first_row + pair
             luck, self._luck = self._luck[:count].T, self._luck[count:]
-            self._add(self._runs, pair, self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)])
+            self._add(
+                self._runs,
+                pair,
+                self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)],
+            )
             self._look_at(pair)
             self._budget += count
             self._refit_and_decide()
@@ -189,8 +201,14 @@ class _State:
 
     def in_rounds(self, budget: int, rounds: int) -> Snapshot:
         """Spend all of ``budget`` in rounds, the first of them even."""
-        ends = round_ends_of(self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None)
-        even = self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs)) if self._policy.warm_up else 0
+        ends = round_ends_of(
+            self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None
+        )
+        even = (
+            self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
+            if self._policy.warm_up
+            else 0
+        )
         self._refit_at = self._looks_at = np.inf  # fits and decisions come when a round begins
         for end in itertools.chain(
             ends, itertools.repeat(budget)
@@ -240,13 +258,22 @@ class _State:
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
         with np.errstate(invalid="ignore"):
-            estimates = self.total / self.n if self._court is None else self._court.means(self._sums())
+            estimates = (
+                self.total / self.n if self._court is None else self._court.means(self._sums())
+            )
         truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
         errors = np.abs(estimates - truth)
         if self._ratings.units is not None:
             errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
         verdict = None if self._court is None else self._court.verdict(self._sums(), truth)
-        return Snapshot(budget, self.n.astype(np.int64), estimates, errors.max(axis=1), errors.mean(axis=1), verdict)
+        return Snapshot(
+            budget,
+            self.n.astype(np.int64),
+            estimates,
+            errors.max(axis=1),
+            errors.mean(axis=1),
+            verdict,
+        )
 
     def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> None:
         """Add a rating of each pair of each run that is not over; no pair of a run is there twice."""
@@ -287,7 +314,9 @@ class _State:
                 place = np.flatnonzero(there)[np.argsort(self._contests[there])]
                 columns = [np.where(there, np.take(each, arms, axis=1), 0.0) for each in columns]
             found = self._computed(columns, self._first_row.reshape(-1, *[1] * arms.ndim) + arms)
-            self._urgency, self._nearness = (each.reshape(len(each), -1)[:, place] for each in found)
+            self._urgency, self._nearness = (
+                each.reshape(len(each), -1)[:, place] for each in found
+            )
             self._hold_back(slice(None), slice(None))
         return self._urgency
 
@@ -298,19 +327,28 @@ class _State:
         if self._contests is not None:
             members = self._contests[self._contest_of[pair]]
             there, pair = members >= 0, np.maximum(members, 0)
-            run, first_row = (np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row))
+            run, first_row = (
+                np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row)
+            )
         columns = [each[run, pair] for each in (self.n, self.pending, self.total, self.total_sq)]
         if there is not None:
             columns = [np.where(there, each, 0.0) for each in columns]
         found = self._computed(columns, first_row + pair)
         if there is not None:
-            run, pair, found = np.broadcast_to(run, pair.shape)[there], pair[there], [each[there] for each in found]
+            run, pair, found = (
+                np.broadcast_to(run, pair.shape)[there],
+                pair[there],
+                [each[there] for each in found],
+            )
         self._urgency[run, pair], self._nearness[run, pair] = found
         self._hold_back(run, pair)
 
     def _computed(self, columns: list[FloatArray], arm: IntArray) -> list[FloatArray]:
         """How urgent arms are, and how near to certain."""
-        seen, (n, pending, total, total_sq) = None if self._court is None else self._court.seen, columns
+        seen, (n, pending, total, total_sq) = (
+            None if self._court is None else self._court.seen,
+            columns,
+        )
         urgency, nearness = urgency_by(self._policy, seen, n, pending, total, total_sq, arm)
         return [urgency, np.full(urgency.shape, NEVER) if nearness is None else nearness]
 
@@ -318,7 +356,9 @@ class _State:
         """Of these, what is settled, or has as many calls under way as it may have."""
         assert self._urgency is not None  # noqa: S101  # they were computed
         if self._court is not None:
-            may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(self.n[run, pair], 0.5)
+            may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(
+                self.n[run, pair], 0.5
+            )
             may_be_urgent = may_be_asked & ~self._court.settled[run, pair]
             for column, may_be in ((self._urgency, may_be_urgent), (self._nearness, may_be_asked)):
                 column[run, pair] = np.where(may_be, column[run, pair], NEVER)

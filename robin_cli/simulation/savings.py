@@ -43,25 +43,40 @@ def saved(rows: Sequence[Row], attribute: str, scheduler: str, budget: int) -> S
     over runs: those of uniform, each with its whole curve, and those of the scheduler.
     """
     curve = sorted(
-        (row for row in rows if (row.attribute, row.scheduler) == (attribute, BASELINE)), key=lambda row: row.budget
+        (row for row in rows if (row.attribute, row.scheduler) == (attribute, BASELINE)),
+        key=lambda row: row.budget,
     )
-    mine = next(row for row in rows if (row.attribute, row.scheduler, row.budget) == (attribute, scheduler, budget))
+    mine = next(
+        row
+        for row in rows
+        if (row.attribute, row.scheduler, row.budget) == (attribute, scheduler, budget)
+    )
     budgets = np.log(np.array([row.budget for row in curve], dtype=np.float64))
     evenly, errors = np.array([row.measured["wce"] for row in curve]), mine.measured["wce"]
-    share = _share(budgets, np.log(evenly.mean(axis=1)), math.log(errors.mean()), budget, beyond=np.nan)
+    share = _share(
+        budgets, np.log(evenly.mean(axis=1)), math.log(errors.mean()), budget, beyond=np.nan
+    )
     if np.isnan(share) or len(errors) < _FEWEST_RUNS:
         return Saving(share, np.nan, np.nan)
     rng = np.random.default_rng(0)
     picks = (rng.integers(len(errors), size=(2, len(errors))) for _ in range(_RESAMPLES))
     shares = [
-        _share(budgets, np.log(evenly[:, one].mean(axis=1)), math.log(errors[other].mean()), budget, beyond=None)
+        _share(
+            budgets,
+            np.log(evenly[:, one].mean(axis=1)),
+            math.log(errors[other].mean()),
+            budget,
+            beyond=None,
+        )
         for one, other in picks
     ]
     low, high = np.quantile(shares, [0.025, 0.975])
     return Saving(share, float(low), float(high))
 
 
-def _share(budgets: FloatArray, evenly: FloatArray, error: float, budget: int, *, beyond: float | None) -> float:
+def _share(
+    budgets: FloatArray, evenly: FloatArray, error: float, budget: int, *, beyond: float | None
+) -> float:
     """Return the share saved, from logarithms; beyond uniform's curve ``beyond``, or for None the curve's end."""
     falling = np.minimum.accumulate(evenly)  # noise may lift a later point; more calls never hurt
     if beyond is not None and not falling[-1] <= error <= falling[0]:

@@ -57,7 +57,9 @@ def usual_scatter(judges: int) -> Scatter:
 
 def _between(differ: float) -> float:
     """Return the variance of preferences over prompts if responses of equal systems differ by ``differ`` log odds."""
-    return float((_WEIGHTS / _WEIGHTS.sum()) @ (chance(math.sqrt(2.0) * differ * _NODES) - 0.5) ** 2)
+    return float(
+        (_WEIGHTS / _WEIGHTS.sum()) @ (chance(math.sqrt(2.0) * differ * _NODES) - 0.5) ** 2
+    )
 
 
 def scatter_of(run: RunData) -> Scatter | None:
@@ -73,7 +75,9 @@ def scatter_of(run: RunData) -> Scatter | None:
     preference, apart = means[known].mean(axis=1), 0.5 * (means[known, 0] - means[known, 1])
     chance_of = float(np.var(apart, ddof=1))
     # About the mean of each two systems, if they are named.
-    couple = matches.opponents[1] if len(matches.names) > 1 else np.zeros(len(matches), dtype=np.int64)
+    couple = (
+        matches.opponents[1] if len(matches.names) > 1 else np.zeros(len(matches), dtype=np.int64)
+    )
     total = _variance_within(preference, couple[known])
     verdicts = run.space.by_pair(run.fold.arms.counts)[known]
     within = chance_of / float(np.mean(1.0 / verdicts))
@@ -136,7 +140,9 @@ class VerdictsBelief:
         matches, space = self.goal.matches, self.goal.space
         grid = np.linspace(0.0, 6.0, 121)
         differ = float(np.interp(self.scatter.between, [_between(each) for each in grid], grid))
-        quality = rng.normal(0.0, differ, (runs, int(matches.response.max()) + 1))[:, matches.response]
+        quality = rng.normal(0.0, differ, (runs, int(matches.response.max()) + 1))[
+            :, matches.response
+        ]
         if len(matches.names) > 1:
             quality += self._strengths(runs, rng)[:, matches.system]
         p = chance(quality[:, :, 0] - quality[:, :, 1])
@@ -165,6 +171,8 @@ class VerdictsBelief:
         known = information(wins + wins.T, win_chances(found)) / dispersion
         errors = np.diag(np.linalg.pinv(known))
         seen = max(0.0, float(found.var(ddof=1) - errors.mean()))
-        tau_squared = ((count - 1) * seen + _PRIOR_SYSTEMS * SYSTEMS_DIFFER**2) / (count - 1 + _PRIOR_SYSTEMS)
+        tau_squared = ((count - 1) * seen + _PRIOR_SYSTEMS * SYSTEMS_DIFFER**2) / (
+            count - 1 + _PRIOR_SYSTEMS
+        )
         covariance = np.linalg.inv(known + np.eye(count) / tau_squared)
         return rng.multivariate_normal(covariance @ known @ found, covariance, runs)

@@ -101,12 +101,16 @@ class Ledger:
         self._run_id = run_id
         self._arms = arms
         self.batches = read_batches(run)
-        remove_leftovers(self._folder, of=lambda _: True)  # the run is locked, so they are a killed process's
+        remove_leftovers(
+            self._folder, of=lambda _: True
+        )  # the run is locked, so they are a killed process's
 
     @property
     def open(self) -> list[Submission]:
         """The batches that may still be answered, in order."""
-        return [batch for batch in list(self.batches.values()) if batch.is_open]  # a copy: displays read it in a thread
+        return [
+            batch for batch in list(self.batches.values()) if batch.is_open
+        ]  # a copy: displays read it in a thread
 
     def custom_id(self, number: int, line: int) -> str:
         """Return the id of a request, at most 64 characters."""
@@ -119,7 +123,9 @@ class Ledger:
         if run_id != self._run_id or not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(rest)):
             return None
         batch = self.batches.get(int(number))
-        return (batch.number, int(rest)) if batch is not None and int(rest) < batch.requests else None
+        return (
+            (batch.number, int(rest)) if batch is not None and int(rest) < batch.requests else None
+        )
 
     def next_number(self) -> int:
         """Return the number of the next batch."""
@@ -131,13 +137,18 @@ class Ledger:
         Raises:
             StorageError: the disk refuses.
         """
-        with writing(self.requests(batch), "; nothing of it was sent: make room, then robin resume"):
+        with writing(
+            self.requests(batch), "; nothing of it was sent: make room, then robin resume"
+        ):
             for folder in (self._folder, self.requests(batch).parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with whole_file(self.requests(batch)) as file:
                 file.writelines(lines)
             table = pa.table(calls._asdict())
-            with whole_file(self._calls(batch.number)) as file, written_table(file, table.schema) as writer:
+            with (
+                whole_file(self._calls(batch.number)) as file,
+                written_table(file, table.schema) as writer,
+            ):
                 writer.write_table(table)
         self.set(batch)
 
@@ -158,7 +169,9 @@ class Ledger:
         except UNREADABLE as error:
             raise unreadable(path, error) from error
         limits = (self._arms, _MOST_DRAWS, 129)
-        within = all(((each >= 0) & (each < most)).all() for each, most in zip(calls, limits, strict=True))
+        within = all(
+            ((each >= 0) & (each < most)).all() for each, most in zip(calls, limits, strict=True)
+        )
         if len(calls.arm) != batch.requests or not within or not (calls.calls > 0).all():
             raise StorageError(f"{path}: its calls are not of this run; restore it from a copy")
         return calls
@@ -177,7 +190,10 @@ class Ledger:
 
     def answers(self, batch: Submission) -> tuple[Path, Path]:
         """Return the files for a service's answers and errors."""
-        return self._folder / f"{batch.number:05}.output.jsonl", self._folder / f"{batch.number:05}.errors.jsonl"
+        return (
+            self._folder / f"{batch.number:05}.output.jsonl",
+            self._folder / f"{batch.number:05}.errors.jsonl",
+        )
 
     def tidy(self, batch: Submission, *, keep_answers: bool = False) -> None:
         """Remove the files of a finished batch from the run. Its calls stay, for late answers."""
@@ -211,7 +227,9 @@ def read_batches(run: Path) -> dict[int, Submission]:
     """
     folder = run / BATCHES
     if folder.is_symlink():
-        raise StorageError(f"{folder}: a link, which robin does not follow here; put the folder itself there")
+        raise StorageError(
+            f"{folder}: a link, which robin does not follow here; put the folder itself there"
+        )
     found = {}
     for path in sorted(each for each in folder.glob("*.json") if _NUMBER.fullmatch(each.stem)):
         try:
@@ -219,7 +237,9 @@ def read_batches(run: Path) -> dict[int, Submission]:
         except (*UNREADABLE, msgspec.MsgspecError) as error:
             raise unreadable(path, error) from error
         if batch.number != int(path.stem):
-            raise StorageError(f"{path}: its content is batch {batch.number}; restore it from a copy")
+            raise StorageError(
+                f"{path}: its content is batch {batch.number}; restore it from a copy"
+            )
         found[batch.number] = batch
     return dict(sorted(found.items()))
 

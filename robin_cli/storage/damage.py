@@ -26,7 +26,9 @@ def unreadable(path: Path, error: Exception, lost: Path | None = None) -> Storag
     if isinstance(error, InputError):
         return StorageError(str(error))
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return StorageError(f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy{step}")
+        return StorageError(
+            f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy{step}"
+        )
     return StorageError(f"{path}: cannot be read ({error}); restore it from a copy{step}")
 
 

@@ -142,10 +142,17 @@ class Fold:
         if refit > self.fitted_at:
             until = int(np.searchsorted(rated, refit)) + 1
             received = judgments["received_at"].cast(pa.int64()).to_numpy()
-            while until < len(arm) and (received[until], arm[until]) == (received[until - 1], arm[until - 1]):
+            while until < len(arm) and (received[until], arm[until]) == (
+                received[until - 1],
+                arm[until - 1],
+            ):
                 until += 1  # the planner learns of the ratings of one request together
             self._add(arm[:until], judgments.slice(0, until))
-            self.fitted = (self.arms.counts.astype(np.float64), self.arms.totals.copy(), self.arms.totals_sq.copy())
+            self.fitted = (
+                self.arms.counts.astype(np.float64),
+                self.arms.totals.copy(),
+                self.arms.totals_sq.copy(),
+            )
             self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
             self.fitted_at = refit
             arm, judgments = arm[until:], judgments.slice(until)
@@ -153,7 +160,9 @@ class Fold:
 
     def check_ratings(self, arm: IntArray, judgments: pa.Table) -> None:
         """Raise StorageError if a rating is not on its arm's scale; nan is not."""
-        low, high = np.array([(scale.low, scale.high) for scale in self.space.scales], dtype=np.float64).T
+        low, high = np.array(
+            [(scale.low, scale.high) for scale in self.space.scales], dtype=np.float64
+        ).T
         attribute = self.space.attribute[arm]
         for name in ("rating", "expected_rating"):
             values = judgments[name].cast(pa.float64())
@@ -178,7 +187,11 @@ class Fold:
         self.judgments += len(arm)
 
     def _add_streaks(
-        self, arm: IntArray, reason: pa.ChunkedArray, ok: NDArray[np.bool_], failed: NDArray[np.bool_]
+        self,
+        arm: IntArray,
+        reason: pa.ChunkedArray,
+        ok: NDArray[np.bool_],
+        failed: NDArray[np.bool_],
     ) -> None:
         seen, which = np.unique(arm, return_inverse=True)
         position = np.arange(len(arm))
@@ -197,22 +210,39 @@ class Fold:
         whys = reason.take(pa.array(last[retired])).to_pylist()
         self.reasons.update(zip(seen[retired].tolist(), map(str, whys), strict=True))
 
-    def _add_spending(self, judge: NDArray[np.int32], judgments: pa.Table, failed: NDArray[np.bool_]) -> None:
+    def _add_spending(
+        self, judge: NDArray[np.int32], judgments: pa.Table, failed: NDArray[np.bool_]
+    ) -> None:
         cost = judgments["cost_usd"]
         priced = _mask(cost.is_valid())
         unpriced = ~priced & ~failed
-        tokens = {name: judgments[name].fill_null(0).to_numpy() for name in ("prompt_tokens", "completion_tokens")}
-        added: dict[str, Any] = {**tokens, "cost_usd": cost.fill_null(0.0).to_numpy(), "priced": priced}
-        added |= {"unpriced": unpriced, **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()}}
+        tokens = {
+            name: judgments[name].fill_null(0).to_numpy()
+            for name in ("prompt_tokens", "completion_tokens")
+        }
+        added: dict[str, Any] = {
+            **tokens,
+            "cost_usd": cost.fill_null(0.0).to_numpy(),
+            "priced": priced,
+        }
+        added |= {
+            "unpriced": unpriced,
+            **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()},
+        }
         added |= _cached_and_tiers(judgments)
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
             if self.spent[name].min() < 0:  # an overflow: no summand is negative
-                raise StorageError(f"the run's judgments hold too large {name}; restore them from a copy")
+                raise StorageError(
+                    f"the run's judgments hold too large {name}; restore them from a copy"
+                )
 
     def spending(self, judge: int | None = None) -> Spending:
         """Return the spending of all judges, or of the one with the index ``judge``."""
-        took = {name: (each.sum() if judge is None else each[judge]).item() for name, each in self.spent.items()}
+        took = {
+            name: (each.sum() if judge is None else each[judge]).item()
+            for name, each in self.spent.items()
+        }
         known = took["cost_usd"] if took["priced"] else None
         more = {name: took[name] for name in _CACHED_AND_TIERS}
         complete = not took["unpriced"]
@@ -222,7 +252,13 @@ class Fold:
         return Spending(took["prompt_tokens"], took["completion_tokens"], cost, complete, **more)
 
 
-_CACHED_AND_TIERS = ("cached_tokens", "prompt_tokens_told", "at_tier", "at_normal_tier", "reasoning_tokens")
+_CACHED_AND_TIERS = (
+    "cached_tokens",
+    "prompt_tokens_told",
+    "at_tier",
+    "at_normal_tier",
+    "reasoning_tokens",
+)
 
 
 def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
@@ -233,16 +269,29 @@ def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
     # Endpoints may report more cached tokens than were sent, or more reasoning than was answered: neither is possible.
     was_cached = np.minimum(cached.fill_null(0).to_numpy(), prompt)
     reasoning = np.minimum(
-        *(judgments[name].fill_null(0).to_numpy() for name in ("reasoning_tokens", "completion_tokens"))
+        *(
+            judgments[name].fill_null(0).to_numpy()
+            for name in ("reasoning_tokens", "completion_tokens")
+        )
     )
-    counts = was_cached, prompt * _mask(cached.is_valid()), has_tier & ~normal, has_tier & normal, reasoning
-    return dict(zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in counts), strict=True))
+    counts = (
+        was_cached,
+        prompt * _mask(cached.is_valid()),
+        has_tier & ~normal,
+        has_tier & normal,
+        reasoning,
+    )
+    return dict(
+        zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in counts), strict=True)
+    )
 
 
 def values_of(judgments: pa.Table) -> FloatArray:
     """Return each judgment's value for the score, shape (rows,): the expected rating, else the rating, else 0."""
     return np.asarray(
-        pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64())).fill_null(0.0).to_numpy(),
+        pc.coalesce(judgments["expected_rating"], pc.cast(judgments["rating"], pa.float64()))
+        .fill_null(0.0)
+        .to_numpy(),
         dtype=np.float64,
     )
 
@@ -289,7 +338,11 @@ def level_counts(
     counts = np.zeros(count * levels)
     for start in range(0, len(arm), _AT_A_TIME):
         some = judgments.slice(start, _AT_A_TIME)
-        row = arm[start : start + _AT_A_TIME] if place is None else place[arm[start : start + _AT_A_TIME]]
+        row = (
+            arm[start : start + _AT_A_TIME]
+            if place is None
+            else place[arm[start : start + _AT_A_TIME]]
+        )
         counted = _mask(some["rating"].is_valid()) & (row >= 0)
         value = values_of(some)[counted] - scale.low
         if not ((value >= 0) & (value <= scale.levels - 1)).all():  # nan is not
@@ -317,5 +370,8 @@ def _off_scale(scale: Scale) -> StorageError:
 
 def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(
-        values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy(), bool
+        values.to_numpy(zero_copy_only=False)
+        if isinstance(values, pa.Array)
+        else values.to_numpy(),
+        bool,
     )

@@ -25,7 +25,11 @@ class GroupCommit:
     """
 
     def __init__(
-        self, write: Callable[[Sequence[Judgment]], None], sync: Callable[[], None], *, alone: Callable[[int], bool]
+        self,
+        write: Callable[[Sequence[Judgment]], None],
+        sync: Callable[[], None],
+        *,
+        alone: Callable[[int], bool],
     ) -> None:
         self._write = write
         self._sync = sync

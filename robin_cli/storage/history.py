@@ -118,7 +118,9 @@ def added(path: Path, build: Build) -> Series:
     Raises:
         InputError: the file is not a history, is one of another requirement or judge, or cannot be written.
     """
-    build = replace(build, run=_cell(build.run), judge=_cell(build.judge), requirement=_cell(build.requirement))
+    build = replace(
+        build, run=_cell(build.run), judge=_cell(build.judge), requirement=_cell(build.requirement)
+    )
     try:
         with _opened(path) as file:
             text, kept = _whole_lines(path, file)
@@ -180,7 +182,9 @@ def _opened(path: Path) -> Iterator[int]:
 def _whole_lines(path: Path, file: int) -> tuple[str, int]:
     """Return the file's text without a last line that was cut short, and its length in bytes."""
     if (length := os.fstat(file).st_size) > _MOST_BYTES:
-        raise InputError(f"--history {path}: is longer than {size(_MOST_BYTES)}, so not a history; name another file")
+        raise InputError(
+            f"--history {path}: is longer than {size(_MOST_BYTES)}, so not a history; name another file"
+        )
     with os.fdopen(os.dup(file), "rb") as copy:
         copy.seek(0)
         content = copy.read(length)
@@ -189,7 +193,11 @@ def _whole_lines(path: Path, file: int) -> tuple[str, int]:
     except UnicodeDecodeError:
         raise _not_ours(path, 1) from None
     whole, _, last = text.rpartition("\n")
-    is_cut = _HEAD.startswith(last) if not whole else re.fullmatch(rf"r[0-9a-f]{{0,15}}|{_BUILD}(,.*)?", last)
+    is_cut = (
+        _HEAD.startswith(last)
+        if not whole
+        else re.fullmatch(rf"r[0-9a-f]{{0,15}}|{_BUILD}(,.*)?", last)
+    )
     if last and is_cut and _build(last) is None:
         text = text.removesuffix(last)
     return text, len(text.encode())
@@ -219,14 +227,25 @@ def _build(line: str) -> Build | None:
     """Return the build of a line; None for a line that robin did not write."""
     try:
         cells = next(csv.reader([line], strict=True), [])
-        if len(cells) != len(_NAMES) or not re.fullmatch(_BUILD, cells[0]) or cells[-1] not in _VERDICTS:
+        if (
+            len(cells) != len(_NAMES)
+            or not re.fullmatch(_BUILD, cells[0])
+            or cells[-1] not in _VERDICTS
+        ):
             return None
         build, run, at, judge, requirement, prompts, *numbers, verdict = cells
         estimate, e, evidence = map(float, numbers)
-        found = Build(build, run, at, judge, requirement, int(prompts), estimate, e, evidence, verdict)
+        found = Build(
+            build, run, at, judge, requirement, int(prompts), estimate, e, evidence, verdict
+        )
     except (csv.Error, ValueError):
         return None
-    is_whole = found.n_prompts >= 1 and math.isfinite(estimate) and 0.0 <= e < math.inf and 0.0 <= evidence < math.inf
+    is_whole = (
+        found.n_prompts >= 1
+        and math.isfinite(estimate)
+        and 0.0 <= e < math.inf
+        and 0.0 <= evidence < math.inf
+    )
     return found if is_whole else None
 
 
@@ -234,7 +253,9 @@ _VERDICTS = ("pass", "drifting", "fail")
 
 
 def _not_ours(path: Path, number: int) -> InputError:
-    return InputError(f"--history {path}:{number}: not a line that robin gate writes; remove it, or name another file")
+    return InputError(
+        f"--history {path}:{number}: not a line that robin gate writes; remove it, or name another file"
+    )
 
 
 def _append(file: int, text: str) -> None:

@@ -54,7 +54,9 @@ class Journal:
         """Open ``path`` for appending after its first ``sound_bytes``, and cut off the rest."""
         self._path = path
         self._file = _opened(path)
-        if os.fstat(self._file.fileno()).st_nlink > 1:  # appending to a hard link would change the other file too
+        if (
+            os.fstat(self._file.fileno()).st_nlink > 1
+        ):  # appending to a hard link would change the other file too
             with self._file, whole_file(path) as own:
                 own.write(self._file.read(sound_bytes))
             self._file = _opened(path)
@@ -150,7 +152,9 @@ def read_journal(path: Path) -> JournalContent | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror}); restore it from a copy") from error
+        raise StorageError(
+            f"{path}: cannot be read ({error.strerror}); restore it from a copy"
+        ) from error
     rows: list[dict[str, Any]] = []
     start = sound = 0
     bad_line = number = 0

@@ -17,7 +17,15 @@ from robin_cli.storage.layout import LABELS
 if sys.platform != "win32":
     import fcntl
 
-LABEL_COLUMNS = ("pair_id", "attribute", "rating", "labeller", "labelled_at", "probability", "comment")
+LABEL_COLUMNS = (
+    "pair_id",
+    "attribute",
+    "rating",
+    "labeller",
+    "labelled_at",
+    "probability",
+    "comment",
+)
 """An empty rating removes the labeller's earlier one; ``best`` marks the best pair of a group."""
 _HEAD = ",".join(LABEL_COLUMNS) + "\n"
 
@@ -25,7 +33,9 @@ _HEAD = ",".join(LABEL_COLUMNS) + "\n"
 def kept_labels(run: Path) -> Path | None:
     """Return the file of labels in ``run``; None if it has none."""
     path = run / LABELS
-    return path if path.is_file() and not path.is_symlink() else None  # somebody else's run may link to any file
+    return (
+        path if path.is_file() and not path.is_symlink() else None
+    )  # somebody else's run may link to any file
 
 
 def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -40,7 +50,9 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
     path, text = run / LABELS, StringIO()
     if path.is_symlink():
         raise StorageError(f"{path}: a link, to which robin does not write; put a file there")
-    csv.DictWriter(text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n").writerows(rows)
+    csv.DictWriter(
+        text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
+    ).writerows(rows)
     try:
         with path.open("a+b") as file, _alone(file):
             end = _sound_end(file, path)
@@ -66,7 +78,9 @@ def merge_labels(runs: Iterable[Path], into: Path) -> list[str]:
             if file.readline() == _HEAD:
                 add_labels(into, csv.DictReader(file, LABEL_COLUMNS, restkey="more"))
             else:
-                notes.append(f"{path}: has other columns than robin's, and is not merged; give it with --labels FILE")
+                notes.append(
+                    f"{path}: has other columns than robin's, and is not merged; give it with --labels FILE"
+                )
     return notes
 
 
@@ -83,7 +97,9 @@ def _sound_end(file: IO[bytes], path: Path) -> int:
         )
     whole = content.rfind(b"\n") + 1
     rest = content[whole:].decode(errors="replace")
-    if rest and len(next(csv.reader([rest]))) == len(LABEL_COLUMNS):  # an editor removed the last line end
+    if rest and len(next(csv.reader([rest]))) == len(
+        LABEL_COLUMNS
+    ):  # an editor removed the last line end
         file.write(b"\n")
         file.flush()
         return len(content) + 1

@@ -48,21 +48,29 @@ def lost_segments(run: Path) -> frozenset[int]:
     """Return the numbers of the segments that were given up, except those that exist again."""
     numbers = (file.stem.removeprefix("_") for file in (run / SEGMENTS).glob("_*.lost"))
     found = map(int, filter(str.isdecimal, numbers))
-    return frozenset(number for number in found if number and not segment_path(run, number).exists())
+    return frozenset(
+        number for number in found if number and not segment_path(run, number).exists()
+    )
 
 
 def segment_count(run: Path) -> int:
     """Return the number of segments of ``run``, with lost ones. StorageError if one is missing, or their folder is a link."""
     folder = run / SEGMENTS
     if folder.is_symlink():
-        raise StorageError(f"{folder}: a link, which robin does not follow here; put the folder itself there")
+        raise StorageError(
+            f"{folder}: a link, which robin does not follow here; put the folder itself there"
+        )
     numbers = {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
     if 0 in numbers:
-        raise StorageError(f"{segment_path(run, 0)}: segments are numbered from 1; move this file away")
+        raise StorageError(
+            f"{segment_path(run, 0)}: segments are numbered from 1; move this file away"
+        )
     numbers |= lost_segments(run)
     last = max(numbers, default=0)
     if len(numbers) < last:
-        missing = list(islice((number for number in range(1, last) if number not in numbers), _NAMED))
+        missing = list(
+            islice((number for number in range(1, last) if number not in numbers), _NAMED)
+        )
         raise StorageError(
             f"{folder}: segments are missing ({len(numbers)} of {last} are there). {way_on(run, missing)}"
         )

@@ -23,7 +23,9 @@ from robin_cli.storage.layout import LOCK
 if sys.platform != "win32":
     import fcntl
 
-_WAIT_S = 0.5  # robin runs and robin status hold the lock for a moment, to find out whether it is free
+_WAIT_S = (
+    0.5  # robin runs and robin status hold the lock for a moment, to find out whether it is free
+)
 _STEP_S = 0.02
 
 
@@ -54,7 +56,9 @@ class RunLock:
             with suppress(FileNotFoundError):
                 info = (run / LOCK).lstat()
                 if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
-                    raise RunError(f"{run / LOCK}: a link or the like, not a file of this run; delete it")
+                    raise RunError(
+                        f"{run / LOCK}: a link or the like, not a file of this run; delete it"
+                    )
             self._file.acquire()
         except Timeout:
             raise _at_work(run) from None
@@ -105,7 +109,9 @@ def _locked_folder(run: Path) -> int | None:
     try:
         descriptor = os.open(run, os.O_RDONLY)
     except OSError as error:
-        raise RunError(f"{run}: cannot be opened ({error.strerror}); a run needs a folder that can be read") from error
+        raise RunError(
+            f"{run}: cannot be opened ({error.strerror}); a run needs a folder that can be read"
+        ) from error
     deadline = time.monotonic() + _WAIT_S
     while (is_ours := _locks(descriptor)) is False and time.monotonic() <= deadline:
         time.sleep(_STEP_S)

@@ -27,7 +27,9 @@ class ArmLookup:
     def __init__(self, space: ArmSpace) -> None:
         self._space = space
         self._ids = _column(space.pair_ids)
-        self._seen: Seen | None = None  # made when it is needed: it takes seconds for ten million ids
+        self._seen: Seen | None = (
+            None  # made when it is needed: it takes seconds for ten million ids
+        )
 
     def arms_of(self, judgments: pa.Table) -> IntArray:
         """Return the arm of each judgment, shape (rows,).
@@ -40,7 +42,10 @@ class ArmLookup:
         """
         if not len(judgments):
             return np.empty(0, dtype=np.int64)
-        places = [self._pairs_of(judgments["pair_id"]), _places(judgments["attribute"], self._space.asked)]
+        places = [
+            self._pairs_of(judgments["pair_id"]),
+            _places(judgments["attribute"], self._space.asked),
+        ]
         judge: IntArray | int = 0  # a single judge may be unnamed: old judgments do not record it
         if len(self._space.judges) > 1:
             judge = _places(judgments["judge"], self._space.judges)
@@ -54,10 +59,15 @@ class ArmLookup:
             for start in range(0, len(self._ids), _AT_A_TIME):
                 self._seen.add(self._ids.slice(start, _AT_A_TIME).to_pylist(), start)
         found = np.concatenate(
-            [self._seen.find(ids.slice(start, _AT_A_TIME).to_pylist()) for start in range(0, len(ids), _AT_A_TIME)]
+            [
+                self._seen.find(ids.slice(start, _AT_A_TIME).to_pylist())
+                for start in range(0, len(ids), _AT_A_TIME)
+            ]
         )
         named = ids.cast(pa.large_string()).combine_chunks()
-        is_it = pc.equal(self._ids.take(pa.array(np.maximum(found, 0))), named).to_numpy(zero_copy_only=False)
+        is_it = pc.equal(self._ids.take(pa.array(np.maximum(found, 0))), named).to_numpy(
+            zero_copy_only=False
+        )
         others = np.flatnonzero((found < 0) | ~is_it)  # unknown ids, and collisions of hashes
         if len(others):
             found[others] = _places(named.take(pa.array(others)), self._ids)
@@ -96,7 +106,9 @@ class Draws:
         keys, arm = keys[new], arm[new]
         is_lowest = np.r_[True, arm[1:] != arm[:-1]][: len(arm)]
         # The gap from the arm's previous call to this one: most are empty.
-        before = np.where(is_lowest, arm * CALLS_OF_AN_ARM + self.next[arm], np.r_[0, keys[:-1] + 1][: len(keys)])
+        before = np.where(
+            is_lowest, arm * CALLS_OF_AN_ARM + self.next[arm], np.r_[0, keys[:-1] + 1][: len(keys)]
+        )
         is_gap = before < keys
         if len(late) or is_gap.any():  # a call inside a gap divides it
             begin = np.sort(np.concatenate([begin, late + 1, before[is_gap]]))
@@ -123,4 +135,8 @@ def _places(names: pa.ChunkedArray | pa.Array, known: Sequence[str] | pa.Array) 
 def _column(names: Sequence[str] | pa.Array) -> pa.Array:
     if isinstance(names, pa.Array):
         return names
-    return names.column.combine_chunks() if isinstance(names, Texts) else pa.array(names, pa.large_string())
+    return (
+        names.column.combine_chunks()
+        if isinstance(names, Texts)
+        else pa.array(names, pa.large_string())
+    )

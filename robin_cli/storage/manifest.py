@@ -58,7 +58,9 @@ def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any
     scale = shared_scale(scales)
     if scale is not None:
         return {"scale": (scale.low, scale.high)}
-    ends = {attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)}
+    ends = {
+        attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)
+    }
     return {"scale": ends, "format": FORMAT}
 
 
@@ -70,7 +72,11 @@ def new_run_id() -> str:
 def library_versions() -> dict[str, str]:
     """Return the versions that results may depend on."""
     names = ("openai", "numpy", "pyarrow")
-    return {"robin": __version__, "python": platform.python_version(), **{name: version(name) for name in names}}
+    return {
+        "robin": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in names},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +116,21 @@ class Manifest:
     @property
     def scales(self) -> tuple[Scale, ...]:
         """The scale of each attribute, in order."""
-        by_name = self.scale if isinstance(self.scale, Mapping) else dict.fromkeys(self.attributes, self.scale)
+        by_name = (
+            self.scale
+            if isinstance(self.scale, Mapping)
+            else dict.fromkeys(self.attributes, self.scale)
+        )
         return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
 
     @property
     def told_scales(self) -> tuple[Scale, ...]:
         """The scales of reported scores, in order: 0 to 1 for preferences, whatever verdicts are worth."""
-        return self.scales if self.kind.score_scale is None else (self.kind.score_scale,) * len(self.scales)
+        return (
+            self.scales
+            if self.kind.score_scale is None
+            else (self.kind.score_scale,) * len(self.scales)
+        )
 
     @property
     def run_id(self) -> str:
@@ -162,7 +176,11 @@ class Manifest:
         if own["decide"] is None:
             return None
         return decision_of(
-            own["decide"], self.attributes, self.scales, margin=own["margin"], error_rate=own["error_rate"]
+            own["decide"],
+            self.attributes,
+            self.scales,
+            margin=own["margin"],
+            error_rate=own["error_rate"],
         )
 
     @property
@@ -190,13 +208,17 @@ class Manifest:
     def own_settings(self) -> dict[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
         of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
-        return of_run | checked({name: value for name, value in self.settings.items() if name in of_run}, "settings")
+        return of_run | checked(
+            {name: value for name, value in self.settings.items() if name in of_run}, "settings"
+        )
 
     @property
     def last_session(self) -> dict[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         session = self.sessions[-1] if self.sessions else {}
-        taken_over = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
+        taken_over = {
+            name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept
+        }
         before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
         return checked(
             before | {name: value for name, value in session.items() if name in taken_over},
@@ -208,12 +230,18 @@ class Manifest:
         """Return whether the last session had the settings of ``session`` that the next one would take over."""
         last = self.last_session
         kept = {name: value for name, value in session.items() if TABLE[name].kept}
-        return bool(self.sessions) and all(last.get(name, TABLE[name].default) == each for name, each in kept.items())
+        return bool(self.sessions) and all(
+            last.get(name, TABLE[name].default) == each for name, each in kept.items()
+        )
 
     def write(self, run: Path) -> None:
         """Write manifest.json to ``run``, in one step. StorageError if the disk refuses."""
         with writing(run / FILE), whole_file(run / FILE) as file:
-            content = {name: value for name, value in asdict(self).items() if (name, value) != ("budget_usd", None)}
+            content = {
+                name: value
+                for name, value in asdict(self).items()
+                if (name, value) != ("budget_usd", None)
+            }
             file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def with_session(self, **session: Any) -> Manifest:
@@ -227,7 +255,10 @@ class Manifest:
 
     def with_last_session(self, **changed: Any) -> Manifest:
         """Return the manifest with changed settings of the last session, if there is one."""
-        return replace(self, sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])))
+        return replace(
+            self,
+            sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])),
+        )
 
     def with_data(self, **facts: Any) -> Manifest:
         """Return the manifest with more facts in ``data``, where robin 0.1.0 ignores facts that it does not know."""
@@ -246,9 +277,13 @@ def read_manifest(run: Path) -> Manifest:
     except FileNotFoundError:
         runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
-        raise RunError(f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}") from None
+        raise RunError(
+            f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}"
+        ) from None
     except NotADirectoryError:
-        raise RunError(f"{run}: a file, not a run directory; name a folder that robin judge made") from None
+        raise RunError(
+            f"{run}: a file, not a run directory; name a folder that robin judge made"
+        ) from None
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror})") from error
     except orjson.JSONDecodeError as error:
@@ -264,7 +299,9 @@ def read_manifest(run: Path) -> Manifest:
     try:
         return _manifest(content)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-        raise RunError(f"{path}: a field is missing or not known ({error}); restore the file from a copy") from None
+        raise RunError(
+            f"{path}: a field is missing or not known ({error}); restore the file from a copy"
+        ) from None
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
@@ -277,7 +314,9 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     _check_settings(settings, "settings", _NEEDED)
     for number, session in enumerate(sessions, 1):
         _check_settings(session, f"session {number}")
-    _check_settings({name: content.get(name) for name in ("budget", "budget_usd", "seed")}, "manifest")
+    _check_settings(
+        {name: content.get(name) for name in ("budget", "budget_usd", "seed")}, "manifest"
+    )
     _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
     models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]
     for name, several in (("attributes", content["attributes"]), ("model", models)):
@@ -285,12 +324,19 @@ def _manifest(content: dict[str, Any]) -> Manifest:
             raise ValueError(f"{name}: none, or one of them twice")
     for session in sessions:
         datetime.fromisoformat(session["started_at"])
-        if session.get("model") and set(map(judge_name, session["model"])) != set(map(judge_name, models)):
+        if session.get("model") and set(map(judge_name, session["model"])) != set(
+            map(judge_name, models)
+        ):
             raise ValueError("sessions: judges that are not this run's")
     scale = content["scale"]
     scale = scale if isinstance(scale, dict) else tuple(scale)
     found = Manifest(
-        **{**content, "attributes": tuple(content["attributes"]), "sessions": tuple(sessions), "scale": scale}
+        **{
+            **content,
+            "attributes": tuple(content["attributes"]),
+            "sessions": tuple(sessions),
+            "scale": scale,
+        }
     )
     _ = found.decision  # refuses what cannot be decided
     if len(found.kind.variants) > 1 and len(found.attributes) > 1:
@@ -315,7 +361,9 @@ def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any
     for low, high in each_ends:
         if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
             raise ValueError(f"scale: {low} to {high} is not a scale")
-    asked = [(each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()]
+    asked = [
+        (each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()
+    ]
     if rubrics is not None and asked != list(zip(attributes, each_ends, strict=True)):
         raise ValueError("prompt: its rubrics are not those of the attributes")
 
@@ -330,7 +378,9 @@ class _Data(TypedDict):
     left_out: NotRequired[dict[str, int]]
     first_left_out: NotRequired[list[str]]
     files: NotRequired[list[tuple[str, str]]]
-    run_id: NotRequired[Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]]  # files are named by it
+    run_id: NotRequired[
+        Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]
+    ]  # files are named by it
     scheduler_asked: NotRequired[str]
     longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
     shards: NotRequired[list[dict[str, Any]]]
@@ -417,7 +467,9 @@ def newest_run(folder: Path = Path("runs")) -> Path:
         with suppress(RunError):
             made.append((read_manifest(path.parent).created_at, path.parent))
     if not made:
-        raise InputError(f"no run is named, and {folder}/ holds none; name one, or make one with robin judge")
+        raise InputError(
+            f"no run is named, and {folder}/ holds none; name one, or make one with robin judge"
+        )
     return max(made)[1]
 
 

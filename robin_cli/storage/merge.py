@@ -28,10 +28,23 @@ from robin_cli.storage.journal import Journal
 from robin_cli.storage.labels import merge_labels
 from robin_cli.storage.layout import JOURNAL
 from robin_cli.storage.locking import RunLock, is_locked
-from robin_cli.storage.manifest import REACHED, Manifest, library_versions, new_run_id, now, read_manifest
+from robin_cli.storage.manifest import (
+    REACHED,
+    Manifest,
+    library_versions,
+    new_run_id,
+    now,
+    read_manifest,
+)
 from robin_cli.storage.merged_data import pairs_of, variances_of, write_judgments
 from robin_cli.storage.reader import inquiry_of, space_of
-from robin_cli.storage.shards import Shard, check_apart, check_groups_named_once, check_together, opened
+from robin_cli.storage.shards import (
+    Shard,
+    check_apart,
+    check_groups_named_once,
+    check_together,
+    opened,
+)
 from robin_cli.storage.snapshot import folded, write_snapshot
 
 _INSIDE = "run"
@@ -93,12 +106,16 @@ def merge(paths: Sequence[Path], output: Path, complete: Complete) -> Merged:
 
 def _check_output(output: Path, shards: Sequence[Shard]) -> None:
     """Raise RunError if the run cannot be made at ``output``."""
-    if os.path.lexists(output) and (output.is_symlink() or not output.is_dir() or any(output.iterdir())):
+    if os.path.lexists(output) and (
+        output.is_symlink() or not output.is_dir() or any(output.iterdir())
+    ):
         raise RunError(f"-o {output}: exists, and is not overwritten; name another folder")
     above = next((each for each in output.parents if os.path.lexists(each)), output.parent)
     if not above.is_dir():
         raise RunError(f"-o {output}: {above} is not a folder; name another place")
-    if within := next((each.path for each in shards if each.path.resolve() in output.resolve().parents), None):
+    if within := next(
+        (each.path for each in shards if each.path.resolve() in output.resolve().parents), None
+    ):
         raise RunError(f"-o {output}: lies in the run {within}; name a folder outside of it")
 
 
@@ -122,8 +139,12 @@ def _appearing(output: Path) -> Iterator[Path]:
             lock.release()
         sync_folder(output.parent)
     except OSError as error:
-        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR} and os.path.lexists(output):
-            raise RunError(f"-o {output}: exists by now, and is not overwritten; name another folder") from error
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR} and os.path.lexists(
+            output
+        ):
+            raise RunError(
+                f"-o {output}: exists by now, and is not overwritten; name another folder"
+            ) from error
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -142,7 +163,12 @@ def _remove_leftovers(output: Path) -> None:
 
 
 def _written(
-    shards: Sequence[Shard], manifest: Manifest, folder: Path, output: Path, complete: Complete, notes: list[str]
+    shards: Sequence[Shard],
+    manifest: Manifest,
+    folder: Path,
+    output: Path,
+    complete: Complete,
+    notes: list[str],
 ) -> Merged:
     """Write the run into ``folder``, its manifest last."""
     pairs = pairs_of(shards, notes)
@@ -150,7 +176,9 @@ def _written(
     write_data(folder, pairs, variances_of(shards))
     manifest = complete(shards, manifest, inquiry_of(manifest, space, pairs), notes)
     segments, rescued = write_judgments(shards, folder, notes)
-    manifest = manifest.with_data(run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0))
+    manifest = manifest.with_data(
+        run_id=new_run_id(), rescued=manifest.rescued + rescued, kept=(segments, 0)
+    )
     Journal.create(folder / JOURNAL, segments + 1).close()
     notes.extend(merge_labels([shard.path for shard in shards], folder))
     manifest.write(folder)
@@ -184,7 +212,11 @@ def manifest_of(shards: Sequence[Shard], notes: list[str]) -> Manifest:
         raise InputError(
             f"these runs have a budget of {budget:,} calls together, and a run has at most {_MOST_CALLS:,}"
         )
-    budget_usd = sum(manifest.budget_usd or 0.0 for manifest in each) if first.budget_usd is not None else None
+    budget_usd = (
+        sum(manifest.budget_usd or 0.0 for manifest in each)
+        if first.budget_usd is not None
+        else None
+    )
     variances = list(dict.fromkeys(str(manifest.settings.get("variances")) for manifest in each))
     settings = {**first.settings, "limit": None}
     if first.settings.get("variances") is not None:
@@ -208,11 +240,15 @@ def manifest_of(shards: Sequence[Shard], notes: list[str]) -> Manifest:
     return merged.with_last_session(**_last_session(each, budget_usd, notes))
 
 
-def _last_session(each: Sequence[Manifest], budget_usd: float | None, notes: list[str]) -> dict[str, Any]:
+def _last_session(
+    each: Sequence[Manifest], budget_usd: float | None, notes: list[str]
+) -> dict[str, Any]:
     """Return facts for the last session: the state of the shards, and the limits that hold for the merged run."""
     last = [manifest.sessions[-1] if manifest.sessions else {} for manifest in each]
     in_flight = [session.get("in_flight") for session in last if session]
-    facts: dict[str, Any] = {"in_flight": None if None in in_flight else sum(filter(None, in_flight))}
+    facts: dict[str, Any] = {
+        "in_flight": None if None in in_flight else sum(filter(None, in_flight))
+    }
     reached = all(manifest.money_reached for manifest in each)
     if budget_usd is not None:
         facts[REACHED] = budget_usd if reached else 0.0
@@ -234,10 +270,17 @@ def _last_session(each: Sequence[Manifest], budget_usd: float | None, notes: lis
 def _data(shards: Sequence[Shard]) -> dict[str, Any]:
     """Return the manifest's facts about the data of all shards, as one data set."""
     each = [shard.manifest.data for shard in shards]
-    of_files = [(shard, str(name), str(digest)) for shard in shards for name, digest in _files(shard.manifest)]
+    of_files = [
+        (shard, str(name), str(digest))
+        for shard in shards
+        for name, digest in _files(shard.manifest)
+    ]
     digests = Counter(name for name, _ in {(name, digest) for _, name, digest in of_files})
     # Two files on two machines may have the same name: then the run is named too.
-    files = [[name if digests[name] == 1 else f"{shard.path}: {name}", digest] for shard, name, digest in of_files]
+    files = [
+        [name if digests[name] == 1 else f"{shard.path}: {name}", digest]
+        for shard, name, digest in of_files
+    ]
     names = [name for name, _ in files]
     left_out: Counter[str] = Counter()
     for data in each:
@@ -246,8 +289,11 @@ def _data(shards: Sequence[Shard]) -> dict[str, Any]:
     skipped = sum(data.get("skipped", 0) for data in each)
     columns = each[0].get("columns", {})
     found: dict[str, Any] = {
-        "source": ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""),
-        "sha256": hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
+        "source": ", ".join(names[:_NAMED])
+        + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""),
+        "sha256": hashes[0]
+        if len(hashes) == 1
+        else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
         "pairs": sum(len(shard.pair_ids) for shard in shards),
         "skipped": skipped,
         "files": files,
@@ -256,7 +302,9 @@ def _data(shards: Sequence[Shard]) -> dict[str, Any]:
     }
     if skipped:
         found["left_out"] = dict(left_out.most_common())
-        found["first_left_out"] = [line for data in each for line in data.get("first_left_out", ())][:_NAMED]
+        found["first_left_out"] = [
+            line for data in each for line in data.get("first_left_out", ())
+        ][:_NAMED]
     if all(data.get("columns", {}) == columns for data in each):
         found["columns"] = dict(columns)
     if all(data.get("scheduler_asked") for data in each):

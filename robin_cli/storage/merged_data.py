@@ -38,7 +38,9 @@ def pairs_of(shards: Sequence[Shard], notes: list[str]) -> PairTable:
             mine = further.slice(start, len(batch)).combine_chunks()
             start += len(batch)
             columns = {name: pa.concat_arrays(mine[name].chunks) for name in mine.column_names}
-            growing.extend_columns(dict(zip(batch.schema.names, batch.columns, strict=True)), columns)
+            growing.extend_columns(
+                dict(zip(batch.schema.names, batch.columns, strict=True)), columns
+            )
     left_out = list(names)[MOST_COLUMNS:]
     most = f"a run keeps at most {MOST_COLUMNS} further columns"
     notes.extend(f'the column "{shown(name)}" was left out: {most}' for name in left_out)
@@ -48,7 +50,11 @@ def pairs_of(shards: Sequence[Shard], notes: list[str]) -> PairTable:
 def variances_of(shards: Sequence[Shard]) -> FloatArray | None:
     """Return the variances that the schedulers of all shards started with; None without any: all shards have them, or none."""
     found = [read_variances(shard.path, len(shard.space)) for shard in shards]
-    return np.concatenate([each for each in found if each is not None]) if found[0] is not None else None
+    return (
+        np.concatenate([each for each in found if each is not None])
+        if found[0] is not None
+        else None
+    )
 
 
 def write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> tuple[int, int]:
@@ -67,9 +73,13 @@ def write_judgments(shards: Sequence[Shard], folder: Path, notes: list[str]) -> 
                 f"{shard.path}: {error}".replace(f"{shard.path}: {shard.path}", str(shard.path))
             ) from error
         except (ValueError, pa.ArrowException) as error:
-            raise StorageError(f"{shard.path}: holds a bad judgment ({error}); restore it from a copy") from error
+            raise StorageError(
+                f"{shard.path}: holds a bad judgment ({error}); restore it from a copy"
+            ) from error
         if again := fold.draws.set_aside:
-            notes.append(f"{shard.path}: {number_of(again, 'judgment')} left out: repeats of others")
+            notes.append(
+                f"{shard.path}: {number_of(again, 'judgment')} left out: repeats of others"
+            )
         _note_unfinished(shard, fold.arms.spent, notes)
     return segments, rescued
 
@@ -79,7 +89,9 @@ def _judgments(shard: Shard, fold: Fold, rescued: pa.Table) -> Iterator[tuple[In
     with catch_warnings():
         simplefilter("ignore", RepeatedJudgments)  # a note reports them
         join = partial(gathered, nbytes=SEGMENT_CHARACTERS)
-        yield from judgments_by_arm(shard.path, shard.space, JUDGMENTS.names, draws=fold.draws, join=join)
+        yield from judgments_by_arm(
+            shard.path, shard.space, JUDGMENTS.names, draws=fold.draws, join=join
+        )
     if len(rescued):
         yield ArmLookup(shard.space).arms_of(rescued), rescued
 
@@ -89,9 +101,13 @@ def _rescued(shard: Shard, notes: list[str]) -> pa.Table:
     new, rejected = rescued(shard.path)
     place = shard.path / RESCUED
     if new:
-        notes.append(f"{shard.path}: {number_of(len(new), 'rescued answer')} taken in from {place}, which stays there")
+        notes.append(
+            f"{shard.path}: {number_of(len(new), 'rescued answer')} taken in from {place}, which stays there"
+        )
     if rejected:
-        notes.append(f"{shard.path}: {len(rejected):,} of the rescued answers in {place} left out; {rejected[0][2]}")
+        notes.append(
+            f"{shard.path}: {len(rejected):,} of the rescued answers in {place} left out; {rejected[0][2]}"
+        )
     return judgments_table(new)
 
 
@@ -109,4 +125,6 @@ def _note_unfinished(shard: Shard, spent: int, notes: list[str]) -> None:
         if manifest.budget_usd is None
         else f"calls, and not all of ${manifest.budget_usd:g}"
     )
-    notes.append(f"{shard.path}: is not finished, {spent:,} {of} are spent; robin resume of the merged run goes on")
+    notes.append(
+        f"{shard.path}: is not finished, {spent:,} {of} are spent; robin resume of the merged run goes on"
+    )

@@ -21,13 +21,18 @@ def list_addresses(content: Content) -> Content:
     settings = content["settings"]
     if isinstance(url := settings.get("base_url"), str):
         settings = {**settings, "base_url": [url]}
-    return {**content, "settings": settings, "sessions": [_listed(session) for session in content["sessions"]]}
+    return {
+        **content,
+        "settings": settings,
+        "sessions": [_listed(session) for session in content["sessions"]],
+    }
 
 
 def _listed(session: Content) -> Content:
     values = {name: session[name] for name in _SEVERAL if name in session}
     lists = {
-        name: [] if value is None else value if isinstance(value, list) else [value] for name, value in values.items()
+        name: [] if value is None else value if isinstance(value, list) else [value]
+        for name, value in values.items()
     }
     return session | lists
 

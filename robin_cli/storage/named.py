@@ -42,7 +42,11 @@ class Named(Sequence[str]):
     @overload
     def __getitem__(self, at: slice) -> Named: ...
     def __getitem__(self, at: int | slice) -> str | Named:
-        return Named(self.names, self.places[at]) if isinstance(at, slice) else self.names[int(self.places[at])]
+        return (
+            Named(self.names, self.places[at])
+            if isinstance(at, slice)
+            else self.names[int(self.places[at])]
+        )
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _AT_A_TIME):
@@ -54,7 +58,9 @@ class Named(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return len(self) == len(other) and all(
+            mine == theirs for mine, theirs in zip(self, other, strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

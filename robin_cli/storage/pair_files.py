@@ -81,14 +81,19 @@ class StoredPairs(PairTable):
     def texts(self, name: str) -> Iterator[pa.Array]:
         """Yield the column ``name``, one of TEXTS, in parts."""
         if name == OTHER_COLUMN and name not in self.has:
-            raise StorageError(f"{self.run / PAIRS}: has no second responses; restore it from a copy")
+            raise StorageError(
+                f"{self.run / PAIRS}: has no second responses; restore it from a copy"
+            )
         return _texts([self.run], name)
 
     def at(self, places: NDArray[np.integer[Any]]) -> PairTable:
         """Return the pairs at ``places``, which must rise, with their texts and without further columns."""
         spool, start = Spool(), 0
         for batch in read_pair_batches(self.run):
-            mine = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))] - start
+            mine = (
+                places[np.searchsorted(places, start) : np.searchsorted(places, start + len(batch))]
+                - start
+            )
             start += len(batch)
             if len(mine):
                 spool.add(batch.take(pa.array(mine)))
@@ -114,7 +119,11 @@ class StoredPairs(PairTable):
 
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
     """Yield a column of texts of several runs, in parts. StorageError if they cannot be read."""
-    return (batch.column(name) for path in paths for batch in read_pair_batches(path, lambda each: each == name))
+    return (
+        batch.column(name)
+        for path in paths
+        for batch in read_pair_batches(path, lambda each: each == name)
+    )
 
 
 def read_numbers(paths: Sequence[Path], name: str) -> IntArray:
@@ -153,7 +162,9 @@ def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
     Raises:
         InputError: the run has no such column. StorageError: they cannot be read.
     """
-    table, known = _read_columns(path, lambda known: [name for name in known if names is None or name in names])
+    table, known = _read_columns(
+        path, lambda known: [name for name in known if names is None or name in names]
+    )
     for name in names or ():
         if name not in known:
             raise InputError(f"{name_of(path)}: {_no_column(name, known)}")
@@ -170,7 +181,9 @@ def _no_column(name: str, known: Sequence[str]) -> str:
     return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'
 
 
-def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) -> tuple[pa.Table, list[str]]:
+def _read_columns(
+    path: Path, wanted: Callable[[list[str]], Collection[str]]
+) -> tuple[pa.Table, list[str]]:
     """Return a run's ``wanted`` further columns, and the names of all; none if the file does not exist."""
     place = path / COLUMNS
     count = rows_in(path / PAIRS)
@@ -184,7 +197,9 @@ def _read_columns(path: Path, wanted: Callable[[list[str]], Collection[str]]) ->
             packed, unpacked, found = beside + stream.seek(0, SEEK_END), 0, {}
             for name in wanted(known):
                 found[name] = _column(
-                    batches(file, stream, str(place), [name], beside=beside), schema.field(name), count
+                    batches(file, stream, str(place), [name], beside=beside),
+                    schema.field(name),
+                    count,
                 )
                 unpacked += found[name].nbytes
                 check_unpacked(unpacked, packed, str(place))
@@ -205,7 +220,9 @@ def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> lis
         raise ValueError(f"{COLUMNS} has more columns, or longer names, than robin writes")
     for field in schema:
         if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
-            raise ValueError(f'the column "{shown(field.name)}" of {COLUMNS} has the type {shown(field.type)}')
+            raise ValueError(
+                f'the column "{shown(field.name)}" of {COLUMNS} has the type {shown(field.type)}'
+            )
     return list(schema.names)
 
 
@@ -247,7 +264,9 @@ def read_pair_names(path: Path) -> list[str]:
     return names
 
 
-def read_pair_batches(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[pa.RecordBatch]:
+def read_pair_batches(
+    path: Path, wanted: Callable[[str], bool] = lambda _: True
+) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of the pairs of the run at ``path``, in batches. StorageError if they cannot be read."""
     place = path / PAIRS
     try:
@@ -291,7 +310,9 @@ def write_pairs(pairs: PairTable, path: Path) -> None:
     give_back()  # the memory of their pages, which is much if texts are long
 
 
-def write_pair_batches(path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
+def write_pair_batches(
+    path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]
+) -> None:
     """Write the batches that ``batches`` yields, uncompressed if they compress so well that readers would refuse them."""
     with whole_file(path) as file:
         unpacked = _write_batches(file, schema, batches())

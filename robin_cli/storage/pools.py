@@ -23,7 +23,9 @@ from robin_cli.storage.schema import JUDGMENTS
 _COLUMNS = ("pair_id", "attribute", "rating", "judge")
 
 
-def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = True) -> Mapping[str, Pool]:
+def load_pools(
+    name: str | Path, group: str | None = None, *, grouped: bool = True
+) -> Mapping[str, Pool]:
     """Return the pools of a run directory, or of files as :func:`robin_cli.datasets.pools.load_pools`.
 
     Args:
@@ -36,12 +38,18 @@ def load_pools(name: str | Path, group: str | None = None, *, grouped: bool = Tr
     if not _is_run(name):
         return pools.load_pools(name, group, grouped=grouped)
     if group:
-        raise InputError(f"--group {group}: {run} is a run, whose pairs have the groups it was made with; leave it out")
+        raise InputError(
+            f"--group {group}: {run} is a run, whose pairs have the groups it was made with; leave it out"
+        )
     found = {pool: _with_human(each, run) for pool, each in pools_of(_ratings(run), run).items()}
     if not grouped:
         return found
-    ids = pa.concat_arrays([batch["pair_id"] for batch in read_pair_batches(run, lambda each: each == "pair_id")])
-    return with_groups(found, dict(zip(ids.to_pylist(), StoredPairs(run).groups.tolist(), strict=True)))
+    ids = pa.concat_arrays(
+        [batch["pair_id"] for batch in read_pair_batches(run, lambda each: each == "pair_id")]
+    )
+    return with_groups(
+        found, dict(zip(ids.to_pylist(), StoredPairs(run).groups.tolist(), strict=True))
+    )
 
 
 def holds_votes(name: str) -> bool:
@@ -66,7 +74,10 @@ def load_votes(name: str) -> Mapping[str, VotePool]:
     low, high = run.space.ends
     points = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), np.float64)
     there = ~np.isnan(points)
-    points, arm = 2 * (points[there] - low[run.arm[there]]) / (high - low)[run.arm[there]], run.arm[there]
+    points, arm = (
+        2 * (points[there] - low[run.arm[there]]) / (high - low)[run.arm[there]],
+        run.arm[there],
+    )
     if (points != np.rint(points)).any():
         raise InputError(
             f"{name}: its verdicts are probabilities, and a simulation draws whole verdicts; name another pool"
@@ -81,7 +92,9 @@ def load_votes(name: str) -> Mapping[str, VotePool]:
         by_order = [tuple(of_arms[each] for each in column) for column in arms[whole].T]
         if whole.any():
             found[model] = VotePool(
-                model, tuple(run.pairs[at] for at in np.flatnonzero(whole).tolist()), (by_order[0], by_order[1])
+                model,
+                tuple(run.pairs[at] for at in np.flatnonzero(whole).tolist()),
+                (by_order[0], by_order[1]),
             )
     if not found:
         raise InputError(
@@ -111,11 +124,16 @@ def _ratings(run: Path) -> pa.Table:
 def _with_human(pool: Pool, run: Path) -> Pool:
     """Return the pool of a run with the human ratings of its attribute, if there are any."""
     there = read_pair_names(run)
-    attribute = next((name for name in (pool.name, pool.name.rpartition("/")[2]) if name in there), None)
+    attribute = next(
+        (name for name in (pool.name, pool.name.rpartition("/")[2]) if name in there), None
+    )
     if attribute is None:
         return pool
     known: dict[str, float | None] = {}
     for batch in read_pair_batches(run, {"pair_id", attribute}.__contains__):
         known |= zip(batch["pair_id"].to_pylist(), batch[attribute].to_pylist(), strict=True)
     human = [known.get(pair_id) for pair_id in pool.pair_ids]
-    return replace(pool, human=np.array([np.nan if value is None else value for value in human], dtype=np.float64))
+    return replace(
+        pool,
+        human=np.array([np.nan if value is None else value for value in human], dtype=np.float64),
+    )

@@ -144,8 +144,17 @@ def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """Return the arms of a run with these pairs. StorageError if they are too many: they might not fit into memory."""
     settles = manifest.settings.get("settle") is not None
-    space = ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants, settles)
-    if space.asked_once > (min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
+    space = ArmSpace(
+        pair_ids,
+        manifest.attributes,
+        manifest.judges,
+        manifest.scales,
+        manifest.kind.variants,
+        settles,
+    )
+    if space.asked_once > (
+        min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS
+    ):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"
@@ -166,7 +175,11 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
     manifest = read_manifest(path)
     texts = {"prompt", "response", *OPTIONAL_TEXTS}
     table = read_table_of_pairs(path, lambda name: name not in texts)
-    human = {name: table[name].fill_null(np.nan).to_numpy() for name in table.column_names if name != "pair_id"}
+    human = {
+        name: table[name].fill_null(np.nan).to_numpy()
+        for name in table.column_names
+        if name != "pair_id"
+    }
     space = space_of(manifest, Texts(table["pair_id"]))
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
     fold, arms, parts, empty = Fold(space), [], [_EMPTY.select(kept)], _EmptyColumns()
@@ -182,13 +195,20 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
 def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:
     """Return the arm of each judgment of the run at ``path``, and the columns RATED. StorageError if they cannot be read."""
     found = list(judgments_by_arm(path, space, RATED))
-    return _joined(arm for arm, _ in found), pa.concat_tables([_EMPTY.select(RATED), *(table for _, table in found)])
+    return _joined(arm for arm, _ in found), pa.concat_tables(
+        [_EMPTY.select(RATED), *(table for _, table in found)]
+    )
 
 
-def distinct_judgments(path: Path, columns: Collection[str] = tuple(JUDGMENTS.names)) -> Iterator[pa.Table]:
+def distinct_judgments(
+    path: Path, columns: Collection[str] = tuple(JUDGMENTS.names)
+) -> Iterator[pa.Table]:
     """Yield the judgments of the run at ``path``, as :func:`judgments_by_arm`, a segment at a time."""
     space = space_of(read_manifest(path), read_pair_ids(path))
-    return (table.select(list(columns)) for _, table in judgments_by_arm(path, space, columns, join=iter))
+    return (
+        table.select(list(columns))
+        for _, table in judgments_by_arm(path, space, columns, join=iter)
+    )
 
 
 class _EmptyColumns:

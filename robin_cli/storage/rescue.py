@@ -44,7 +44,9 @@ def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None
     Returns:
         The file, readable by its owner only; None if neither could be written.
     """
-    rows = ({"run_id": run_id, **{name: getattr(each, name) for name in FIELDS}} for each in judgments)
+    rows = (
+        {"run_id": run_id, **{name: getattr(each, name) for name in FIELDS}} for each in judgments
+    )
     data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
     return next((path for path in _places(run, run_id) if _added(path, data)), None)
 
@@ -64,11 +66,16 @@ def find_rescued(run: Path) -> list[tuple[str, bytes]]:
         with reading(path) as file:
             if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
                 raise OSError(errno.EFBIG, "it is longer than rescued answers are")
-            return [(f"{path}:{number}", line.rstrip(b"\n")) for number, line in enumerate(file, start=1)]
+            return [
+                (f"{path}:{number}", line.rstrip(b"\n"))
+                for number, line in enumerate(file, start=1)
+            ]
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror}); move it out of the run") from error
+        raise StorageError(
+            f"{path}: cannot be read ({error.strerror}); move it out of the run"
+        ) from error
 
 
 def rescued(run: Path) -> Rescued:
@@ -81,7 +88,9 @@ def checked(lines: Iterable[tuple[str, bytes]], run: RunData) -> Rescued:
     """Divide ``lines`` into answers that join ``run``, and lines that cannot. Answers that the run has already are dropped."""
     known = _known(run)
     check = _Check(run)
-    by_money = run.manifest.budget_usd is not None  # answers were paid for: none is left out for the budget
+    by_money = (
+        run.manifest.budget_usd is not None
+    )  # answers were paid for: none is left out for the budget
     left = sys.maxsize if by_money else run.manifest.budget - run.fold.arms.spent
     fit: list[Mapping[str, Any]] = []
     rejected = []
@@ -109,10 +118,14 @@ def set_aside(run: Path, rejected: Iterable[tuple[str, bytes, str]]) -> None:
     """Keep lines that cannot join ``run``, each once and with the reason. StorageError if the disk refuses."""
     path = run / REJECTED
     before = _set_aside_lines(run)
-    rows = [{"line": line.decode("utf-8", "backslashreplace"), "why": why} for _, line, why in rejected]
+    rows = [
+        {"line": line.decode("utf-8", "backslashreplace"), "why": why} for _, line, why in rejected
+    ]
     new = [row for row in rows if row["line"] not in before]
     if new and not _added(path, b"".join(orjson.dumps(row) + b"\n" for row in new)):
-        raise StorageError(f"{path}: could not be written; make room, or move that file out of the run")
+        raise StorageError(
+            f"{path}: could not be written; make room, or move that file out of the run"
+        )
 
 
 def _set_aside_lines(run: Path) -> set[str]:
@@ -123,13 +136,19 @@ def _set_aside_lines(run: Path) -> set[str]:
     except FileNotFoundError:
         return set()
     except OSError as error:
-        raise StorageError(f"{run / REJECTED}: cannot be read ({error.strerror}); move it out of the run") from error
+        raise StorageError(
+            f"{run / REJECTED}: cannot be read ({error.strerror}); move it out of the run"
+        ) from error
 
 
 def tally(run: Path, manifest: Manifest) -> dict[str, int]:
     """Count the rescued answers of ``run``: taken back, set aside, waiting. StorageError if a file cannot be read."""
     waiting = len(find_rescued(run))
-    return {"taken_back": manifest.rescued, "set_aside": len(_set_aside_lines(run)), "waiting": waiting}
+    return {
+        "taken_back": manifest.rescued,
+        "set_aside": len(_set_aside_lines(run)),
+        "waiting": waiting,
+    }
 
 
 def _added(path: Path, data: bytes) -> bool:
@@ -164,7 +183,10 @@ def _known(run: RunData) -> dict[JudgmentKey, tuple[Any, int]]:
     rows = run.judgments
     received = rows["received_at"].cast("int64").to_pylist()
     table = rows.select([name for name in _KNOWN_BY if name != "received_at"]).to_pylist()
-    return {key_of(row, run.manifest.judges): (row["request_id"], at) for row, at in zip(table, received, strict=True)}
+    return {
+        key_of(row, run.manifest.judges): (row["request_id"], at)
+        for row, at in zip(table, received, strict=True)
+    }
 
 
 def _answer_of(row: Mapping[str, Any]) -> tuple[Any, int]:
@@ -182,7 +204,10 @@ class _Check:
         run_id = self._run.manifest.run_id
         if row.get("run_id", run_id) != run_id:  # files of 0.1.0 do not name it
             return "an answer of another run"
-        if row.get("judge") not in {None, *self._run.space.judges}:  # readers of a run with one judge do not check it
+        if row.get("judge") not in {
+            None,
+            *self._run.space.judges,
+        }:  # readers of a run with one judge do not check it
             return "its judge is not one of this run's"
         try:
             table = judgments_table([row])

@@ -38,12 +38,21 @@ _ROWS_AT_ONCE = 500_000
 _SEGMENT_ROWS = 2**14
 _MOST = {
     "draw": 2**31 - 1,
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"), 2**62),
+    **dict.fromkeys(
+        ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"), 2**62
+    ),
     "cost_usd": sys.float_info.max,
 }
 """The largest values of a judgment's numbers, which are at least 0: a negative cost would lift the limit on money."""
 
-NO_JUDGMENT = (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException, StorageError)
+NO_JUDGMENT = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    NotImplementedError,
+    pa.ArrowException,
+    StorageError,
+)
 """The errors for rows that are not judgments of a run."""
 
 
@@ -76,7 +85,10 @@ def judgments_by_arm(
     read = [name for name in JUDGMENTS.names if name in {*named, *columns}]
     place, rows, before = None, 0, draws.set_aside
     for table in (join or gathered)(read_judgments(path, read, after=after, journal=journal)):
-        arm, judgments = lookup.arms_of(table), table.select([name for name in read if name in columns])
+        arm, judgments = (
+            lookup.arms_of(table),
+            table.select([name for name in read if name in columns]),
+        )
         first = draws.first(arm, table["draw"].to_numpy())
         if not first.all():
             place = place or _place_of(path, after, rows + int(np.argmin(first)))
@@ -124,7 +136,11 @@ def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterat
 
 
 def read_judgments(
-    path: Path, columns: Sequence[str] = tuple(JUDGMENTS.names), *, after: int = 0, journal: bool = True
+    path: Path,
+    columns: Sequence[str] = tuple(JUDGMENTS.names),
+    *,
+    after: int = 0,
+    journal: bool = True,
 ) -> Iterator[pa.Table]:
     """Yield the judgments of the run at ``path`` in the order they came, a segment at a time.
 
@@ -157,7 +173,9 @@ def read_judgments(
                 check_rows(table)
                 unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
             check_unpacked(unpacked, packed, str(path / SEGMENTS))
-        except UNREADABLE as error:  # files of somebody else's run may also be made to fill the memory
+        except (
+            UNREADABLE
+        ) as error:  # files of somebody else's run may also be made to fill the memory
             raise unreadable(name, error, lost_path(path, number)) from error
         yield table
     if lost and journal:
@@ -166,7 +184,9 @@ def read_judgments(
         yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
 
 
-def check_whole(path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int) -> None:
+def check_whole(
+    path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int
+) -> None:
     """Raise StorageError if manifest, journal and segments of a run show that one of them lost data.
 
     Args:
@@ -231,12 +251,18 @@ def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: 
     """Return columns of a segment with the types of JUDGMENTS; null if the version that wrote it did not know them."""
     # Read in this thread alone: a thread of pyarrow that has the file open when the interpreter ends aborts the process.
     table = read_table(stream, name, columns, rows=_SEGMENT_ROWS)
-    own = (table.schema.metadata or {}).get(NUMBER, b"%d" % number)  # older versions did not record it
+    own = (table.schema.metadata or {}).get(
+        NUMBER, b"%d" % number
+    )  # older versions did not record it
     if own != b"%d" % number:
-        raise ValueError(f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one")
+        raise ValueError(
+            f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one"
+        )
     fields = [JUDGMENTS.field(name) for name in columns]
     values = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
         for field in fields
     ]
     return pa.table(values, schema=pa.schema(fields))
@@ -250,13 +276,17 @@ def check_rows(table: pa.Table) -> None:
             raise ValueError(f"a judgment has no {field.name}")
     for name in _MOST.keys() & set(table.column_names):
         values = table[name]
-        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))  # nan is not
+        within = pc.and_(
+            pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name])
+        )  # nan is not
         if not pc.all(within, min_count=0).as_py():
             raise ValueError(f"a judgment's {name} is negative or too large")
     if {"status", "rating"} <= set(table.column_names):
         is_ok = pc.equal(table["status"], "ok")
         known = pc.is_in(table["status"], value_set=pa.array(get_args(Status)))
-        if not pc.all(pc.and_(known, pc.equal(is_ok, pc.is_valid(table["rating"]))), min_count=0).as_py():
+        if not pc.all(
+            pc.and_(known, pc.equal(is_ok, pc.is_valid(table["rating"]))), min_count=0
+        ).as_py():
             raise ValueError("a judgment's status and rating do not go together")
 
 
@@ -266,5 +296,7 @@ def journal_table(path: Path, rows: Iterable[Judgment | Mapping[str, Any]]) -> p
         table = judgments_table(rows)
         check_rows(table)
     except NO_JUDGMENT as error:
-        raise StorageError(f"{path}: holds a line that is not a judgment ({error}); restore a copy") from error
+        raise StorageError(
+            f"{path}: holds a line that is not a judgment ({error}); restore a copy"
+        ) from error
     return table

@@ -23,7 +23,9 @@ from robin_cli.storage.reader import StoredRun
 
 _SHOWN = 60
 _NAMED = 4
-_OF_A_PART = frozenset({"data (SHA-256)", "limit", "prompt (SHA-256)", "scale", "scheduler", "variances"})
+_OF_A_PART = frozenset(
+    {"data (SHA-256)", "limit", "prompt (SHA-256)", "scale", "scheduler", "variances"}
+)
 """Parts of a run's identity that may differ between shards, or that have a comparison of their own."""
 
 
@@ -37,7 +39,9 @@ class Shard(StoredRun):
         if not len(ids):
             raise StorageError(f"{self.path / PAIRS}: holds no pairs; restore it from a copy")
         if twice := _twice(ids):
-            raise StorageError(f"{self.path / PAIRS}: holds {shown(twice[0])} twice; restore it from a copy")
+            raise StorageError(
+                f"{self.path / PAIRS}: holds {shown(twice[0])} twice; restore it from a copy"
+            )
         return ids
 
     @cached_property
@@ -80,7 +84,9 @@ def opened(paths: Sequence[Path]) -> Iterator[list[Shard]]:
                     f"{shard.path}: {number_of(len(waiting), 'batch').replace('batchs', 'batches')} of it may still be "
                     f"answered, and would be lost; take in what comes first: robin resume {typed(shard.path)}"
                 )
-        yield [Shard(each.path, read_manifest(each.path)) for each in shards]  # read again, now that nobody writes
+        yield [
+            Shard(each.path, read_manifest(each.path)) for each in shards
+        ]  # read again, now that nobody writes
 
 
 def _check_different(shards: Sequence[Shard]) -> None:
@@ -95,7 +101,9 @@ def _check_different(shards: Sequence[Shard]) -> None:
                     if shard.path.resolve() == first.resolve()
                     else f"is a copy of {first}, the same run"
                 )
-                raise InputError(f"{shard.path}: {how}; its answers would count twice: name each run once")
+                raise InputError(
+                    f"{shard.path}: {how}; its answers would count twice: name each run once"
+                )
 
 
 def check_together(shards: Sequence[Shard]) -> None:
@@ -103,12 +111,16 @@ def check_together(shards: Sequence[Shard]) -> None:
     found = [identity(shard.manifest) for shard in shards]
     for shard, own in zip(shards, found, strict=True):
         own["budget"] = "judge calls" if shard.manifest.budget_usd is None else "US dollars"
-        own["variances"] = "none to begin with" if own.get("variances") is None else "an earlier run's"
+        own["variances"] = (
+            "none to begin with" if own.get("variances") is None else "an earlier run's"
+        )
     names = sorted({name for own in found for name in own} - _OF_A_PART | {"variances"})
     differing: dict[str, Sequence[object]] = {
         name: values for name in names if _differ(values := [own.get(name) for own in found])
     }
-    differing |= _differing_scales(shards) | _differing_prompts(shards) | _differing_schedulers(shards)
+    differing |= (
+        _differing_scales(shards) | _differing_prompts(shards) | _differing_schedulers(shards)
+    )
     differing = differing or _differing_files(shards)
     if differing:
         lines = [f"  {name}: {_grouped(shards, values)}" for name, values in differing.items()]
@@ -139,17 +151,29 @@ def _differing_prompts(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
     if not _differ(digests):
         return {}
     parts = [_parts(each) for each in prompts if each is not None]
-    names = [name for name in parts[0] if all(name in each for each in parts)] if len(parts) == len(shards) else []
-    differing = {name: list(map(_brief, values)) for name in names if _differ(values := [each[name] for each in parts])}
+    names = (
+        [name for name in parts[0] if all(name in each for each in parts)]
+        if len(parts) == len(shards)
+        else []
+    )
+    differing = {
+        name: list(map(_brief, values))
+        for name in names
+        if _differ(values := [each[name] for each in parts])
+    }
     return {**differing} if differing else {"prompt (SHA-256)": [digest[:12] for digest in digests]}
 
 
 def _parts(prompts: PromptSet) -> Mapping[str, str]:
     record = prompts.record
     parts = {"template": record["template"], "answer request": record.get("request", "")}
-    parts |= {f"rubric of {name}": f"{each.scale} {each.text}" for name, each in prompts.rubrics.items()}
+    parts |= {
+        f"rubric of {name}": f"{each.scale} {each.text}" for name, each in prompts.rubrics.items()
+    }
     criterion = prompts.criterion
-    return parts | {"criterion": "" if criterion is None else f"{criterion.attribute} {criterion.text}"}
+    return parts | {
+        "criterion": "" if criterion is None else f"{criterion.attribute} {criterion.text}"
+    }
 
 
 def _brief(text: str) -> str:
@@ -178,8 +202,14 @@ def _differing_files(shards: Sequence[Shard]) -> dict[str, Sequence[object]]:
         "variances to begin with": [(shard.path / VARIANCES).exists() for shard in shards],
     }
     if len(shards[0].manifest.kind.variants) > 1:
-        wanted["names of systems"] = [set(SYSTEM_COLUMNS) <= set(read_column_names(shard.path)) for shard in shards]
-    return {name: [("none", "some")[each] for each in has] for name, has in wanted.items() if _differ(has)}
+        wanted["names of systems"] = [
+            set(SYSTEM_COLUMNS) <= set(read_column_names(shard.path)) for shard in shards
+        ]
+    return {
+        name: [("none", "some")[each] for each in has]
+        for name, has in wanted.items()
+        if _differ(has)
+    }
 
 
 def _grouped(shards: Sequence[Shard], values: Sequence[object]) -> str:
@@ -190,7 +220,9 @@ def _grouped(shards: Sequence[Shard], values: Sequence[object]) -> str:
         if paths is None:
             groups.append((value, paths := []))
         paths.append(shard.path)
-    return "; ".join(f"{_value(value)} in {_listed(list(map(str, paths)))}" for value, paths in groups)
+    return "; ".join(
+        f"{_value(value)} in {_listed(list(map(str, paths)))}" for value, paths in groups
+    )
 
 
 def _value(value: object) -> str:
@@ -198,19 +230,27 @@ def _value(value: object) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return ", ".join(names[:_NAMED]) + (
+        f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    )
 
 
 def check_apart(shards: Sequence[Shard]) -> None:
     """Raise InputError if a pair is in two of ``shards``."""
-    ids = pa.chunked_array([chunk for shard in shards for chunk in shard.pair_ids.chunks], pa.large_string())
+    ids = pa.chunked_array(
+        [chunk for shard in shards for chunk in shard.pair_ids.chunks], pa.large_string()
+    )
     twice = _twice(ids)
     if not twice:
         return
     first = twice[0]
     those = [shard for shard in shards if pc.index(shard.pair_ids, first).as_py() >= 0]
     texts = [_texts_of(shard, first) for shard in those]
-    more = f", and so {'is' if len(twice) == 2 else 'are'} {len(twice) - 1:,} more" if len(twice) > 1 else ""
+    more = (
+        f", and so {'is' if len(twice) == 2 else 'are'} {len(twice) - 1:,} more"
+        if len(twice) > 1
+        else ""
+    )
     fact = f'the pair "{shown(first)}" is in {" and in ".join(str(shard.path) for shard in those[:_NAMED])}{more}'
     if _differ(texts):
         raise InputError(
@@ -244,13 +284,20 @@ def check_groups_named_once(shards: Sequence[Shard]) -> None:
     """Raise InputError if two of ``shards`` have groups of the same name without a common prompt: they may differ."""
     if GROUP_COLUMN not in shards[0].pairs.has:
         return
-    of_each = [pc.unique(pa.chunked_array(shard.pairs.texts(GROUP_COLUMN), pa.large_string())) for shard in shards]
+    of_each = [
+        pc.unique(pa.chunked_array(shard.pairs.texts(GROUP_COLUMN), pa.large_string()))
+        for shard in shards
+    ]
     both = _twice(pa.chunked_array(of_each, pa.large_string()))
     if not both:
         return
     prompts = [_prompts_of(shard, pa.array(both, pa.large_string())) for shard in shards]
     for name in both:
-        those = [(shard, found[name]) for shard, found in zip(shards, prompts, strict=True) if name in found]
+        those = [
+            (shard, found[name])
+            for shard, found in zip(shards, prompts, strict=True)
+            if name in found
+        ]
         (first, known), *others = those
         for other, theirs in others:
             if not known & theirs:
@@ -266,6 +313,8 @@ def _prompts_of(shard: Shard, groups: pa.Array) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for batch in read_pair_batches(shard.path, lambda name: name in {GROUP_COLUMN, "prompt"}):
         mine = batch.filter(pc.is_in(batch.column(GROUP_COLUMN), value_set=groups))
-        for name, prompt in zip(mine.column(GROUP_COLUMN).to_pylist(), mine.column("prompt").to_pylist(), strict=True):
+        for name, prompt in zip(
+            mine.column(GROUP_COLUMN).to_pylist(), mine.column("prompt").to_pylist(), strict=True
+        ):
             found.setdefault(name, set()).add(hash(prompt))
     return found

@@ -35,15 +35,25 @@ _FITTED = ("fitted_n", "fitted_total", "fitted_total_sq")
 def folded(run: Path, space: ArmSpace, run_id: str, *, journal: bool = True) -> tuple[Fold, int]:
     """Return the fold of the judgments of ``run``, and the number of segments in its snapshot. StorageError for damage."""
     fold, covered = read_snapshot(run, space, run_id) or (Fold(space), 0)
-    for arm, judgments in judgments_by_arm(run, space, COUNTED, after=covered, journal=journal, draws=fold.draws):
+    for arm, judgments in judgments_by_arm(
+        run, space, COUNTED, after=covered, journal=journal, draws=fold.draws
+    ):
         fold.add(arm, judgments)
     return fold, covered
 
 
 def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
     """Write the fold of the first ``segments`` segments of ``run`` to its state.parquet. OSError if the disk refuses."""
-    covers = {"of": _position(run, run_id, segments), "judgments": fold.judgments, "fitted_at": fold.fitted_at}
-    covers |= {"missing": fold.draws.missing.tolist(), "spent": fold.spent, "fitted_spent": fold.fitted_spent}
+    covers = {
+        "of": _position(run, run_id, segments),
+        "judgments": fold.judgments,
+        "fitted_at": fold.fitted_at,
+    }
+    covers |= {
+        "missing": fold.draws.missing.tolist(),
+        "spent": fold.spent,
+        "fitted_spent": fold.fitted_spent,
+    }
     text = orjson.dumps(covers, option=orjson.OPT_SERIALIZE_NUMPY)
     schema = _table(fold, slice(0)).schema.with_metadata({_KEY: text})
     with whole_file(run / STATE) as file, written_table(file, schema) as writer:
@@ -59,7 +69,9 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
             parquet, schema = opened_file(file, STATE)
             covers = orjson.loads((schema.metadata or {})[_KEY])
             segments: int = covers["of"]["segments"]
-            if covers["of"] != _position(run, run_id, segments) or parquet.metadata.num_rows != len(space):
+            if covers["of"] != _position(run, run_id, segments) or parquet.metadata.num_rows != len(
+                space
+            ):
                 return None
             fold.judgments, fold.fitted_at = covers["judgments"], covers["fitted_at"]
             if fold.fitted_at:
@@ -82,7 +94,11 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
 def _position(run: Path, run_id: str, segments: int) -> dict[str, Any]:
     """Return the facts that identify a snapshot's place in a run. OSError if a segment is missing."""
     lost = lost_segments(run)
-    size = sum(segment_path(run, number).stat().st_size for number in range(1, segments + 1) if number not in lost)
+    size = sum(
+        segment_path(run, number).stat().st_size
+        for number in range(1, segments + 1)
+        if number not in lost
+    )
     return {"version": _VERSION, "run_id": run_id, "segments": segments, "bytes": size}
 
 
@@ -98,12 +114,19 @@ def _table(fold: Fold, part: slice) -> pa.Table:
     if len(space.judges) > 1:
         names["judge"] = (space.judges, space.judge)
     retired = arms.retired_mask[part]
-    columns = {name: Named(known, at[part]).column.cast(pa.string()) for name, (known, at) in names.items()}
+    columns = {
+        name: Named(known, at[part]).column.cast(pa.string()) for name, (known, at) in names.items()
+    }
     columns |= {"n": n, "mean": pa.array(means, from_pandas=True), "m2": totals_sq - n * means**2}
     columns |= {"n_unparsed": arms.unparsed[part], "retired": retired}
-    columns["reason"] = pa.array([fold.reasons.get(arm) for arm in range(len(arms))[part]], pa.string())
+    columns["reason"] = pa.array(
+        [fold.reasons.get(arm) for arm in range(len(arms))[part]], pa.string()
+    )
     columns |= {name: _column(fold, name)[part] for name in _SUMS}
-    return pa.table(columns | {name: values[part] for name, values in zip(_FITTED, fold.fitted or (), strict=False)})
+    return pa.table(
+        columns
+        | {name: values[part] for name, values in zip(_FITTED, fold.fitted or (), strict=False)}
+    )
 
 
 def _take_in(fold: Fold, rows: pa.RecordBatch, at: int) -> None:
@@ -111,7 +134,9 @@ def _take_in(fold: Fold, rows: pa.RecordBatch, at: int) -> None:
     part = slice(at, at + len(rows))
     for name in _SUMS:
         values, column = rows[name].to_numpy(), _column(fold, name)
-        is_within = np.isfinite(values) if column.dtype == float else (values >= 0) & (values < _MOST_CALLS)
+        is_within = (
+            np.isfinite(values) if column.dtype == float else (values >= 0) & (values < _MOST_CALLS)
+        )
         if column.dtype != values.dtype or not is_within.all():
             raise ValueError(name)
         column[part] = values

@@ -63,7 +63,9 @@ class RunStore(StoredRun):
         notes: lines for the user about the state of the directory when it was opened.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None
+    ) -> None:
         super().__init__(path, manifest)
         if pairs is not None:  # a new run's pairs are not read back
             self.pairs = pairs  # type: ignore[assignment]  # it lacks only what readers use
@@ -79,7 +81,9 @@ class RunStore(StoredRun):
         if pairs is None:
             check_whole(path, manifest.kept, last, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
-        journal_table(path / JOURNAL, rows)  # report a bad line now, not when the journal becomes a segment
+        journal_table(
+            path / JOURNAL, rows
+        )  # report a bad line now, not when the journal becomes a segment
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
         self._synced = len(self._rows)
         if content is not None and content.segment == self._segment:
@@ -103,7 +107,10 @@ class RunStore(StoredRun):
         if rejected:  # after the good ones are kept: if the disk refuses these, both files stay
             set_aside(self.path, rejected)
             place, _, why = rejected[0]
-            self.notes.insert(before, f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}")
+            self.notes.insert(
+                before,
+                f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}",
+            )
         with suppress(OSError):  # a file that stays does no harm: an answer joins once
             (self.path / RESCUED).unlink()
 
@@ -136,7 +143,9 @@ class RunStore(StoredRun):
                 f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
             ) from error
         if foreign:
-            raise RunError(f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run")
+            raise RunError(
+                f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
+            )
         with ExitStack() as undone:
             lock = RunLock(path)
             undone.callback(lock.release)
@@ -169,7 +178,9 @@ class RunStore(StoredRun):
                 remove_remains(path)
                 store = cls(path, read_manifest(path), lock)
                 undone.callback(store._journal.close)
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)  # git does not copy empty folders
+                (path / SEGMENTS).mkdir(
+                    mode=0o700, exist_ok=True
+                )  # git does not copy empty folders
                 if not store.manifest.run_id:  # robin 0.1.0 made the run
                     store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()
@@ -188,12 +199,18 @@ class RunStore(StoredRun):
     @property
     def has_answers(self) -> bool:
         """Whether the run has answers, or batches under way, which are paid for."""
-        return bool(self._rows) or self._segment > 1 or any(each.is_open for each in read_batches(self.path).values())
+        return (
+            bool(self._rows)
+            or self._segment > 1
+            or any(each.is_open for each in read_batches(self.path).values())
+        )
 
     @property
     def never_reached(self) -> bool:
         """Whether this is the run's first session, and no call of it was answered: none was made, or none could connect."""
-        is_first = len(self.manifest.sessions) <= 1 and self._segment == 1 and not read_batches(self.path)
+        is_first = (
+            len(self.manifest.sessions) <= 1 and self._segment == 1 and not read_batches(self.path)
+        )
         return is_first and {getattr(row, "reason", None) for row in self._rows} <= {"connection"}
 
     def set_manifest(self, manifest: Manifest) -> None:
@@ -209,11 +226,15 @@ class RunStore(StoredRun):
         """
         manifest = replace(self.manifest, **changed)
         self._is_announced = not manifest.says(session)
-        self.set_manifest(manifest.with_session(**session, in_flight=0) if self._is_announced else manifest)
+        self.set_manifest(
+            manifest.with_session(**session, in_flight=0) if self._is_announced else manifest
+        )
 
     def begin(self, session: Mapping[str, Any]) -> None:
         """Record that a session with these settings begins; an announced one is in the list already."""
-        record = self.manifest.with_last_session if self._is_announced else self.manifest.with_session
+        record = (
+            self.manifest.with_last_session if self._is_announced else self.manifest.with_session
+        )
         self.set_manifest(record(**session, in_flight=None))  # unknown until it ends
         self._is_announced = False
 
@@ -267,7 +288,9 @@ class RunStore(StoredRun):
 
     def _rescue_unsynced(self) -> Path | None:
         """Move answers that could not be synced to a file for rescued ones; return None, and keep them, if that fails too."""
-        unsynced = cast("list[Judgment]", self._rows[self._synced :])  # rows read from disk are synced
+        unsynced = cast(
+            "list[Judgment]", self._rows[self._synced :]
+        )  # rows read from disk are synced
         place = rescue(self.path, self.manifest.run_id, unsynced)
         if place is not None:
             self._journal.cut(self._synced_end)
@@ -298,7 +321,12 @@ class RunStore(StoredRun):
         with writing(self.path):
             if (self.path / BATCHES).exists():  # no batch was answered
                 shutil.rmtree(self.path / BATCHES)
-            for name in (STATE, VARIANCES, COLUMNS, MANIFEST):  # the manifest last: it makes a folder a run
+            for name in (
+                STATE,
+                VARIANCES,
+                COLUMNS,
+                MANIFEST,
+            ):  # the manifest last: it makes a folder a run
                 (self.path / name).unlink(missing_ok=True)
 
     def __enter__(self) -> RunStore:
@@ -340,8 +368,12 @@ def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageEr
     if place is None:
         return error
     if place.parent == run:
-        return StorageError(f"{error}. Answers since then are safe in {place}, and robin resume takes them back")
-    return StorageError(f"{error}. Answers since then are safe in {place}: move it to {run / RESCUED} first")
+        return StorageError(
+            f"{error}. Answers since then are safe in {place}, and robin resume takes them back"
+        )
+    return StorageError(
+        f"{error}. Answers since then are safe in {place}: move it to {run / RESCUED} first"
+    )
 
 
 def _answers(count: int) -> str:

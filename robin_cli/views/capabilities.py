@@ -42,7 +42,9 @@ def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
         **judged,
         "answer": one_line(" ".join(seen.answer[:_EXCERPT].split())),
         "parameters_sent": _parameters(seen.parameters),
-        "system_message": "taken" if seen.system_role else "refused: its text goes to the front of the user's",
+        "system_message": "taken"
+        if seen.system_role
+        else "refused: its text goes to the front of the user's",
         "several_ratings_a_request": _choices(seen.choices_of_4),
         "logprobs": _logprobs(seen, samples_all=samples_all),
         "seed": _SEED[seen.seed],
@@ -63,9 +65,7 @@ def _choices(choices: int) -> str:
         return "no: one answer a request, whatever --samples-per-request says"
     if choices < _ASKED_FOR:
         return f"yes: {choices} came of {_ASKED_FOR} asked for, so --samples-per-request above {choices} asks for {choices}"
-    return (
-        f"yes (n): --samples-per-request pays the prompt once; {choices} were asked for and came, more were not tried"
-    )
+    return f"yes (n): --samples-per-request pays the prompt once; {choices} were asked for and came, more were not tried"
 
 
 def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:
@@ -76,9 +76,7 @@ def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:
     if seen.expected_rating is None and seen.text_because is None:
         return "yes, but the answer that they came with held no rating to rate by them"
     if seen.text_because is not None:
-        return (
-            f"yes, but --scoring logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
-        )
+        return f"yes, but --scoring logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
     needs = "" if samples_all else ", with --temperature 1 and --top-p 1"
     return f"yes: --scoring logprobs{needs} would rate the answer they came with {seen.expected_rating:.2f}"
 
@@ -94,12 +92,18 @@ def _token_counts(seen: Capabilities) -> str:
 def _consequences(seen: Capabilities) -> list[str]:
     will = ["ask for one rating a request"]
     if seen.choices_of_4 > 1:
-        will[0] += f", or with --samples-per-request for several ({seen.choices_of_4} are known to come)"
+        will[0] += (
+            f", or with --samples-per-request for several ({seen.choices_of_4} are known to come)"
+        )
     if seen.reason is not None:
         remedy = "raise --max-tokens" if seen.reason == "truncated" else "look at the answer above"
-        will.append(f"get answers without a rating like this one ({seen.reason}): {remedy} before paying for more")
+        will.append(
+            f"get answers without a rating like this one ({seen.reason}): {remedy} before paying for more"
+        )
     if seen.repeats:
-        will.append("learn little from asking again: all answers without a seed were the same to the letter")
+        will.append(
+            "learn little from asking again: all answers without a seed were the same to the letter"
+        )
     if not seen.usage:
         will.append("estimate the tokens and the cost")
     return will

@@ -11,7 +11,14 @@ from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.goals.answers import at_most
-from robin_cli.goals.differences import better_lines, by_people, each_of, letters_of, table_of, verdict
+from robin_cli.goals.differences import (
+    better_lines,
+    by_people,
+    each_of,
+    letters_of,
+    table_of,
+    verdict,
+)
 from robin_cli.render.terminal import print_table
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
@@ -21,12 +28,15 @@ from robin_cli.results.words import finite
 def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
     """Print which system is better, the systems, a table of all pairs, and notes on the numbers."""
     console.print(
-        Text("\n".join([*at_most(better_lines(found), "see the table"), ""])), soft_wrap=not console.is_terminal
+        Text("\n".join([*at_most(better_lines(found), "see the table"), ""])),
+        soft_wrap=not console.is_terminal,
     )
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()
-    print_table(console, table_of(found), top=top or len(found.systems) ** 2 * len(found.differences))
+    print_table(
+        console, table_of(found), top=top or len(found.systems) ** 2 * len(found.differences)
+    )
 
 
 def facts_of(found: Compared) -> dict[str, Any]:
@@ -47,7 +57,9 @@ def facts_of(found: Compared) -> dict[str, Any]:
     }
 
 
-def _further(found: Compared, one: Difference, people: Corrected | None, sides: tuple[str, str]) -> dict[str, Any]:
+def _further(
+    found: Compared, one: Difference, people: Corrected | None, sides: tuple[str, str]
+) -> dict[str, Any]:
     """Return the JSON values of a row that are not columns."""
     carriers, carried = one.carriers()
     return {
@@ -57,7 +69,9 @@ def _further(found: Compared, one: Difference, people: Corrected | None, sides: 
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
         "better": _name(verdict(one, sides)),
-        "better_by_labels": None if people is None or people.why else _name(by_people(people, sides)),
+        "better_by_labels": None
+        if people is None or people.why
+        else _name(by_people(people, sides)),
         "judge_relied_on": None if people is None else finite(people.lam),
         "labels_why": None if people is None else people.why,
     }

@@ -123,7 +123,16 @@ def gated(
         verdicts.append(verdict if history is None else _followed(verdict, known, mine, history))
     spent = run.fold.arms.spent
     has_judge = run.name == str(path)
-    return Gated(run.name, verdicts, run.pair_ids, spent, len(manifest.attributes), error_rate, notes, has_judge)
+    return Gated(
+        run.name,
+        verdicts,
+        run.pair_ids,
+        spent,
+        len(manifest.attributes),
+        error_rate,
+        notes,
+        has_judge,
+    )
 
 
 def _check_followed(requirements: Sequence[Requirement]) -> None:
@@ -151,18 +160,27 @@ def _followed(verdict: Verdict, known: Measured, run: RunData, history: Path) ->
     about = _series_of(requirement, known)
     e = evidence_against(requirement, known)
     series = added(
-        history, replace(build, requirement=about, n_prompts=verdict.prompts, estimate=verdict.estimate, e=e)
+        history,
+        replace(
+            build, requirement=about, n_prompts=verdict.prompts, estimate=verdict.estimate, e=e
+        ),
     )
     return replace(verdict, state=cast("State", series.last.verdict), settling=None, series=series)
 
 
 def _series_of(requirement: Requirement, known: Measured) -> str:
     """Return the part of a requirement that is the same in every build: without the name of the new system."""
-    told = replace(requirement, systems=("*", *requirement.systems[1:])) if requirement.systems else requirement
+    told = (
+        replace(requirement, systems=("*", *requirement.systems[1:]))
+        if requirement.systems
+        else requirement
+    )
     return f"{told} ({known.low:g} to {known.high:g})"
 
 
-def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]) -> Compared:
+def _two_systems(
+    run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]
+) -> Compared:
     """Return the two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
     column, attribute = by or SYSTEM_COLUMN, requirement.attribute
     there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
@@ -174,7 +192,12 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         runs = [read_run(folder) for folder in folders]
         scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
         for each in runs:
-            if dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(attribute) != scale:
+            if (
+                dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(
+                    attribute
+                )
+                != scale
+            ):
                 raise InputError(
                     f'--require "{shown(requirement, 80)}": {each.name} does not rate {shown(attribute)} on the scale {scale}, '
                     f"as {run.name} does; name runs that do"
@@ -182,7 +205,9 @@ def _two_systems(run: RunData, requirement: Requirement, by: str | None, notify:
         return compared(runs, notify)
     lacking = next((name for name in (a, b) if name not in there), a)
     named = [each for each in there if each is not None]
-    known = f"; there are {', '.join(shown(each) for each in named[:_SHOWN_SYSTEMS])}" if named else ""
+    known = (
+        f"; there are {', '.join(shown(each) for each in named[:_SHOWN_SYSTEMS])}" if named else ""
+    )
     where = (
         f'system "{shown(lacking)}" in its column "{shown(column)}"'
         if named
@@ -206,7 +231,9 @@ def _line(found: Gated, verdict: Verdict) -> str:
 def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
     """Return estimate, interval, their subject and the verdict; if inconclusive, also what would settle it."""
     is_all = verdict.requirement.kind == "all"
-    return "; ".join([*([] if is_all else [_numbers(found, verdict)]), *reasons(found, verdict, quote)])
+    return "; ".join(
+        [*([] if is_all else [_numbers(found, verdict)]), *reasons(found, verdict, quote)]
+    )
 
 
 def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
@@ -214,9 +241,15 @@ def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
     if verdict.series is not None:
         parts = [_of_series(verdict.series, quote)]
     else:
-        parts = [_of_all(found, verdict, quote)] if verdict.requirement.kind == "all" else [_MEETS[verdict.state]]
+        parts = (
+            [_of_all(found, verdict, quote)]
+            if verdict.requirement.kind == "all"
+            else [_MEETS[verdict.state]]
+        )
     if verdict.unrated:
-        parts.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}")
+        parts.append(
+            f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}"
+        )
     if verdict.state == "inconclusive":
         parts.append(_settling(found, verdict, quote))
     return parts
@@ -237,7 +270,12 @@ def _of_series(series: Series, quote: Quote) -> str:
 
 
 _MOST_EVIDENCE = 1e6
-_UNRATED = {"mean": "left out", "compare": "left out", "share": "counted as not known", "all": "certified of nothing"}
+_UNRATED = {
+    "mean": "left out",
+    "compare": "left out",
+    "share": "counted as not known",
+    "all": "certified of nothing",
+}
 _MEETS = {
     "pass": "all of the interval meets it",
     "fail": "none of the interval meets it",
@@ -273,7 +311,14 @@ def _told(verdict: Verdict) -> tuple[str, str, str]:
         relation, x = requirement.relation, requirement.share
     meets = RELATIONS[relation]
     values = (verdict.estimate, verdict.low, verdict.high)
-    digits = next((d for d in range(2, 7) if all(meets(round(each, d), x) == meets(each, x) for each in values)), 7)
+    digits = next(
+        (
+            d
+            for d in range(2, 7)
+            if all(meets(round(each, d), x) == meets(each, x) for each in values)
+        ),
+        7,
+    )
     estimate, low, high = (f"{each:z.{digits}f}" for each in values)
     return estimate, low, high
 
@@ -298,12 +343,16 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     needed, requirement = verdict.settling, verdict.requirement
     if needed is None or needed.calls is needed.prompts is None:
         return "nothing that can be named would settle it" + (
-            ": some of these pairs can be rated no more" if requirement.kind == "all" and verdict.unrated else ""
+            ": some of these pairs can be rated no more"
+            if requirement.kind == "all" and verdict.unrated
+            else ""
         )
     if needed.prompts is not None:
         more = "" if needed.calls is None else ", and more calls a pair,"
         also = " (more calls for these alone would not)" if needed.calls is None else ""
-        return f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
+        return (
+            f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
+        )
     calls = about(needed.calls or 0.0)
     if not found.has_judge:
         return f"more samples would settle it, or about {number_of(calls, 'more score')} of these if scores of one vary"
@@ -331,9 +380,16 @@ def ends_with(found: Gated) -> list[str]:
     """Return the last lines for people: the verdict of several requirements, and the command that is useful next."""
     several, counts = len(found.verdicts) > 1, Counter(each.state for each in found.verdicts)
     told = ", ".join(f"{counts[state]:,} {state}" for state in EXIT_CODES if counts[state])
-    overall = [f"{found.state.upper()}: of {number_of(len(found.verdicts), 'requirement')} {told}"] * several
-    settling = filter(None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive"))
-    return [*overall, one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}")]
+    overall = [
+        f"{found.state.upper()}: of {number_of(len(found.verdicts), 'requirement')} {told}"
+    ] * several
+    settling = filter(
+        None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive")
+    )
+    return [
+        *overall,
+        one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}"),
+    ]
 
 
 def facts_of(found: Gated) -> dict[str, Any]:
@@ -350,7 +406,9 @@ def facts_of(found: Gated) -> dict[str, Any]:
 def requirement_table(found: Gated) -> Table:
     """Return the verdicts as a table."""
     facts = [_facts(found, each) for each in found.verdicts]
-    return REQUIREMENTS.of({name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement")
+    return REQUIREMENTS.of(
+        {name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement"
+    )
 
 
 def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
@@ -382,7 +440,12 @@ def _series_facts(series: Series | None) -> dict[str, Any]:
     if series is None:
         return {}
     now = series.builds[series.now]
-    return {"e": now.e, "evidence": series.last.evidence, "builds": len(series.builds), "alarm": ALARM}
+    return {
+        "e": now.e,
+        "evidence": series.last.evidence,
+        "builds": len(series.builds),
+        "alarm": ALARM,
+    }
 
 
 def junit_of(found: Gated) -> str:
@@ -395,7 +458,9 @@ def junit_of(found: Gated) -> str:
     }
     root = ET.Element("testsuites", {"name": "robin gate", **counts})
     suite = ET.SubElement(
-        root, "testsuite", {"name": "robin gate", **counts, "skipped": str(states.count("inconclusive"))}
+        root,
+        "testsuite",
+        {"name": "robin gate", **counts, "skipped": str(states.count("inconclusive"))},
     )
     for verdict in found.verdicts:
         named = {"classname": "robin.gate", "name": _xml(str(verdict.requirement))}
@@ -428,7 +493,14 @@ def markdown_of(found: Gated) -> str:
         interval = f"{low} to {high}" if is_sample else "–"
         name = _code(str(verdict.requirement))
         told = "; ".join(reasons(found, verdict, _code))
-        cells = (f"{_MARKS[verdict.state]} {verdict.state}", name, estimate, interval, _there(verdict), told)
+        cells = (
+            f"{_MARKS[verdict.state]} {verdict.state}",
+            name,
+            estimate,
+            interval,
+            _there(verdict),
+            told,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"Run {_code(found.run)}, {found.spent:,} calls."]
     return "\n".join(lines) + "\n"
@@ -440,7 +512,9 @@ def _code(text: str) -> str:
     return f"<code>{entities}</code>" if entities else ""
 
 
-def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool) -> None:
+def check_outputs(
+    outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool
+) -> None:
     """Refuse outputs that could not be written, before any computation.
 
     Args:
@@ -458,7 +532,9 @@ def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str], *, as
     for flag, name in given.items():
         if len(alike := [each for each, place in places.items() if place == places[flag]]) > 1:
             flags = " and ".join(alike)
-            raise InputError(f"{flags}: would both be written to {name}; give one of them another file")
+            raise InputError(
+                f"{flags}: would both be written to {name}; give one of them another file"
+            )
     for flag, name in given.items():
         if name != "-":
             check_not_read(flag, name, reads)

@@ -73,7 +73,11 @@ class Pace:
         """Return the time for ``units`` more at ``rate``, in words."""
         if rate > 0:
             return f"{duration(units / rate)} left"
-        return "no answer in the last minute" if self._clock() - self._seen[0][0] >= _WINDOW_S else "no answer yet"
+        return (
+            "no answer in the last minute"
+            if self._clock() - self._seen[0][0] >= _WINDOW_S
+            else "no answer yet"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,9 @@ def _name(session: Session, arm: int) -> str:
     pair, name = session.space.pair.item(arm), session.space.name(arm)
     if not is_hashed(session.space.pair_ids[pair]):
         return name
-    return f"{beginning(session.pairs[pair], is_shared=bool(session.pairs.is_shared[pair]))} ({name})"
+    return (
+        f"{beginning(session.pairs[pair], is_shared=bool(session.pairs.is_shared[pair]))} ({name})"
+    )
 
 
 class LiveView:
@@ -110,7 +116,9 @@ class LiveView:
         self._session = session
         self._clock = clock
         self._pace = Pace(clock)
-        import_module("scipy.special")  # takes a while once: the first picture would seem slow to make
+        import_module(
+            "scipy.special"
+        )  # takes a while once: the first picture would seem slow to make
         self._standing: Standing | None = None
         self._due = 0.0
 
@@ -119,7 +127,11 @@ class LiveView:
         try:
             return self._rendered()
         except Exception as error:  # noqa: BLE001  # whatever it is, it is shown
-            return Panel(Text(one_line(f"this view failed ({type(error).__name__}: {error}); the run goes on")))
+            return Panel(
+                Text(
+                    one_line(f"this view failed ({type(error).__name__}: {error}); the run goes on")
+                )
+            )
 
     def _rendered(self) -> Panel:
         standing = self._refreshed()
@@ -144,9 +156,14 @@ class LiveView:
 def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, str]]:
     """Return names and values, laid out in two columns."""
     stats, budget, limit, total = session.stats, session.budget, session.money.limit, session.total
-    unparsed, failed = dict(stats.unparsed), dict(stats.failed)  # the loop goes on while this thread reads
+    unparsed, failed = (
+        dict(stats.unparsed),
+        dict(stats.failed),
+    )  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
-    money = cost(total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0))
+    money = cost(
+        total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0)
+    )
     noun, (first, *further) = session.noun, standing.facts
     return [
         ("spent", number_of(budget.spent, "call")),
@@ -156,7 +173,11 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         (
             "tokens",
             tokens_text(
-                total.prompt_tokens, total.completion_tokens, total.cached_share, "", reasoning=total.reasoning_tokens
+                total.prompt_tokens,
+                total.completion_tokens,
+                total.cached_share,
+                "",
+                reasoning=total.reasoning_tokens,
             ),
         ),
         ("money", money if limit is None else f"{money} of {dollars(limit)}"),
@@ -179,7 +200,9 @@ class ByWidth:
 
     draw: Callable[[int], RenderableType]
 
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         yield self.draw(options.max_width)
 
 
@@ -189,7 +212,9 @@ def calls_left(session: Session) -> int:
     if not session.by_money or money.limit is None:
         return session.budget.left
     left = max(0.0, money.limit - money.spent - money.lost)
-    return round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
+    return (
+        round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
+    )
 
 
 def _share(session: Session) -> tuple[float, float, str]:
@@ -218,7 +243,10 @@ def _grid(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
     if width < _NAMES_ASIDE:
         return Text("\n".join(map(": ".join, cells)))
     if width >= _TWO_FACTS_A_LINE:
-        cells = [[*left, *right] for left, right in zip_longest(cells[::2], cells[1::2], fillvalue=("", ""))]
+        cells = [
+            [*left, *right]
+            for left, right in zip_longest(cells[::2], cells[1::2], fillvalue=("", ""))
+        ]
     grid = Table.grid(padding=(0, _GAP))
     for place in range(len(cells[0])):
         grid.add_column(style="" if place % 2 else "dim", no_wrap=place % 2 == 0)

@@ -51,14 +51,17 @@ class Messages:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console = console
         self.quiet = quiet
-        self.pause: Callable[[], object] = bool  # takes the display off the terminal, for something to be asked there
+        self.pause: Callable[[], object] = (
+            bool  # takes the display off the terminal, for something to be asked there
+        )
 
     def note(self, line: str) -> None:
         """Print ``line`` as plain text; nothing if quiet."""
         if not self.quiet:
             text = plain(line)
             self.console.print(
-                Text(wrapped(text, self.console.width) if self.console.is_terminal else text), soft_wrap=True
+                Text(wrapped(text, self.console.width) if self.console.is_terminal else text),
+                soft_wrap=True,
             )
 
     @contextmanager
@@ -69,7 +72,9 @@ class Messages:
             with self.console.status(what):
                 yield
         else:
-            with lines_now_and_then(lambda: f"{what} for {duration(time.monotonic() - began)}", self.note, every_s):
+            with lines_now_and_then(
+                lambda: f"{what} for {duration(time.monotonic() - began)}", self.note, every_s
+            ):
                 yield
 
 
@@ -96,5 +101,7 @@ def lines_now_and_then(
 def messages_for(*, quiet: bool = False, notebook: bool = False) -> Messages:
     """Return messages for stderr; in a ``notebook`` as lines, because a live display would need its widgets."""
     file = cast("IO[str]", Unfailing(sys.stderr))
-    console = Console(file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None)
+    console = Console(
+        file=file, stderr=True, highlight=False, force_jupyter=False if notebook else None
+    )
     return Messages(console, quiet=quiet)

@@ -36,7 +36,9 @@ def parse_lines(
     form = kind_of(pairwise=pairwise).form
     allowed = (Scale(0, 2) if ties else Scale(0, 1)) if pairwise else read_scale(scale)
     if answer_format not in ANSWER_FORMATS:
-        raise InputError(f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}')
+        raise InputError(
+            f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}'
+        )
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -49,7 +51,10 @@ def parse_lines(
             refusal=answer.get("refusal"),
         )
         value = verdict_of(rating.value, allowed) if pairwise else rating.value
-        found: dict[str, Any] = {form.name: value, "status": "ok" if rating.reason is None else "unparsed"}
+        found: dict[str, Any] = {
+            form.name: value,
+            "status": "ok" if rating.reason is None else "unparsed",
+        }
         if rating.reason is not None:
             found["reason"] = rating.reason
         out.write(orjson.dumps(found) + b"\n")
@@ -60,7 +65,9 @@ def read_scale(text: str) -> Scale:
     """Parse a scale written like ``0-4``. InputError if it is invalid."""
     match = re.fullmatch(r"\s*(-?\d{1,9})\s*-\s*(-?\d{1,9})\s*", text, re.ASCII)
     if not match or int(match[1]) >= int(match[2]):
-        raise InputError(f'--scale "{text}": write the lowest and the highest rating, for example 0-4')
+        raise InputError(
+            f'--scale "{text}": write the lowest and the highest rating, for example 0-4'
+        )
     return Scale(int(match[1]), int(match[2]))
 
 
@@ -68,8 +75,14 @@ def _answer(line: bytes, place: str) -> dict[str, Any]:
     try:
         answer = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise InputError(f'{place}: not JSON ({error}); write one object a line, {{"text": "…"}}') from None
-    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str | None) or "text" not in answer:
+        raise InputError(
+            f'{place}: not JSON ({error}); write one object a line, {{"text": "…"}}'
+        ) from None
+    if (
+        not isinstance(answer, dict)
+        or not isinstance(answer.get("text"), str | None)
+        or "text" not in answer
+    ):
         raise InputError(f'{place}: no field "text" that holds text or null; write {{"text": "…"}}')
     if not all(isinstance(answer.get(name), str | None) for name in ("finish_reason", "refusal")):
         raise InputError(f"{place}: finish_reason and refusal must be text or null")

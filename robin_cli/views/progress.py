@@ -47,7 +47,9 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
         def picture() -> Constrain:
             return Constrain(view.render(), max(_NARROWEST, console.width - _ECHO))
 
-        with Live(get_renderable=picture, console=console, refresh_per_second=REFRESH_HZ, transient=True):
+        with Live(
+            get_renderable=picture, console=console, refresh_per_second=REFRESH_HZ, transient=True
+        ):
             yield
     else:
         pace = Pace()
@@ -62,7 +64,9 @@ def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
     def line() -> str:
         under = session.under
         of_round = (
-            "" if under is None or not under.round else f"round {under.round} of {under.rounds} · {under.said} · "
+            ""
+            if under is None or not under.round
+            else f"round {under.round} of {under.rounds} · {under.said} · "
         )
         return f"{of_round}{calls_spent(session)} · {duration(time.monotonic() - began)}"
 
@@ -74,7 +78,9 @@ def _rounds_shown(session: Session, messages: Messages) -> Iterator[None]:
     def picture() -> Text:
         return Text(plain(line()), overflow="ellipsis", no_wrap=True)
 
-    with Live(get_renderable=picture, console=messages.console, refresh_per_second=1, transient=True) as live:
+    with Live(
+        get_renderable=picture, console=messages.console, refresh_per_second=1, transient=True
+    ) as live:
         messages.pause = live.stop
         yield
 
@@ -102,13 +108,18 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
 def calls_spent(session: Session) -> str:
     """Return the spent calls in words, with the total if the budget is one of calls."""
     spent, total = session.budget.spent, session.budget.total
-    return number_of(spent, "call") if session.by_money else f"{spent:,} of {number_of(total, 'call')}"
+    return (
+        number_of(spent, "call") if session.by_money else f"{spent:,} of {number_of(total, 'call')}"
+    )
 
 
 def progress_line(session: Session, pace: Pace) -> str:
     """Return a run's progress in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
     stats, total = session.stats, session.total
-    unparsed, failed = stats.unparsed.copy(), stats.failed.copy()  # the loop goes on while this thread reads
+    unparsed, failed = (
+        stats.unparsed.copy(),
+        stats.failed.copy(),
+    )  # the loop goes on while this thread reads
     rate = pace.rate(stats.ratings + sum(unparsed.values()))
     parts = [
         calls_spent(session),
@@ -124,7 +135,12 @@ def progress_line(session: Session, pace: Pace) -> str:
     parts += [f"{name}: {value}" for name, value in facts]
     noun = session.noun
     troubles = {f"without a {noun}": unparsed, "failed": failed}
-    return " · ".join([*parts, *(f"{kind}: {counted(listed, noun)}" for kind, listed in troubles.items() if listed)])
+    return " · ".join(
+        [
+            *parts,
+            *(f"{kind}: {counted(listed, noun)}" for kind, listed in troubles.items() if listed),
+        ]
+    )
 
 
 def conclusion(outcome: Outcome) -> list[str]:
@@ -159,9 +175,14 @@ def nothing_sent(outcome: Outcome, run: Path) -> str:
     if not outcome.is_spent:
         return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}"
     if outcome.budget_usd is None:
-        why, more = f"the budget of {number_of(outcome.budget, 'call')} is spent already", "--budget N"
+        why, more = (
+            f"the budget of {number_of(outcome.budget, 'call')} is spent already",
+            "--budget N",
+        )
     else:
-        spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
+        spent = (
+            f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
+        )
         why, more = f"{spent}, and the rest might not pay for a call", "--budget-usd MORE"
     return f"nothing was sent: {why}; for more: robin resume {typed(run)} {more}"
 
@@ -175,12 +196,20 @@ def spent_line(stats: Stats, total: Spending) -> str:
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     told = stats.prompt_tokens_told
     share = stats.cached_tokens / told if told else None
-    tokens = tokens_text(stats.prompt_tokens, stats.completion_tokens, share, reasoning=stats.reasoning_tokens)
+    tokens = tokens_text(
+        stats.prompt_tokens, stats.completion_tokens, share, reasoning=stats.reasoning_tokens
+    )
     line = _taken(tokens, stats.cost_usd or None, complete=not stats.unpriced)
-    if (total.prompt_tokens, total.completion_tokens) == (stats.prompt_tokens, stats.completion_tokens):
+    if (total.prompt_tokens, total.completion_tokens) == (
+        stats.prompt_tokens,
+        stats.completion_tokens,
+    ):
         return line + marked
     tokens = tokens_text(
-        total.prompt_tokens, total.completion_tokens, total.cached_share, reasoning=total.reasoning_tokens
+        total.prompt_tokens,
+        total.completion_tokens,
+        total.cached_share,
+        reasoning=total.reasoning_tokens,
     )
     of_all = _taken(tokens, total.cost_usd or None, complete=total.complete)
     return f"{line} in this session{marked}; {of_all} in all sessions of this run"

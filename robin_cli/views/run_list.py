@@ -40,7 +40,11 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
 def _calls(run: Mapping[str, Any]) -> str:
     if run["state"] == _UNREADABLE:
         return ""
-    of = f"of {run['budget']:,}" if run["budget_usd"] is None else f"for {dollars(run['budget_usd'])}"
+    of = (
+        f"of {run['budget']:,}"
+        if run["budget_usd"] is None
+        else f"for {dollars(run['budget_usd'])}"
+    )
     return f"{run['spent']:,} {of}"
 
 
@@ -50,7 +54,11 @@ def _facts(path: Path) -> dict[str, Any]:
         manifest = read_manifest(path)
         spent, ratings = count_answers(path)
         waits = any(each.is_open for each in read_batches(path).values())
-        state = "waiting" if waits and not working else _state_at(path, manifest, spent, working=working)
+        state = (
+            "waiting"
+            if waits and not working
+            else _state_at(path, manifest, spent, working=working)
+        )
     except (RunError, StorageError, TypeError, KeyError, ValueError) as error:
         return {"run": str(path), "state": _UNREADABLE, "error": str(error)}
     return {
@@ -71,14 +79,18 @@ def _facts(path: Path) -> dict[str, Any]:
 
 def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
     """Return a run's state; its answers are read only if they decide whether it ended before its budget."""
-    has_goal = manifest.last_session.get("target_error") is not None or manifest.decision is not None
+    has_goal = (
+        manifest.last_session.get("target_error") is not None or manifest.decision is not None
+    )
     if working or manifest.is_spent(spent) or not has_goal:
         return state_of(manifest, spent, is_over=False, working=working)
     run = read_run(path)
     return state_of(manifest, spent, is_over=goal_of_run(run).found(run).is_over, working=working)
 
 
-def state_of(manifest: Manifest, spent: int, *, is_over: bool, working: bool, waits: bool = False) -> str:
+def state_of(
+    manifest: Manifest, spent: int, *, is_over: bool, working: bool, waits: bool = False
+) -> str:
     """Return a run's state in a word.
 
     Args:

@@ -62,7 +62,10 @@ def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
         name: [row.what if name == "what" else float(f"{row.figure(name):.6g}") for row in asked]
         for name in rows[0].columns
     }
-    about = {name: [getattr(row, name) for row in asked] for name in ("attribute", "scheduler", "budget", "runs")}
+    about = {
+        name: [getattr(row, name) for row in asked]
+        for name in ("attribute", "scheduler", "budget", "runs")
+    }
     runs = about.pop("runs")
     return SIMULATED.of({**about, **figures, "runs": runs})
 
@@ -73,11 +76,14 @@ def print_csv(table: Table, out: TextIO) -> None:
     writer.writerow(table.data.column_names)
     for row in table.records():
         writer.writerow(
-            "nan" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in row.values()
+            "nan" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+            for value in row.values()
         )
 
 
-def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings) -> Iterator[str]:
+def notes(
+    subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings
+) -> Iterator[str]:
     """Return notes on the pools, and the gain of each other scheduler over uniform at the requested budgets."""
     for subject in subjects:
         once = sum(len(each) == 1 for each in subject.ratings)
@@ -104,7 +110,11 @@ def notes(subjects: Sequence[Subject], rows: Sequence[Row], settings: Simulation
             gain = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
         else:
             gain = _against(row, evenly[row.attribute, row.budget])
-        each = f" ({row.budget / arms[row.attribute]:.2g} a response)" if "right" in row.measured else ""
+        each = (
+            f" ({row.budget / arms[row.attribute]:.2g} a response)"
+            if "right" in row.measured
+            else ""
+        )
         yield f"  {row.attribute} · {row.scheduler} at {row.budget:,}{each}: {gain}"
 
 
@@ -116,8 +126,12 @@ def _against(row: Row, evenly: Row) -> str:
     if "any" in row.measured:
         return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
     certified, calls = row.figure("certified_mean"), row.figure("calls_mean")
-    ended = f", all decided after {calls:,.0f} calls" if certified == 1.0 and calls < row.budget else ""
-    return f"{wrong}, {certified:.0%} certified against {evenly.figure('certified_mean'):.0%}{ended}"
+    ended = (
+        f", all decided after {calls:,.0f} calls" if certified == 1.0 and calls < row.budget else ""
+    )
+    return (
+        f"{wrong}, {certified:.0%} certified against {evenly.figure('certified_mean'):.0%}{ended}"
+    )
 
 
 def _percent(row: Row, measure: str = "wrong", form: str = ".2g") -> str:
@@ -184,20 +198,29 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
             continue
         if decides:
             panels[name] = _curves(mine, "wrong", f"wrong leanings, %, {runs} runs", (0.0, None))
-            panels[f"{name}: certified"] = _curves(mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0))
+            panels[f"{name}: certified"] = _curves(
+                mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0)
+            )
         else:
             panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")
-            panels[f"{name}: variances"] = _spread(ratings.variances, "variance of a pair's ratings")
+            panels[f"{name}: variances"] = _spread(
+                ratings.variances, "variance of a pair's ratings"
+            )
         panels[f"{name}: means"] = _spread(ratings.means, "mean rating of a pair")
         if agreeing:
             panels[f"{name}: people"] = _agreement(mine)
     a_line = min(3, len(panels)) if knows else 3 + agreeing
     size = (4.4 * a_line, 3.3 * -(-len(panels) // a_line))
-    return Chart("robin simulate", "Simulated runs against their budgets", panels, a_line=a_line, size=size)
+    return Chart(
+        "robin simulate", "Simulated runs against their budgets", panels, a_line=a_line, size=size
+    )
 
 
 def _curves(
-    rows: Sequence[Row], measure: str, label: str, limits: tuple[float | None, float | None] | None = None
+    rows: Sequence[Row],
+    measure: str,
+    label: str,
+    limits: tuple[float | None, float | None] | None = None,
 ) -> Panel:
     """Return each scheduler's curve against budget: a share in percent with ``limits``, else an error, logarithmic."""
     lines = []
@@ -208,7 +231,9 @@ def _curves(
             for part in ("mean", "sem")
         )
         lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
-    return Panel(lines, Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None))
+    return Panel(
+        lines, Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None)
+    )
 
 
 def _right(rows: Sequence[Row], subject: Subject) -> Panel:
@@ -219,11 +244,21 @@ def _right(rows: Sequence[Row], subject: Subject) -> Panel:
     ]
     known = subject.found_right(Ratings.of(subject.ratings).means[None])["right"].item()
     label = f"right, %, {rows[0].runs} runs (dashed: all recorded)"
-    return Panel(lines, Axis("judge calls a response", is_log=True), Axis(label, (None, None), rule=100 * known))
+    return Panel(
+        lines,
+        Axis("judge calls a response", is_log=True),
+        Axis(label, (None, None), rule=100 * known),
+    )
 
 
 def _spread(values: FloatArray, label: str) -> Panel:
-    return histogram(values, label, (float(values.min()), float(values.max())), f"pairs (of {len(values):,})", bins=40)
+    return histogram(
+        values,
+        label,
+        (float(values.min()), float(values.max())),
+        f"pairs (of {len(values):,})",
+        bins=40,
+    )
 
 
 def _agreement(rows: Sequence[Row]) -> Panel:

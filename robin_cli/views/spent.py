@@ -86,12 +86,20 @@ class Spent:
 
     def lines(self, *, is_begun: bool) -> dict[str, str]:
         """Return the facts in words, by name; ``is_begun``: there is an answer."""
-        estimated = f" (of {number_of(self.usage_estimated, 'request')} estimated)" if self.usage_estimated else ""
+        estimated = (
+            f" (of {number_of(self.usage_estimated, 'request')} estimated)"
+            if self.usage_estimated
+            else ""
+        )
         places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
         return {
             "cost": f"{self._cost_line(is_begun=is_begun)}; {self._tokens()}{estimated}",
             **self._tier_line,
-            **({} if self.variances_from is None else {"warm start": self._warm_line(self.variances_from)}),
+            **(
+                {}
+                if self.variances_from is None
+                else {"warm start": self._warm_line(self.variances_from)}
+            ),
             "judge": f"{self.judge}{places}",
             "data": f"{self.data}; made {self.created_at}, {number_of(self.sessions, 'session')}",
         }
@@ -103,7 +111,10 @@ class Spent:
 
     def _tokens(self) -> str:
         return tokens_text(
-            self.prompt_tokens, self.completion_tokens, self.cached_share, reasoning=self.reasoning_tokens
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.cached_share,
+            reasoning=self.reasoning_tokens,
         )
 
     @property
@@ -114,8 +125,14 @@ class Spent:
     def _cost_line(self, *, is_begun: bool) -> str:
         of = f" of {dollars(self.max_cost_usd)} (--max-cost)" if self.max_cost_usd else ""
         if self.cost_usd_at_least is None:
-            return "unknown: no price (--price-in, --price-out)" if is_begun else f"no answer yet{of}"
-        return self.cost + of + ("" if self.cost_usd is not None else "; of some answers no price is known")
+            return (
+                "unknown: no price (--price-in, --price-out)" if is_begun else f"no answer yet{of}"
+            )
+        return (
+            self.cost
+            + of
+            + ("" if self.cost_usd is not None else "; of some answers no price is known")
+        )
 
     def _warm_line(self, source: str) -> str:
         known = traits_of(self.scheduler).needs_variances
@@ -146,4 +163,8 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 def _variances_from(manifest: Manifest) -> str | None:
     """Return the run or pool with the scheduler's initial variances; None if it had none."""
-    return None if traits_of(manifest.settings["scheduler"]).evenly else manifest.settings.get("variances")
+    return (
+        None
+        if traits_of(manifest.settings["scheduler"]).evenly
+        else manifest.settings.get("variances")
+    )

@@ -77,7 +77,9 @@ class Work:
         return cls(
             run=run.name,
             pairwise=manifest.is_pairwise,
-            state=state_of(manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)),
+            state=state_of(
+                manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)
+            ),
             budget=manifest.budget,
             budget_usd=manifest.budget_usd,
             spent=arms.spent,
@@ -89,7 +91,9 @@ class Work:
             failed=_reasons(run, "failed"),
             rescued=tally(run.path, manifest),
             repeated_judgments=run.fold.draws.set_aside,
-            in_flight_at_stop=manifest.sessions[-1].get("in_flight") if manifest.sessions and not working else None,
+            in_flight_at_stop=manifest.sessions[-1].get("in_flight")
+            if manifest.sessions and not working
+            else None,
             under_way=waiting,
             pairs=len(run.pair_ids),
             rows_left_out=manifest.data.get("skipped", 0),
@@ -121,7 +125,11 @@ class Work:
         return {name: line for name, line in lines.items() if line}
 
     def _scoring_line(self) -> dict[str, str]:
-        asked = {} if self.answer_format == "text" else {"answer format": f"{self.answer_format}, as was asked for"}
+        asked = (
+            {}
+            if self.answer_format == "text"
+            else {"answer format": f"{self.answer_format}, as was asked for"}
+        )
         if self.scoring == "text":
             return asked
         by_text = sum(self.rated_by_text.values())
@@ -134,14 +142,20 @@ class Work:
             "set_aside": f"set aside in {self.run}/{REJECTED}",
             "waiting": f"waiting: robin resume {typed(self.run)} takes them back",
         }
-        said = ", ".join(f"{self.rescued[name]:,} {words}" for name, words in says.items() if self.rescued[name])
+        said = ", ".join(
+            f"{self.rescued[name]:,} {words}" for name, words in says.items() if self.rescued[name]
+        )
         return {"rescued answers": said} if said else {}
 
     def _row_lines(self, goal: Goal) -> dict[str, str]:
         lines = {}
         if left_out := self.rows_left_out:
-            why = ", ".join(f"{count:,} {reason}" for reason, count in self.rows_left_out_because.items())
-            first = f"; the first: {self.rows_left_out_first[0]}" if self.rows_left_out_first else ""
+            why = ", ".join(
+                f"{count:,} {reason}" for reason, count in self.rows_left_out_because.items()
+            )
+            first = (
+                f"; the first: {self.rows_left_out_first[0]}" if self.rows_left_out_first else ""
+            )
             lines["rows left out"] = (
                 f"{left_out:,}{f' ({why})' if why else ''}: the {goal.results} are of the {self.pairs:,} {goal.rows} that "
                 f"are left, and say nothing of these{first}"
@@ -225,4 +239,7 @@ def _reasons(run: RunData, status: str) -> dict[str, int]:
 
 
 def _counted(reasons: pa.ChunkedArray) -> dict[str, int]:
-    return {each["values"]: each["counts"] for each in sorted(reasons.drop_null().value_counts().to_pylist(), key=str)}
+    return {
+        each["values"]: each["counts"]
+        for each in sorted(reasons.drop_null().value_counts().to_pylist(), key=str)
+    }

@@ -62,7 +62,12 @@ def push(
             hub.hush()
             rows = datasets.Dataset.from_parquet(str(path), cache_dir=str(folder))
             _check_visibility(name, public=public)
-            rows.push_to_hub(name, config_name=config, split="train", commit_message=f"robin export --what {config}")
+            rows.push_to_hub(
+                name,
+                config_name=config,
+                split="train",
+                commit_message=f"robin export --what {config}",
+            )
     seen = "public" if public else "private"
     notify(f"pushed {number_of(len(rows), 'row')}: hf://{name}?config={config} ({seen})")
 
@@ -82,7 +87,10 @@ def _check_visibility(name: str, *, public: bool) -> None:
         fact, step = (
             ("is private there", "leave --public out, or make it public on the hub first")
             if public
-            else ("is public there, so that all could read the results", "say --public, or name another data set")
+            else (
+                "is public there, so that all could read the results",
+                "say --public, or name another data set",
+            )
         )
         raise InputError(f"--to-hub {name}: {fact}; {step}")
 

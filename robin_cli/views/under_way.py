@@ -33,11 +33,27 @@ def under_way(run: RunData) -> list[UnderWay]:
     found = []
     for each in read_batches(run.path).values():
         if each.is_open:
-            is_named = each.folder and not doubts(Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)])
+            is_named = each.folder and not doubts(
+                Source(kind="run"), [(place_of_folder(each.folder), NO_KEY)]
+            )
             file = requests_file(run.path, run.manifest.run_id, each)
-            at, to_run = each.folder or each.url, engine_command(file, each.judge) if is_named else None
+            at, to_run = (
+                each.folder or each.url,
+                engine_command(file, each.judge) if is_named else None,
+            )
             since = each.submitted_at or None
-            found.append(UnderWay(each.batch_id, each.judge, each.round, each.requests, each.state, at, since, to_run))
+            found.append(
+                UnderWay(
+                    each.batch_id,
+                    each.judge,
+                    each.round,
+                    each.requests,
+                    each.state,
+                    at,
+                    since,
+                    to_run,
+                )
+            )
     return found
 
 
@@ -49,4 +65,7 @@ def under_way_lines(found: Sequence[UnderWay]) -> dict[str, str]:
         place = f"at {each.at}: {each.batch or each.state}{since}"
         place = f"to be answered: {each.command}" if each.command else place
         told.append(f"round {each.round}, {number_of(each.requests, 'request')} {place}")
-    return {"under way" if len(told) == 1 else f"under way {number}": said for number, said in enumerate(told, 1)}
+    return {
+        "under way" if len(told) == 1 else f"under way {number}": said
+        for number, said in enumerate(told, 1)
+    }

@@ -31,14 +31,18 @@ def test_keeps_the_promise_as_often_as_it_says_and_certifies_the_surest() -> Non
         found = agreed(given, 0.9, 0.9)
         shares.append(found.agreed.mean())
         broken += bool(found.agreed.any() and (~right[found.agreed]).mean() > 0.1)
-        assert not np.diff(found.agreed.astype(int)).clip(0).any(), "the surest, and no gap among them"
+        assert not np.diff(found.agreed.astype(int)).clip(0).any(), (
+            "the surest, and no gap among them"
+        )
     assert broken / 200 <= 0.1 + 2 * np.sqrt(0.09 / 200)
     assert 0.05 < np.mean(shares) < 0.45  # with a share of 0.44 a tenth of them are wrong
 
 
 def test_more_labels_certify_more_and_too_few_say_how_many_it_would_take() -> None:
     def share(labels: int) -> float:
-        return float(np.mean([agreed(stances(rng, labels, 0.45)[0], 0.9).agreed.mean() for _ in range(20)]))
+        return float(
+            np.mean([agreed(stances(rng, labels, 0.45)[0], 0.9).agreed.mean() for _ in range(20)])
+        )
 
     rng = np.random.default_rng(2)
     assert share(400) > share(100) > 0
@@ -72,12 +76,16 @@ def test_bounds_are_those_of_scipy() -> None:
     assert share_bounds(1.0, 30, alpha=0.1).low == pytest.approx(0.05 ** (1 / 30))
 
 
-def test_the_design_effect_is_one_of_single_labels_and_the_size_of_prompts_that_are_of_one_mind() -> None:
+def test_the_design_effect_is_one_of_single_labels_and_the_size_of_prompts_that_are_of_one_mind() -> (
+    None
+):
     rng = np.random.default_rng(4)
     single = rng.random(400) < 0.3
     assert design_effect(single, np.ones(400), np.arange(400)) == 1.0
     prompt = np.repeat(np.arange(400), 5)
-    assert design_effect(np.repeat(single, 5), np.ones(2000), prompt) == pytest.approx(5.0, rel=0.01)
+    assert design_effect(np.repeat(single, 5), np.ones(2000), prompt) == pytest.approx(
+        5.0, rel=0.01
+    )
     assert design_effect(rng.random(2000) < 0.3, np.ones(2000), prompt) < 1.3
     assert design_effect(np.ones(2000, bool), np.ones(2000), prompt) == pytest.approx(5.0, rel=0.01)
 

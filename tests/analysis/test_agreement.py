@@ -25,7 +25,11 @@ from robin_cli.analysis.agreement import (
 )
 from robin_cli.model.records import Scale
 
-CORRELATIONS: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+CORRELATIONS: dict[str, Any] = {
+    "pearson": stats.pearsonr,
+    "spearman": stats.spearmanr,
+    "kendall": stats.kendalltau,
+}
 SCALE = Scale(0, 4)
 
 
@@ -57,7 +61,9 @@ def test_agrees_with_the_textbook_on_every_coefficient() -> None:
     for name, coefficient in CORRELATIONS.items():
         assert found[name].value == pytest.approx(coefficient(x[both], y[both]).statistic)
     a, b = (np.floor(values[both] + 0.5).astype(int) for values in (x, y))
-    assert (found["kappa"].value, found["alpha"].value) == pytest.approx(textbook(a, b, [0, 1, 2, 3, 4]))
+    assert (found["kappa"].value, found["alpha"].value) == pytest.approx(
+        textbook(a, b, [0, 1, 2, 3, 4])
+    )
     assert list(found) == list(COEFFICIENTS)
     for told in found.values():
         assert (told.n, told.n_prompts, told.resamples, told.why) == (54, 27, 1000, "")
@@ -88,13 +94,15 @@ def test_states_no_agreement_of_levels_where_all_round_to_one() -> None:
         assert found[name].why == "all scores and human ratings round to one level"
     scores[0] = 2.2  # 36 % of the resamples leave this pair out
     found = by_name(agreement(scores, human, each_its_own(24), SCALE, resamples=200))
-    assert all(np.isfinite(found[name].ci_low) and found[name].why == "" for name in ("kappa", "alpha"))
+    assert all(
+        np.isfinite(found[name].ci_low) and found[name].why == "" for name in ("kappa", "alpha")
+    )
 
 
 def test_takes_halves_up_to_the_next_level() -> None:
-    assert levels_of(np.array([0.0, 0.49, 0.5, 1.5, 2.5, 2.5 - 1e-12, 3.51, -0.5, -1.5])).tolist() == (
-        [0, 0, 1, 2, 3, 3, 4, 0, -1]
-    )
+    assert levels_of(
+        np.array([0.0, 0.49, 0.5, 1.5, 2.5, 2.5 - 1e-12, 3.51, -0.5, -1.5])
+    ).tolist() == ([0, 0, 1, 2, 3, 3, 4, 0, -1])
 
 
 def test_resamples_prompts_with_all_their_pairs() -> None:
@@ -144,13 +152,19 @@ def test_widens_the_percentiles_of_few_prompts(prompts: int, tail: float) -> Non
     drawn = [np.corrcoef(x[rows], y[rows])[0, 1] for rows in picks]
     outside = stats.norm.cdf(-np.sqrt(prompts / (prompts - 1)) * stats.t.ppf(0.975, prompts - 1))
     assert outside == pytest.approx(tail, abs=5e-5)
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(drawn, [outside, 1 - outside])))
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        tuple(np.quantile(drawn, [outside, 1 - outside]))
+    )
 
 
 def test_states_no_correlation_on_thin_or_constant_data() -> None:
-    thin = agreement(np.array([1.0, 2.0, np.nan]), np.array([1.0, 2.0, 3.0]), each_its_own(3), SCALE)
+    thin = agreement(
+        np.array([1.0, 2.0, np.nan]), np.array([1.0, 2.0, 3.0]), each_its_own(3), SCALE
+    )
     assert all(np.isnan(each.value) and np.isnan(each.ci_low) for each in thin)
-    assert [(each.n, each.n_prompts, each.resamples) for each in thin] == [(2, 2, 0)] * len(COEFFICIENTS)
+    assert [(each.n, each.n_prompts, each.resamples) for each in thin] == [(2, 2, 0)] * len(
+        COEFFICIENTS
+    )
     assert {each.why for each in thin} == {
         "2 pairs of 2 prompts have a score and a human rating; 20 prompts are needed"
     }
@@ -169,14 +183,18 @@ def test_states_no_correlation_on_thin_or_constant_data() -> None:
 
 
 @pytest.mark.parametrize(("apart", "known"), [(1, True), (2, False)])
-def test_states_no_interval_where_most_resamples_are_of_pairs_all_alike(apart: int, known: bool) -> None:
+def test_states_no_interval_where_most_resamples_are_of_pairs_all_alike(
+    apart: int, known: bool
+) -> None:
     # one score of twenty differs: 36 % of the resamples leave it out. If one human rating of another pair does, too: 60 %
     x, y = np.zeros(20), np.zeros(20)
     x[0] = y[apart - 1] = 1.0
     for each in agreement(x, y, each_its_own(20), SCALE)[:3]:
         assert np.isfinite(each.value)
         assert np.isfinite([each.ci_low, each.ci_high]).all() == known
-        assert each.why == ("" if known else "too many of the resamples are of pairs that are all alike")
+        assert each.why == (
+            "" if known else "too many of the resamples are of pairs that are all alike"
+        )
 
 
 def test_states_values_alone_where_nothing_is_resampled() -> None:
@@ -197,23 +215,32 @@ def test_resamples_less_where_there_are_more_pairs() -> None:
 
 def test_says_how_many_human_ratings_are_off_the_scale() -> None:
     human = np.array([np.nan, 1, 7, 0.5, 7.5, 4])
-    assert off_scale(human, Scale(1, 7)) == "2 of 5 human ratings are off the scale 1-7 (they go from 0.5 to 7.5)"
+    assert (
+        off_scale(human, Scale(1, 7))
+        == "2 of 5 human ratings are off the scale 1-7 (they go from 0.5 to 7.5)"
+    )
     assert off_scale(np.array([1.0, 7, np.nan]), Scale(1, 7)) == ""
 
 
-def test_states_nothing_where_a_human_rating_is_off_the_scale_be_it_of_a_pair_without_a_score() -> None:
+def test_states_nothing_where_a_human_rating_is_off_the_scale_be_it_of_a_pair_without_a_score() -> (
+    None
+):
     human = np.arange(30.0) % 5
     scores, human[3] = human.copy(), 50
     scores[3] = np.nan
     found = agreement(scores, human, each_its_own(30), SCALE)
-    assert {each.why for each in found} == {"1 of 30 human ratings are off the scale 0-4 (they go from 0 to 50)"}
+    assert {each.why for each in found} == {
+        "1 of 30 human ratings are off the scale 0-4 (they go from 0 to 50)"
+    }
     assert {each.n for each in found} == {29}
 
 
 def test_says_the_same_of_preferences_whichever_response_is_called_a() -> None:
     rng = np.random.default_rng(4)
     preference = rng.integers(0, 5, 60) / 4
-    people = np.where(rng.random(60) < 0.3, rng.integers(0, 3, 60) / 2, np.round(preference * 2) / 2)
+    people = np.where(
+        rng.random(60) < 0.3, rng.integers(0, 3, 60) / 2, np.round(preference * 2) / 2
+    )
     of_a, of_b = (
         agreement(x, y, np.arange(60), Scale(0, 1), of_two=True, resamples=20)
         for x, y in ((preference, people), (1 - preference, 1 - people))

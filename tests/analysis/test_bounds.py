@@ -31,7 +31,9 @@ def test_bounds_robin_hoods_error_with_a_third_of_the_calls_and_half_of_what_may
     share = VARIANCES / VARIANCES.sum()
     for budget, delta, warm_up in ((205, 0.007, 20), (1005, 0.3, 150)):
         t = robin_hood_bound(VARIANCES, budget, delta, warm_up)
-        assert beyond(t, VARIANCES, share * (budget - 5 * warm_up) / 3) == pytest.approx(delta / 2 * 4 / 5)
+        assert beyond(t, VARIANCES, share * (budget - 5 * warm_up) / 3) == pytest.approx(
+            delta / 2 * 4 / 5
+        )
 
 
 def test_states_no_bound_before_the_warm_up_is_over() -> None:

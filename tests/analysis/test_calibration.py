@@ -21,7 +21,11 @@ def test_has_the_mean_and_students_interval_where_each_pair_has_a_prompt() -> No
     assert (one.mean_score, one.mean_human) == pytest.approx((1.0, 1.125))
     low, high = stats.t.interval(0.95, 3, loc=1.125, scale=stats.sem(human[:4]))
     assert (one.ci_low, one.ci_high) == pytest.approx((max(0, low), high))
-    assert (three.mean_human, three.ci_low, three.ci_high) == (2.5, 0, 4)  # t of one degree reaches beyond the scale
+    assert (three.mean_human, three.ci_low, three.ci_high) == (
+        2.5,
+        0,
+        4,
+    )  # t of one degree reaches beyond the scale
 
 
 def test_takes_pairs_of_one_prompt_for_one() -> None:
@@ -93,6 +97,15 @@ def test_tells_of_a_long_scale_what_its_bins_have() -> None:
 
 def test_takes_preferences_by_quarters_alike_whichever_response_is_called_a() -> None:
     preference = np.array([0.0, 0.125, 0.375, 0.5, 0.625, 0.875, 1.0])
-    own, turned = (calibration(x, x, np.arange(7), Scale(0, 1), of_two=True) for x in (preference, 1 - preference))
-    assert [(each.level, each.to_level, each.n) for each in own] == [(0.0, 0.0, 2), (0.5, 0.5, 3), (1.0, 1.0, 2)]
-    assert [1 - each.mean_human for each in reversed(turned)] == pytest.approx([each.mean_human for each in own])
+    own, turned = (
+        calibration(x, x, np.arange(7), Scale(0, 1), of_two=True)
+        for x in (preference, 1 - preference)
+    )
+    assert [(each.level, each.to_level, each.n) for each in own] == [
+        (0.0, 0.0, 2),
+        (0.5, 0.5, 3),
+        (1.0, 1.0, 2),
+    ]
+    assert [1 - each.mean_human for each in reversed(turned)] == pytest.approx(
+        [each.mean_human for each in own]
+    )

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.clustered import Clusters, clusters_of, is_above, lower_bound, mean_bounds, probability_above
+from robin_cli.analysis.clustered import (
+    Clusters,
+    clusters_of,
+    is_above,
+    lower_bound,
+    mean_bounds,
+    probability_above,
+)
 from robin_cli.model.arms import FloatArray
 
 
@@ -19,7 +26,9 @@ def test_bounds_shares_of_prompts_of_one_pair_as_clopper_and_pearson_do() -> Non
             assert found == pytest.approx((exact.low, exact.high), abs=1e-7), (met, of, alpha)
 
 
-def test_bounds_a_mean_by_the_quantile_of_randomly_weighted_prompts_and_one_more_at_the_end() -> None:
+def test_bounds_a_mean_by_the_quantile_of_randomly_weighted_prompts_and_one_more_at_the_end() -> (
+    None
+):
     rng = np.random.default_rng(0)
     values, prompt = rng.uniform(1, 5, 30), rng.integers(0, 9, 30)
     totals, sizes = np.bincount(prompt, values), np.bincount(prompt)
@@ -28,29 +37,44 @@ def test_bounds_a_mean_by_the_quantile_of_randomly_weighted_prompts_and_one_more
     for end, quantile in ((1.0, 0.05), (5.0, 0.95)):
         extra = weights[:, -1] * sizes.max()
         drawn.append(
-            np.quantile((weights[:, :-1] @ totals + extra * end) / (weights[:, :-1] @ sizes + extra), quantile)
+            np.quantile(
+                (weights[:, :-1] @ totals + extra * end) / (weights[:, :-1] @ sizes + extra),
+                quantile,
+            )
         )
-    assert mean_bounds(clusters_of(values, prompt), 1.0, 5.0, alpha=0.1) == pytest.approx(drawn, abs=0.01)
+    assert mean_bounds(clusters_of(values, prompt), 1.0, 5.0, alpha=0.1) == pytest.approx(
+        drawn, abs=0.01
+    )
 
 
-@pytest.mark.parametrize("scales", [[1.0, -2.0], [0.5, 0.5, -1.0], [1.0, -1e-6], [1.0, -1e6], [3.0, 2.0, -0.1, -4.0]])
+@pytest.mark.parametrize(
+    "scales", [[1.0, -2.0], [0.5, 0.5, -1.0], [1.0, -1e-6], [1.0, -1e6], [3.0, 2.0, -0.1, -4.0]]
+)
 def test_reckons_probabilities_of_sums_of_exponentials(scales: list[float]) -> None:
     def above(rates: list[float]) -> float:
         """By conditioning on the first, memoryless: P(aE₁ + rest > 0) for distinct scales, by partial fractions."""
         positive = [each for each in rates if each > 0]
         return sum(
-            float(np.prod([each / (each - other) for other in rates if other != each], dtype=np.float64))
+            float(
+                np.prod(
+                    [each / (each - other) for other in rates if other != each], dtype=np.float64
+                )
+            )
             for each in positive
         )
 
-    found = probability_above(np.unique(scales), np.unique(scales, return_counts=True)[1].astype(np.float64))
+    found = probability_above(
+        np.unique(scales), np.unique(scales, return_counts=True)[1].astype(np.float64)
+    )
     if len(set(scales)) == len(scales):
         assert found == pytest.approx(above(scales), rel=1e-9)
     else:  # P(Γ(2)/2 > E): 1 − 1/(1 + ½)²
         assert found == pytest.approx(1 - 1 / 1.5**2, rel=1e-9)
 
 
-def test_is_as_wide_as_students_t_where_prompts_are_many_and_never_a_point_where_they_agree() -> None:
+def test_is_as_wide_as_students_t_where_prompts_are_many_and_never_a_point_where_they_agree() -> (
+    None
+):
     rng = np.random.default_rng(1)
     values, prompt = rng.normal(2.0, 0.3, 8000), np.arange(8000) // 4
     values += rng.normal(0.0, 0.3, 2000)[prompt]
@@ -69,11 +93,15 @@ def test_takes_pairs_of_one_prompt_for_no_more_than_it() -> None:
     rng = np.random.default_rng(2)
     values, prompt = rng.uniform(0, 4, 30), np.arange(30)
     once = mean_bounds(clusters_of(values, prompt), 0.0, 4.0, alpha=0.05)
-    assert mean_bounds(clusters_of(values.repeat(4), prompt.repeat(4)), 0.0, 4.0, alpha=0.05) == pytest.approx(once)
+    assert mean_bounds(
+        clusters_of(values.repeat(4), prompt.repeat(4)), 0.0, 4.0, alpha=0.05
+    ) == pytest.approx(once)
 
 
 def test_says_as_its_bound_does_whether_a_mean_is_above() -> None:
-    clusters = Clusters(np.array([3.0, 8.0, 2.0]), np.array([1.0, 3.0, 1.0]), np.array([4.0, 2.0, 1.0]))
+    clusters = Clusters(
+        np.array([3.0, 8.0, 2.0]), np.array([1.0, 3.0, 1.0]), np.array([4.0, 2.0, 1.0])
+    )
     low = lower_bound(clusters, 0.0, alpha=0.025)
     assert is_above(clusters, low - 1e-6, 0.0, alpha=0.025)
     assert not is_above(clusters, low + 1e-6, 0.0, alpha=0.025)

@@ -37,7 +37,12 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
     for row, key in zip(found, keys, strict=True):
         low, high = ends[key[1]]
         parts = [
-            Part(np.array([[list(rated(each[key])).count(level) for level in range(low, high + 1)]]), low, high, weight)
+            Part(
+                np.array([[list(rated(each[key])).count(level) for level in range(low, high + 1)]]),
+                low,
+                high,
+                weight,
+            )
             for each, weight in ((A, 1.0), (B, -1.0))
         ]
         (lower,), (upper,) = sum_intervals(parts, alpha=0.05)
@@ -64,7 +69,9 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> N
     for at, calls in enumerate(curve.calls.tolist()):
         seen = [x[:calls], y[: max(0, calls - 12)]]
         deviation = [x.std(ddof=1), y.std(ddof=1)]
-        errors = [s / math.sqrt(len(each)) for s, each in zip(deviation, seen, strict=True) if len(each)]
+        errors = [
+            s / math.sqrt(len(each)) for s, each in zip(deviation, seen, strict=True) if len(each)
+        ]
         assert curve.error[at] == pytest.approx(max(errors))
         assert curve.even_error[at] == pytest.approx(max(deviation) / math.sqrt(calls / 2))
 
@@ -73,11 +80,15 @@ def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) 
     ratings: Rated = {("p0", "style", "a"): [1, 5, 3], ("p0", "stars", "a"): [1, 10, 4, 5]}
     curve = curve_of(run_of(tmp_path, ratings), points=2)
     x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
-    assert curve.error[-1] == pytest.approx(max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9))
+    assert curve.error[-1] == pytest.approx(
+        max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9)
+    )
 
 
 def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:
-    assert len(curve_of(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls) == 12
+    assert (
+        len(curve_of(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls) == 12
+    )
 
 
 def test_has_no_curve_where_nothing_was_rated(tmp_path: Path) -> None:

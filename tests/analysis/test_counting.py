@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis.counting import distinct, renumbered
 
-NUMBERS = st.lists(st.one_of(st.integers(0, 9), st.integers(-3, 200), st.integers(-(2**62), 2**62)), max_size=60)
+NUMBERS = st.lists(
+    st.one_of(st.integers(0, 9), st.integers(-3, 200), st.integers(-(2**62), 2**62)), max_size=60
+)
 
 
 @given(numbers=NUMBERS)

@@ -25,9 +25,16 @@ from robin_cli.storage.fold import counts_by_scale
 FIVE = Scale(0, 4)
 
 
-def task_of(decide: str, pairs: int, *attributes: str, judges: int = 1, group: list[int] | None = None) -> Task:
+def task_of(
+    decide: str, pairs: int, *attributes: str, judges: int = 1, group: list[int] | None = None
+) -> Task:
     names = attributes or ("a",)
-    space = ArmSpace([f"p{k}" for k in range(pairs)], names, [f"j{k}" for k in range(judges)], [FIVE] * len(names))
+    space = ArmSpace(
+        [f"p{k}" for k in range(pairs)],
+        names,
+        [f"j{k}" for k in range(judges)],
+        [FIVE] * len(names),
+    )
     asked = decision_of(decide, names, space.scales, margin=0.1, error_rate=0.05)
     return Task(asked, space, None if group is None else np.array(group))
 
@@ -40,7 +47,9 @@ def arms_of(ratings: list[list[int]]) -> WritableArms:
     return arms
 
 
-def doubts_of(task: Task, arms: WritableArms) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def doubts_of(
+    task: Task, arms: WritableArms
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """The doubts, and the means, standard errors and degrees of freedom of all arms."""
     sums = (arms.counts, arms.totals, arms.totals_sq)
     with np.errstate(invalid="ignore"):
@@ -56,7 +65,9 @@ def doubts_of(task: Task, arms: WritableArms) -> tuple[FloatArray, FloatArray, F
 
 
 def test_doubts_a_side_by_the_tail_beyond_the_margin() -> None:
-    doubt, mean, error, freedom = doubts_of(task_of("a>=3", 3), arms_of([[3, 4, 3], [2, 3, 2, 1], []]))
+    doubt, mean, error, freedom = doubts_of(
+        task_of("a>=3", 3), arms_of([[3, 4, 3], [2, 3, 2, 1], []])
+    )
     for arm in (0, 1):
         tail = stats.t(freedom[arm]).sf((abs(mean[arm] - 3) + 0.1) / error[arm])
         assert doubt[arm] == pytest.approx(tail)
@@ -65,10 +76,16 @@ def test_doubts_a_side_by_the_tail_beyond_the_margin() -> None:
 
 def test_doubts_a_pair_of_several_thresholds_by_all_of_them() -> None:
     task = task_of("a>=3,b<=2", 2, "a", "b")
-    doubt, mean, error, freedom = doubts_of(task, arms_of([[3, 4, 3], [1, 2], [3, 3, 4, 4], [2, 3, 3]]))
+    doubt, mean, error, freedom = doubts_of(
+        task, arms_of([[3, 4, 3], [1, 2], [3, 3, 4, 4], [2, 3, 3]])
+    )
     tail = [stats.t(each) for each in freedom]
-    kept = 1 - tail[0].cdf((mean[0] - 3 + 0.1) / error[0]) * tail[1].cdf((2 - mean[1] + 0.1) / error[1])
-    dropped = tail[2].cdf((mean[2] - 3 - 0.1) / error[2]) * tail[3].cdf((2 - mean[3] - 0.1) / error[3])
+    kept = 1 - tail[0].cdf((mean[0] - 3 + 0.1) / error[0]) * tail[1].cdf(
+        (2 - mean[1] + 0.1) / error[1]
+    )
+    dropped = tail[2].cdf((mean[2] - 3 - 0.1) / error[2]) * tail[3].cdf(
+        (2 - mean[3] - 0.1) / error[3]
+    )
     np.testing.assert_allclose(doubt, [kept, kept, dropped, dropped])
 
 
@@ -91,7 +108,9 @@ def test_says_about_how_many_leanings_are_wrong(asked: str, per: int) -> None:
     """Of a noisy judge, so that at 3 ratings a pair about 4 of 10 are wrong of those said to be the best."""
     rng = np.random.default_rng(5)
     pairs = 4_000
-    task = task_of(asked, pairs, group=None if asked != "best" else (np.arange(pairs) // 4).tolist())
+    task = task_of(
+        asked, pairs, group=None if asked != "best" else (np.arange(pairs) // 4).tolist()
+    )
     chance = rng.dirichlet([0.4, 0.5, 0.8, 1.2, 1.0], pairs)
     truth = chance @ np.arange(5)
     ratings = (rng.random((pairs, per, 1)) > chance.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
@@ -115,7 +134,9 @@ def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
         }
     )
     fold = SimpleNamespace(arms=WritableArms(len(task.space)))  # none of which is given up
-    return SimpleNamespace(space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold)
+    return SimpleNamespace(
+        space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold
+    )
 
 
 TASKS = {
@@ -123,12 +144,16 @@ TASKS = {
     "two attributes": task_of("a>=3,b<=2", 20, "a", "b"),
     "a panel": task_of("a>=3", 20, judges=2),
     "the best": task_of("best", 40, group=[k // 4 for k in range(40)]),
-    "the best by a panel, beside one alone": task_of("best", 21, judges=2, group=[k // 4 for k in range(21)]),
+    "the best by a panel, beside one alone": task_of(
+        "best", 21, judges=2, group=[k // 4 for k in range(21)]
+    ),
 }
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_spread(name: str) -> None:
+def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_spread(
+    name: str,
+) -> None:
     task, rng = TASKS[name], np.random.default_rng(1)
     level = task.space.pair % 4
     arm = np.tile(np.arange(len(task.space)), 80)
@@ -145,7 +170,9 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     assert curve.calls[-1] == len(arm)
     assert curve.certified[0] < curve.certified[-1]
     assert curve.certified[-1] == found.certified[found.first].mean() == curve.even_certified[-1]
-    assert curve.doubt[-1] == pytest.approx(found.likely_wrong) == pytest.approx(curve.even_doubt[-1])
+    assert (
+        curve.doubt[-1] == pytest.approx(found.likely_wrong) == pytest.approx(curve.even_doubt[-1])
+    )
 
 
 def test_the_curve_shows_what_an_even_spread_would_have_left_open() -> None:

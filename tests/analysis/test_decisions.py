@@ -43,7 +43,9 @@ def made(
     """The task, and its verdicts after these ratings of each arm."""
     names = ("a", "b")[: len(scales)]
     pairs = len(ratings) // (judges * len(scales))
-    space = ArmSpace([f"p{each}" for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
+    space = ArmSpace(
+        [f"p{each}" for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales
+    )
     decision = decision_of(text, names, scales, margin=MARGIN, error_rate=error_rate)
     task = Task(decision, space, None if group is None else np.array(group))
     arms, verdicts = WritableArms(len(space)), RunVerdicts(Evidence(task), LevelCounts(space))
@@ -68,8 +70,12 @@ def tell(verdicts: RunVerdicts, arms: WritableArms, arm: int, ratings: list[int]
         arms.add_rating(arm, rating)
 
 
-def counted(ratings: list[int], scale: Scale = SHORT) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    return np.bincount(np.array(ratings, dtype=np.int64) - scale.low, minlength=scale.levels)[None, :]
+def counted(
+    ratings: list[int], scale: Scale = SHORT
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.bincount(np.array(ratings, dtype=np.int64) - scale.low, minlength=scale.levels)[
+        None, :
+    ]
 
 
 RATINGS = st.lists(st.integers(1, 4), min_size=0, max_size=9)
@@ -84,8 +90,12 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
     verdicts.look(arms, Policy())
 
     for pair in range(2):
-        above, below = (each[0] for each in log_evidence(counted(ratings[2 * pair]), 0, 4, 3, MARGIN))
-        over, under = (each[0] for each in log_evidence(counted(ratings[2 * pair + 1], LONG), 1, 10, 2, MARGIN))
+        above, below = (
+            each[0] for each in log_evidence(counted(ratings[2 * pair]), 0, 4, 3, MARGIN)
+        )
+        over, under = (
+            each[0] for each in log_evidence(counted(ratings[2 * pair + 1], LONG), 1, 10, 2, MARGIN)
+        )
         keep, drop = min(above, under), math.log((math.exp(below) + math.exp(over)) / 2)
         assert verdicts.evidence.log[0, pair] == pytest.approx(max(keep, drop))
         assert side_of(verdicts)[0, pair] == (keep >= drop)
@@ -105,7 +115,9 @@ def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
             log_sum_evidence([Part(each, 0, 4, weight) for each in (first, second)], at)[0]
             for weight, at in ((0.5, 3 - MARGIN), (-0.5, -(3 + MARGIN)))
         )
-        if max(above, below) < verdicts.evidence.needed:  # how much less certifies nothing either way
+        if (
+            max(above, below) < verdicts.evidence.needed
+        ):  # how much less certifies nothing either way
             assert verdicts.evidence.log[0, pair] < verdicts.evidence.needed
             continue
         assert verdicts.evidence.log[0, pair] == pytest.approx(max(above, below))
@@ -116,11 +128,15 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
     None
 ):
     clear, close = [4] * 12, [4, 3] * 6
-    task, verdicts, arms = made("best", [clear, [0] * 12, close, [1] * 12, [1] * 9, close], group=[0, 0, 1, 1, 1, 1])
+    task, verdicts, arms = made(
+        "best", [clear, [0] * 12, close, [1] * 12, [1] * 9, close], group=[0, 0, 1, 1, 1, 1]
+    )
 
     verdicts.look(arms, Policy())
 
-    (one,) = log_sum_evidence([Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN)
+    (one,) = log_sum_evidence(
+        [Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN
+    )
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
     assert side_of(verdicts)[0].tolist() == [0, 0]
     assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
@@ -136,7 +152,9 @@ def test_tells_of_three_rivals_the_hardest_to_beat() -> None:
     verdicts.look(arms, Policy())
 
     each = [
-        log_sum_evidence([Part(counted(leader), 0, 4, 1.0), Part(counted(rival), 0, 4, -1.0)], -MARGIN)[0]
+        log_sum_evidence(
+            [Part(counted(leader), 0, 4, 1.0), Part(counted(rival), 0, 4, -1.0)], -MARGIN
+        )[0]
         for rival in rivals
     ]
     assert side_of(verdicts)[0, 0] == 1
@@ -237,18 +255,28 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
                     for keep, mu in zip(kept, truth, strict=True)
                 ]
             else:
-                best = [max((0, 1), key=lambda i: estimates[i]), max((2, 3, 4), key=lambda i: estimates[i])]
-                wrong = [truth[best[0]] < max(truth[:2]) - MARGIN, truth[best[1]] < max(truth[2:5]) - MARGIN]
+                best = [
+                    max((0, 1), key=lambda i: estimates[i]),
+                    max((2, 3, 4), key=lambda i: estimates[i]),
+                ]
+                wrong = [
+                    truth[best[0]] < max(truth[:2]) - MARGIN,
+                    truth[best[1]] < max(truth[2:5]) - MARGIN,
+                ]
             assert snapshot.verdict.wrong[run] == pytest.approx(np.mean(wrong))
             assert snapshot.verdict.calls[run] == snapshot.n[run].sum() <= snapshot.budget
 
 
 def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
     task, _, _ = made("a>=2", [[]] * 5, error_rate=0.2)
-    ratings = Ratings.of([np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])])
+    ratings = Ratings.of(
+        [np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])]
+    )
     policy = make_policy("apt", Setup(5, 1000, SHORT, task=task))
 
-    (snapshot,) = simulate(ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task))
+    (snapshot,) = simulate(
+        ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task)
+    )
 
     assert snapshot.verdict is not None
     assert snapshot.verdict.calls.max() < 100
@@ -260,14 +288,17 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
     rng = np.random.default_rng(4)
     ratings = [rng.integers(0, 5, rng.integers(2, 9)).tolist() for _ in range(12)]
     for text, group in (("a>=2,b<=5", None), ("best", [0, 0, 1])):
-        task, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
+        task, verdicts, arms = made(
+            text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group
+        )
         verdicts.look(arms, Policy())
         court = Court(task, 2)
         for arm, each in enumerate(ratings):
             for rating in each:
                 court.add(np.array([1]), np.array([arm]), np.array([float(rating)]))
         sums = tuple(
-            np.stack([np.zeros(12), each.astype(float)]) for each in (arms.counts, arms.totals, arms.totals_sq)
+            np.stack([np.zeros(12), each.astype(float)])
+            for each in (arms.counts, arms.totals, arms.totals_sq)
         )
         court.look(sums, Policy())  # type: ignore[arg-type]
 
@@ -277,13 +308,16 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         assert evidence.side[1].tolist() == side_of(verdicts)[0].tolist()
 
 
-@pytest.mark.parametrize(("text", "group"), [("a>=2,b<=5", None), ("best", [0, 1, 0, 2, 1, 0, 3, 1])])
+@pytest.mark.parametrize(
+    ("text", "group"), [("a>=2,b<=5", None), ("best", [0, 1, 0, 2, 1, 0, 3, 1])]
+)
 def test_decides_part_by_part_as_of_all_at_once(
     text: str, group: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(5)
     ratings = [
-        rng.choice([0, 4], rng.integers(0, 99), p=[1 - share, share]).tolist() for share in rng.random(32).round()
+        rng.choice([0, 4], rng.integers(0, 99), p=[1 - share, share]).tolist()
+        for share in rng.random(32).round()
     ]
     found = []
     for at_once in (1000, 3, 1):
@@ -293,7 +327,14 @@ def test_decides_part_by_part_as_of_all_at_once(
         arms.add_failure(7, permanent=True)
         verdicts.look(arms, Policy())
         decided = come_to(verdicts, arms)
-        columns = (decided.decision, decided.leaning, decided.certified, decided.settled, decided.stuck, decided.doubt)
+        columns = (
+            decided.decision,
+            decided.leaning,
+            decided.certified,
+            decided.settled,
+            decided.stuck,
+            decided.doubt,
+        )
         found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
 
     assert len({*found[0][1]}) > 2
@@ -322,7 +363,9 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
 
 
 def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
-    _, verdicts, arms = made("best", [[4] * 30, [0] * 30, [], [3], [], []], group=[0, 0, 0, 1, 1, 1])
+    _, verdicts, arms = made(
+        "best", [[4] * 30, [0] * 30, [], [3], [], []], group=[0, 0, 0, 1, 1, 1]
+    )
     assert not come_to(verdicts, arms).held[0], "a response that is not rated yet may be the best"
     for arm in (2, 4, 5):
         arms.add_failure(arm, permanent=True)
@@ -331,10 +374,19 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
     verdicts.look(arms, Policy())
 
     decided = come_to(verdicts, arms)
-    assert decided.decision.tolist() == ["best", "rejected", "undecided", "undecided", "undecided", "undecided"]
+    assert decided.decision.tolist() == [
+        "best",
+        "rejected",
+        "undecided",
+        "undecided",
+        "undecided",
+        "undecided",
+    ]
     assert decided.certified.tolist() == [True, True, False, False, False, False]
     assert decided.held.tolist() == [True, False]
-    assert decided.stuck.tolist() == [False, True], "of one response alone there is nothing to choose"
+    assert decided.stuck.tolist() == [False, True], (
+        "of one response alone there is nothing to choose"
+    )
     assert verdicts.settled[3:].all()
 
 
@@ -360,10 +412,14 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
     arms.add_failure(2, permanent=True)
     verdicts.add(2, ())
     verdicts.look(arms, Policy())
-    assert verdicts.evidence.stuck[0, 1], "what cannot be shown to be good, and is not bad by the other, is left"
+    assert verdicts.evidence.stuck[0, 1], (
+        "what cannot be shown to be good, and is not bad by the other, is left"
+    )
 
 
-def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_that_can_decide_it() -> None:
+def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_that_can_decide_it() -> (
+    None
+):
     _, verdicts, arms = made("best", [[4, 4], [0] * 8, [2, 2], [2]], group=[0, 0, 1, 1])
     for arm in (1, 3):
         arms.add_failure(arm, permanent=True)
@@ -375,13 +431,20 @@ def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_tha
         tell(verdicts, arms, 0, [4])
         verdicts.look(arms, Policy())
 
-    assert come_to(verdicts, arms).decision.tolist() == ["best", "rejected", "undecided", "undecided"]
+    assert come_to(verdicts, arms).decision.tolist() == [
+        "best",
+        "rejected",
+        "undecided",
+        "undecided",
+    ]
 
 
 def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
     _, verdicts, arms = made("a>=3", [[3] * 40])
     decided = come_to(verdicts, arms)
-    assert (decided.decision.tolist(), decided.leaning.tolist()) == (["drop"], ["keep"]), "sure to be below 3.2 alone"
+    assert (decided.decision.tolist(), decided.leaning.tolist()) == (["drop"], ["keep"]), (
+        "sure to be below 3.2 alone"
+    )
 
     tell(verdicts, arms, 0, [3] * 60)
     assert come_to(verdicts, arms).decision.tolist() == ["keep"]
@@ -401,9 +464,18 @@ def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated()
     decided = come_to(verdicts, arms)
 
     facts = decision_facts(decided)
-    assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (1, 1, 0, 1, 0)
+    assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (
+        1,
+        1,
+        0,
+        1,
+        0,
+    )
     assert facts["likely_wrong_of"] == 1
-    assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (["undecided", "best", "rejected", ""], "")
+    assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (
+        ["undecided", "best", "rejected", ""],
+        "",
+    )
 
 
 def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_it() -> None:

@@ -23,7 +23,8 @@ ratings_0_to_4 = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 def wealth(ratings: list[int], m: float) -> float:
     """W⁺(m), bet by bet, of ratings from 0 up."""
     return sum(
-        money * math.prod(1 + stake * (x / m - 1) for x in ratings) for stake, money in zip(STAKES, MONEY, strict=True)
+        money * math.prod(1 + stake * (x / m - 1) for x in ratings)
+        for stake, money in zip(STAKES, MONEY, strict=True)
     )
 
 
@@ -38,7 +39,9 @@ def test_bets_on_either_side_of_a_threshold_less_the_margin(
     above, below = log_evidence(counts(ratings), 0, 4, threshold, margin)
     shifted, _ = log_evidence(counts(ratings), 3, 7, 3 + threshold, margin)
 
-    assert above[0] == pytest.approx(math.log(wealth(ratings, threshold - margin)), rel=1e-9, abs=1e-9)
+    assert above[0] == pytest.approx(
+        math.log(wealth(ratings, threshold - margin)), rel=1e-9, abs=1e-9
+    )
     assert below[0] == pytest.approx(
         math.log(wealth([4 - x for x in ratings], 4 - threshold - margin)), rel=1e-9, abs=1e-9
     )
@@ -57,9 +60,13 @@ def test_is_wrong_about_a_mean_at_the_edge_of_the_margin_at_most_as_often_as_it_
         for side, threshold in enumerate(
             (mean + 0.2, mean - 0.2)
         ):  # the mean is at its lower edge, and at its upper one
-            passed[:, side] |= log_evidence(seen, 0, 4, threshold, 0.2)[side] >= -math.log(error_rate)
+            passed[:, side] |= log_evidence(seen, 0, 4, threshold, 0.2)[side] >= -math.log(
+                error_rate
+            )
 
-    assert passed.mean(axis=0).max() <= error_rate + 3 * math.sqrt(error_rate * (1 - error_rate) / runs)
+    assert passed.mean(axis=0).max() <= error_rate + 3 * math.sqrt(
+        error_rate * (1 - error_rate) / runs
+    )
     assert passed.any(), "a test that never fires would show nothing"
 
 
@@ -71,7 +78,10 @@ def test_certifies_the_largest_number_of_decisions_whose_evidence_suffices_for_s
 ) -> None:
     count = len(logs)
     ranked = sorted(logs, reverse=True)
-    most = max((k for k in range(1, count + 1) if ranked[k - 1] >= math.log(count / (error_rate * k))), default=0)
+    most = max(
+        (k for k in range(1, count + 1) if ranked[k - 1] >= math.log(count / (error_rate * k))),
+        default=0,
+    )
 
     sure = certified(np.array(logs), error_rate)
 
@@ -109,7 +119,12 @@ def least_product(first: list[int], second: list[int], at: float, kept: float) -
 
     highest = min(4.0, 4.0 + at)
     found = [
-        minimize_scalar(product, bounds=(low, min(low + 0.5, highest)), method="bounded", options={"xatol": 1e-9}).fun
+        minimize_scalar(
+            product,
+            bounds=(low, min(low + 0.5, highest)),
+            method="bounded",
+            options={"xatol": 1e-9},
+        ).fun
         for low in np.arange(max(0.0, at), highest, 0.5)
     ]
     return float(min(found))
@@ -136,8 +151,13 @@ def test_bets_on_the_mean_of_a_panel_come_to_their_least_product() -> None:
     (found,) = log_sum_evidence([Part(counts(each), 0, 4, 0.5) for each in (first, second)], at)
 
     def product(m: float) -> float:
-        return sum(math.log(0.15 + 0.85 * wealth(x, each)) for x, each in ((first, m), (second, 2 * at - m)))
+        return sum(
+            math.log(0.15 + 0.85 * wealth(x, each))
+            for x, each in ((first, m), (second, 2 * at - m))
+        )
 
     exact = minimize_scalar(product, bounds=(2.0, 4.0), method="bounded").fun
     assert exact - 0.05 <= found <= exact + 1e-9
-    assert found > max(math.log(wealth(x, at)) for x in (first, second)), "two judges say more than either"
+    assert found > max(math.log(wealth(x, at)) for x in (first, second)), (
+        "two judges say more than either"
+    )

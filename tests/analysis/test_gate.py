@@ -12,7 +12,15 @@ import pytest
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.gate import Measured, Settling, Verdict, evidence_against, judged, measured, together
+from robin_cli.analysis.gate import (
+    Measured,
+    Settling,
+    Verdict,
+    evidence_against,
+    judged,
+    measured,
+    together,
+)
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
@@ -29,7 +37,8 @@ ALL = Requirement("all", Criterion("a", ">=", 3.0), 0.1)
 
 
 def of(
-    counts: Sequence[Sequence[int]] | IntArray | FloatArray, prompt: Sequence[int] | IntArray | None = None
+    counts: Sequence[Sequence[int]] | IntArray | FloatArray,
+    prompt: Sequence[int] | IntArray | None = None,
 ) -> Measured:
     """Pairs with so many ratings of each level 0 to 4; a prompt each, if nothing else is said."""
     given = np.asarray(counts, dtype=np.float64)
@@ -62,7 +71,11 @@ def test_passes_and_fails_a_mean_by_its_interval_over_prompts() -> None:
         (found.estimate, ["inconclusive"] * 4),
     ):
         told = [
-            judged(Requirement("mean", Criterion("a", relation, threshold)), of(known, prompt), error_rate=0.05).state
+            judged(
+                Requirement("mean", Criterion("a", relation, threshold)),
+                of(known, prompt),
+                error_rate=0.05,
+            ).state
             for relation in (">=", ">", "<=", "<")
         ]
         assert told == states
@@ -71,7 +84,10 @@ def test_passes_and_fails_a_mean_by_its_interval_over_prompts() -> None:
 def test_bounds_a_share_by_evidence_that_is_cut_off_at_one() -> None:
     rng = np.random.default_rng(1)
     counts = np.concatenate(
-        [rng.multinomial(20, [0, 0, 0, 0.3, 0.7], 60), rng.multinomial(20, [0.5, 0.4, 0.1, 0, 0], 20)]
+        [
+            rng.multinomial(20, [0, 0, 0, 0.3, 0.7], 60),
+            rng.multinomial(20, [0.5, 0.4, 0.1, 0, 0], 20),
+        ]
     )
     prompt = np.arange(80) // 2
     found = verdict(SHARE, of(counts, prompt))
@@ -98,7 +114,9 @@ def test_passes_all_where_each_is_certified_and_names_those_that_are_not() -> No
     found = judged(ALL, of([open_, sure, low]), error_rate=0.05)
     assert (found.state, found.open, found.against) == ("fail", [0], [2])
     certified = next(
-        k for k in range(1, 60) if log_evidence(np.array([[0, 0, 0, 0, k]]), 0, 4, 3.0, 0.1)[0][0] >= math.log(20)
+        k
+        for k in range(1, 60)
+        if log_evidence(np.array([[0, 0, 0, 0, k]]), 0, 4, 3.0, 0.1)[0][0] >= math.log(20)
     )
     assert judged(ALL, of([[0, 0, 0, 0, certified]]), error_rate=0.05).state == "pass"
     assert judged(ALL, of([[0, 0, 0, 0, certified - 1]]), error_rate=0.05).state == "inconclusive"
@@ -146,12 +164,16 @@ def test_decides_a_mean_that_is_exactly_its_threshold_no_more_often_than_it_says
     prompt = np.repeat(np.arange(prompts), 2)
     for _ in range(runs):
         kind = rng.integers(0, 2, prompts)[prompt]
-        decided += judged(MEAN, of(rng.multinomial(3, shares[kind]), prompt), error_rate=0.2).state != "inconclusive"
+        decided += (
+            judged(MEAN, of(rng.multinomial(3, shares[kind]), prompt), error_rate=0.2).state
+            != "inconclusive"
+        )
     assert rarely(decided, runs, 0.2)
 
 
 @pytest.mark.parametrize(
-    ("make", "share", "side"), [(flips, 0.1, "pass"), (near, 0.9, "pass"), (near, 0.1, "fail"), (flips, 0.9, "fail")]
+    ("make", "share", "side"),
+    [(flips, 0.1, "pass"), (near, 0.9, "pass"), (near, 0.1, "fail"), (flips, 0.9, "fail")],
 )
 def test_decides_a_share_that_is_exactly_its_threshold_wrongly_no_more_often_than_it_says(
     make: Ratings, share: float, side: str
@@ -164,7 +186,10 @@ def test_decides_a_share_that_is_exactly_its_threshold_wrongly_no_more_often_tha
         meets = (rng.random(60) < share)[prompt]
         sure, hard = (flips(4.0), make(2.9)) if side == "pass" else (flips(0.0), make(3.1))
         levels = np.where((meets == (side == "pass"))[:, None], sure, hard)
-        wrong += judged(requirement, of(rng.multinomial(6, levels), prompt), error_rate=0.2).state == side
+        wrong += (
+            judged(requirement, of(rng.multinomial(6, levels), prompt), error_rate=0.2).state
+            == side
+        )
     assert rarely(wrong, runs, 0.2)
 
 
@@ -172,7 +197,10 @@ def test_passes_no_share_where_all_pairs_are_just_below() -> None:
     rng = np.random.default_rng(9)
     requirement, runs, passed = replace(SHARE, share=0.1), 100, 0
     for _ in range(runs):
-        passed += judged(requirement, of(rng.multinomial(4, near(2.9), 200)), error_rate=0.2).state == "pass"
+        passed += (
+            judged(requirement, of(rng.multinomial(4, near(2.9), 200)), error_rate=0.2).state
+            == "pass"
+        )
     assert rarely(passed, runs, 0.2)
 
 
@@ -180,16 +208,22 @@ def test_passes_no_share_where_all_pairs_are_just_below() -> None:
 def test_decides_all_wrongly_no_more_often_than_it_says(make: Ratings) -> None:
     rng, runs = np.random.default_rng(10), 300
     one_below = np.stack([make(2.9), *[flips(4.0)] * 9])
-    passed = sum(judged(ALL, of(rng.multinomial(30, one_below)), error_rate=0.2).state == "pass" for _ in range(runs))
+    passed = sum(
+        judged(ALL, of(rng.multinomial(30, one_below)), error_rate=0.2).state == "pass"
+        for _ in range(runs)
+    )
     failed = sum(
-        judged(ALL, of(rng.multinomial(30, make(3.1), 10)), error_rate=0.2).state == "fail" for _ in range(runs)
+        judged(ALL, of(rng.multinomial(30, make(3.1), 10)), error_rate=0.2).state == "fail"
+        for _ in range(runs)
     )
     assert rarely(passed, runs, 0.2)
     assert rarely(failed, runs, 0.2)
 
 
 def test_says_how_many_prompts_would_settle_a_mean_whose_prompts_differ() -> None:
-    pairs = np.repeat(np.eye(5, dtype=np.int64) * 50, [1, 1, 2, 8, 8], axis=0)  # nearly without noise
+    pairs = np.repeat(
+        np.eye(5, dtype=np.int64) * 50, [1, 1, 2, 8, 8], axis=0
+    )  # nearly without noise
     found = verdict(MEAN, of(pairs))
     assert found.state == "inconclusive"
     assert found.settling is not None
@@ -210,10 +244,17 @@ def test_says_how_many_calls_would_settle_a_mean_where_noise_is_what_leaves_it_o
     assert found.settling.prompts is None
     assert found.settling.calls is not None
     assert 60 < found.settling.calls < 1000
-    for times, least, most in ((2.0, 15, 20), (0.3, 0, 12)):  # twice as many calls as it says, and a third
+    for times, least, most in (
+        (2.0, 15, 20),
+        (0.3, 0, 12),
+    ):  # twice as many calls as it says, and a third
         ratings = round(2 + times * found.settling.calls / 60)
         runs = [of(rng.multinomial(ratings, flips(3.2), 60)) for _ in range(20)]
-        assert least <= [judged(requirement, each, error_rate=0.05).state for each in runs].count("pass") <= most
+        assert (
+            least
+            <= [judged(requirement, each, error_rate=0.05).state for each in runs].count("pass")
+            <= most
+        )
 
 
 @pytest.mark.parametrize("requirement", [ALL, replace(SHARE, share=0.8)])
@@ -260,7 +301,9 @@ def test_takes_a_panels_scores_and_the_evidence_of_all_its_judges(tmp_path: Path
     found = measured(run, scores, "style")
     rows = [0, 2]
     assert found.scores.tolist() == np.asarray(scores.columns["score"])[rows].tolist() == [3.0, 3.0]
-    assert found.error_variances == pytest.approx(np.asarray(scores.columns["std_error"], dtype=np.float64)[rows] ** 2)
+    assert found.error_variances == pytest.approx(
+        np.asarray(scores.columns["std_error"], dtype=np.float64)[rows] ** 2
+    )
     assert found.prompt.tolist() == [0, 0]
     assert (found.low, found.high, found.calls) == (1.0, 5.0, 3 + 5 + 2 + 1)
     assert [np.asarray(part.counts).tolist() for part in found.parts] == [
@@ -269,7 +312,10 @@ def test_takes_a_panels_scores_and_the_evidence_of_all_its_judges(tmp_path: Path
     ]
     assert [part.weight for part in found.parts] == [0.5, 0.5]
     panel = of([[0] * 5])
-    parts = [Part(np.array([[0, 0, 0, 0, 30.0]]), 0, 4, 0.5), Part(np.array([[0, 0, 0, 30.0, 0]]), 0, 4, 0.5)]
+    parts = [
+        Part(np.array([[0, 0, 0, 0, 30.0]]), 0, 4, 0.5),
+        Part(np.array([[0, 0, 0, 30.0, 0]]), 0, 4, 0.5),
+    ]
     known = replace(panel, scores=np.array([3.5]), parts=parts)
     assert log_sum_evidence(parts, 2.9)[0] >= math.log(20)
     assert judged(ALL, known, error_rate=0.05).state == "pass"
@@ -289,14 +335,20 @@ def test_leaves_out_of_more_calls_what_was_given_up(tmp_path: Path) -> None:
     assert found.calls_a_rating == (2 + RETIRE_AFTER) / 2
 
 
-@pytest.mark.parametrize(("kind", "relation"), [("mean", ">="), ("mean", "<"), ("compare", ">"), ("compare", "<=")])
-def test_evidence_against_a_build_is_what_bets_on_its_prompts_come_to(kind: Kind, relation: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "relation"), [("mean", ">="), ("mean", "<"), ("compare", ">"), ("compare", "<=")]
+)
+def test_evidence_against_a_build_is_what_bets_on_its_prompts_come_to(
+    kind: Kind, relation: str
+) -> None:
     rng = np.random.default_rng(5)
     low, high, x = (0.0, 4.0, 2.5) if kind == "mean" else (-4.0, 4.0, -0.1)
     prompt = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4]) if kind == "mean" else np.arange(9)
     scores = rng.uniform(low, high, 9)
     known = Measured(scores, np.zeros(9), prompt, (), np.ones(9, dtype=np.bool_), low, high, 9)
-    requirement = Requirement(kind, Criterion("a", relation, x), systems=("a", "b") if kind == "compare" else ())
+    requirement = Requirement(
+        kind, Criterion("a", relation, x), systems=("a", "b") if kind == "compare" else ()
+    )
 
     largest = np.bincount(prompt).max()
     totals = np.bincount(prompt, scores - x) / largest

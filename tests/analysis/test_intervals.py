@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from robin_cli.analysis import intervals
-from robin_cli.analysis.intervals import Part, largest_reach, log_sum_evidence, mean_intervals, sum_intervals
+from robin_cli.analysis.intervals import (
+    Part,
+    largest_reach,
+    log_sum_evidence,
+    mean_intervals,
+    sum_intervals,
+)
 from robin_cli.model.arms import FloatArray, IntArray
 
 SPREADS = {
@@ -73,7 +79,11 @@ def lower_end(ratings: list[float], alpha: float) -> float:
     mean = sum(ratings) / len(ratings)
     if not mean:
         return 0.0
-    return float(optimize.brentq(lambda m: math.log(wealth(ratings, m) * alpha / 2), 1e-12 * mean, mean, xtol=1e-14))
+    return float(
+        optimize.brentq(
+            lambda m: math.log(wealth(ratings, m) * alpha / 2), 1e-12 * mean, mean, xtol=1e-14
+        )
+    )
 
 
 SEQUENCES = [
@@ -96,16 +106,24 @@ def test_gives_the_means_that_no_bet_has_won_against() -> None:
             low, high = mean_intervals(counted(SEQUENCES), bottom, top, alpha=alpha)
             for place, ratings in enumerate(SEQUENCES):
                 shares = [rating / 4 for rating in ratings]
-                assert low[place] == pytest.approx(bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6), (
+                assert low[place] == pytest.approx(
+                    bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6
+                ), (
                     alpha,
                     bottom,
                     top,
                 )
                 mirrored = lower_end([1 - share for share in shares], alpha)
-                assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6), (alpha, bottom, top)
+                assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6), (
+                    alpha,
+                    bottom,
+                    top,
+                )
 
 
-def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alpha: float, unbet: float) -> float:
+def least_sum(
+    a: list[float], b: list[float], weights: tuple[float, float], alpha: float, unbet: float
+) -> float:
     """The smallest sum of two means, shares of the scale, against which the product of the bets has not come to 2/α."""
 
     def kept(ratings: list[float], m: float) -> float:  # with the part of the money that is not bet
@@ -115,7 +133,13 @@ def least_sum(a: list[float], b: list[float], weights: tuple[float, float], alph
         def left(mean: float) -> float:
             return math.log(kept(a, m)) + math.log(kept(b, mean)) - math.log(2 / alpha)
 
-        return 2.0 if left(1.0) > 0 else 0.0 if left(1e-9) < 0 else float(optimize.brentq(left, 1e-9, 1.0))
+        return (
+            2.0
+            if left(1.0) > 0
+            else 0.0
+            if left(1e-9) < 0
+            else float(optimize.brentq(left, 1e-9, 1.0))
+        )
 
     def both(m: float) -> float:
         return weights[0] * m + weights[1] * other(m)
@@ -138,7 +162,9 @@ def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: i
     assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.002
     assert highest - 0.002 <= high <= highest + 0.01 * (highest - lowest)
 
-    (low,), (high,) = sum_intervals([replace(parts[0], weight=-1.0), replace(parts[1], weight=1.0)], alpha=0.1)
+    (low,), (high,) = sum_intervals(
+        [replace(parts[0], weight=-1.0), replace(parts[1], weight=1.0)], alpha=0.1
+    )
     lowest = 4 * least_sum(mirrored_a, shares_b, (1.0, 1.0), 0.1, 0.3) - 4
     highest = 4 - 4 * least_sum(shares_a, mirrored_b, (1.0, 1.0), 0.1, 0.3)
     assert lowest - 0.01 * (highest - lowest) <= low <= lowest + 0.004
@@ -148,9 +174,13 @@ def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: i
 def test_a_sum_of_one_mean_is_that_mean_but_for_what_is_kept() -> None:
     low, high = sum_intervals([Part(counted(SEQUENCES), 1, 5, 1.0)], alpha=0.1)
     # 0.15 + 0.85 W < 2/0.1 where W < 2/α for this α
-    exact_low, exact_high = mean_intervals(counted(SEQUENCES), 1, 5, alpha=2 * 0.85 / (2 / 0.1 - 0.15))
+    exact_low, exact_high = mean_intervals(
+        counted(SEQUENCES), 1, 5, alpha=2 * 0.85 / (2 / 0.1 - 0.15)
+    )
     assert np.all((exact_low - 0.01 * (exact_high - exact_low) <= low) & (low <= exact_low + 1e-6))
-    assert np.all((exact_high - 1e-6 <= high) & (high <= exact_high + 0.01 * (exact_high - exact_low)))
+    assert np.all(
+        (exact_high - 1e-6 <= high) & (high <= exact_high + 0.01 * (exact_high - exact_low))
+    )
 
 
 def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
@@ -164,7 +194,8 @@ def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit(levels: int) -> No
     """Whatever rows stand beside a row: a run that is resumed looks at others together."""
     rng = np.random.default_rng(2)
     some = [
-        (rng.multinomial(rng.integers(0, 12, 300), rng.dirichlet(np.full(levels, 0.4), 300)), w) for w in (-1.0, 1.0)
+        (rng.multinomial(rng.integers(0, 12, 300), rng.dirichlet(np.full(levels, 0.4), 300)), w)
+        for w in (-1.0, 1.0)
     ]
 
     def found(rows: slice) -> list[FloatArray]:
@@ -184,13 +215,17 @@ def test_products_are_much_narrower_than_sums_of_intervals() -> None:
     for few, many, most in ((5, 5, 0.82), (20, 20, 0.82), (20, 100, 0.9)):
         a, b = rng.multinomial(few, p), rng.multinomial(many, q)
         low, high = sum_intervals([Part(a, 0, 4, -1.0), Part(b, 0, 4, 1.0)])
-        (low_a, high_a), (low_b, high_b) = (mean_intervals(each, 0, 4, alpha=0.025) for each in (a, b))
+        (low_a, high_a), (low_b, high_b) = (
+            mean_intervals(each, 0, 4, alpha=0.025) for each in (a, b)
+        )
         assert (high - low).mean() < most * (high_a - low_a + high_b - low_b).mean()
 
 
 def test_holds_with_95_percent_if_nothing_else_is_said() -> None:
     counts = counted(SEQUENCES)
-    np.testing.assert_array_equal(mean_intervals(counts, 0, 4), mean_intervals(counts, 0, 4, alpha=0.05))
+    np.testing.assert_array_equal(
+        mean_intervals(counts, 0, 4), mean_intervals(counts, 0, 4, alpha=0.05)
+    )
     assert largest_reach(counts, 0, 4) == largest_reach(counts, 0, 4, alpha=0.05)
 
 
@@ -205,9 +240,13 @@ def test_gives_each_arm_its_own_interval_among_any_number() -> None:
 def test_reaches_as_far_as_the_furthest_end_of_all_intervals_together() -> None:
     rng = np.random.default_rng(3)
     for bottom, top, arms in ((0, 4, 1), (1, 7, 40), (-2, 2, 30), (10, 18, 3000)):
-        counts = rng.multinomial(rng.integers(1, 60, arms), rng.dirichlet(np.ones(top - bottom + 1), arms))
+        counts = rng.multinomial(
+            rng.integers(1, 60, arms), rng.dirichlet(np.ones(top - bottom + 1), arms)
+        )
         mean = counts @ np.arange(bottom, top + 1) / counts.sum(axis=1)
-        low, high = mean_intervals(counts, bottom, top, alpha=0.1 / arms)  # Bonferroni: each has its share of 10 %
+        low, high = mean_intervals(
+            counts, bottom, top, alpha=0.1 / arms
+        )  # Bonferroni: each has its share of 10 %
         furthest = np.maximum(mean - low, high - mean).max()
         assert largest_reach(counts, bottom, top, alpha=0.1) == pytest.approx(furthest, abs=1e-5)
 
@@ -222,7 +261,11 @@ def test_reaches_over_the_whole_scale_while_an_arm_has_no_rating() -> None:
 
 @pytest.mark.parametrize(
     "spread",
-    ["coin", "rare", *(pytest.param(name, marks=pytest.mark.whole) for name in ("constant", "even", "high"))],
+    [
+        "coin",
+        "rare",
+        *(pytest.param(name, marks=pytest.mark.whole) for name in ("constant", "even", "high")),
+    ],
 )
 def test_covers_whoever_stops_when(spread: str) -> None:
     # Simulated: 400 sequences, looked at after every rating of the first 40, then after every fifth; the share in which the
@@ -246,9 +289,17 @@ def test_refuses_a_level_that_is_none(alpha: float) -> None:
         mean_intervals(np.ones((1, 5), dtype=np.int64), 0, 4, alpha=alpha)
 
 
-@given(st.lists(st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, 0.25]), min_size=3, max_size=3), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, 0.25]), min_size=3, max_size=3),
+        min_size=1,
+        max_size=8,
+    )
+)
 @settings(max_examples=30)
-@example([[0.25, 0.5, 0.75], [0.5, 0.25, 0.25]])  # no whole number among them, as where a curve spreads ratings evenly
+@example(
+    [[0.25, 0.5, 0.75], [0.5, 0.25, 0.25]]
+)  # no whole number among them, as where a curve spreads ratings evenly
 def test_says_of_many_arms_what_it_says_of_each_alone(rows: list[list[float]]) -> None:
     counts = np.array(rows)
     alone = [mean_intervals(row[None], 1, 3) for row in counts]
@@ -266,7 +317,9 @@ def test_evidence_is_the_same_where_it_is_enough_and_below_that_is_said_to_be_be
 
     def counts(side: float) -> IntArray:
         p = rng.dirichlet(np.linspace(0.2, 1.5, high - low + 1)[:: 1 if side > 0 else -1], rows)
-        return np.array([rng.multinomial(n, each) for n, each in zip(rng.integers(0, 50, rows), p, strict=True)])
+        return np.array(
+            [rng.multinomial(n, each) for n, each in zip(rng.integers(0, 50, rows), p, strict=True)]
+        )
 
     parts = [Part(counts(weight), low, high, weight) for weight in weights]
     at = (low + high) / 2 if sum(weights) else -0.1

@@ -40,7 +40,9 @@ def test_draws_all_responses_to_a_prompt_together_for_differences() -> None:
 
 
 @pytest.mark.parametrize("labels", [25, 100, 200])
-def test_draws_every_pair_with_one_probability_whatever_the_responses_of_its_prompt(labels: int) -> None:
+def test_draws_every_pair_with_one_probability_whatever_the_responses_of_its_prompt(
+    labels: int,
+) -> None:
     sizes = np.tile([1, 2, 4, 8], 20)
     prompt, rng = np.repeat(np.arange(80), sizes), np.random.default_rng(1)
     times: Counter[int] = Counter()
@@ -50,4 +52,6 @@ def test_draws_every_pair_with_one_probability_whatever_the_responses_of_its_pro
     share = np.array([times[pair] for pair in range(300)]) / (4000 * labels / 300)
     for size in (1, 2, 4, 8):
         mine = sizes[prompt] == size
-        assert share[mine].mean() == pytest.approx(1, abs=0.015 + 4 / np.sqrt(4000 * labels * mine.mean()))
+        assert share[mine].mean() == pytest.approx(
+            1, abs=0.015 + 4 / np.sqrt(4000 * labels * mine.mean())
+        )

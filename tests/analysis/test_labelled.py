@@ -20,7 +20,9 @@ def evenly(count: int) -> FloatArray:
     return np.full((1, count), 1 / count)
 
 
-def drawn(prompts: int, labels: int, seed: int = 0, each: int = 1) -> tuple[FloatArray, FloatArray, IntArray]:
+def drawn(
+    prompts: int, labels: int, seed: int = 0, each: int = 1
+) -> tuple[FloatArray, FloatArray, IntArray]:
     """Scores, labels of some pairs and prompts; the judge half a point too high."""
     rng = np.random.default_rng(seed)
     prompt = np.repeat(np.arange(prompts), each)
@@ -39,18 +41,25 @@ def test_agrees_with_ppi_py_where_each_prompt_has_a_pair(prompts: int, labels: i
     sample: tuple[Any, ...] = (given[known], scores[known], scores[~known])
     found = corrected(scores, given, 0.3, prompt, evenly(prompts))
 
-    assert found.estimate == pytest.approx(ppi_py.ppi_mean_pointestimate(*sample, lam=found.lam).item(), abs=1e-12)
-    low, high = (float(end.item()) for end in ppi_py.ppi_mean_ci(*sample, alpha=0.05, lam=found.lam))
+    assert found.estimate == pytest.approx(
+        ppi_py.ppi_mean_pointestimate(*sample, lam=found.lam).item(), abs=1e-12
+    )
+    low, high = (
+        float(end.item()) for end in ppi_py.ppi_mean_ci(*sample, alpha=0.05, lam=found.lam)
+    )
     squared = ((high - low) / 2 / stats.norm.ppf(0.975)) ** 2
     of_scores = found.lam**2 * np.var(scores[~known]) / (prompts - labels)
     # it divides squares by n and takes z; here mean and slope cost two degrees of freedom of the labelled, the mean of the
     # others one, and t takes the place of z
     error = squared - of_scores
     assert found.std_error**2 == pytest.approx(
-        error * labels / (labels - 2) + of_scores * (prompts - labels) / (prompts - labels - 1), rel=1e-9
+        error * labels / (labels - 2) + of_scores * (prompts - labels) / (prompts - labels - 1),
+        rel=1e-9,
     )
     half = stats.t.ppf(0.975, labels - 2) * found.std_error
-    assert (found.low, found.high) == pytest.approx((found.estimate - half, found.estimate + half), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(
+        (found.estimate - half, found.estimate + half), abs=1e-9
+    )
     assert (found.n_labels, found.n_prompts, found.why) == (labels, labels, "")
     if labels == 300:  # its λ takes one variance of all scores, and this one that of each part
         assert found.lam == pytest.approx(_lam_of_ppi_py(*sample), abs=0.05)
@@ -60,13 +69,20 @@ def _lam_of_ppi_py(y: FloatArray, of_labelled: FloatArray, of_others: FloatArray
     """The λ that ppi_py takes: its estimate is a straight line in λ."""
     import ppi_py
 
-    at = [ppi_py.ppi_mean_pointestimate(y, of_labelled, of_others, lam=lam).item() for lam in (0, 1)]
+    at = [
+        ppi_py.ppi_mean_pointestimate(y, of_labelled, of_others, lam=lam).item() for lam in (0, 1)
+    ]
     chosen = ppi_py.ppi_mean_pointestimate(y, of_labelled, of_others).item()
     return float((chosen - at[0]) / (at[1] - at[0]))
 
 
 def by_hand(
-    scores: FloatArray, labels: FloatArray, probability: FloatArray, prompt: IntArray, weights: FloatArray, lam: float
+    scores: FloatArray,
+    labels: FloatArray,
+    probability: FloatArray,
+    prompt: IntArray,
+    weights: FloatArray,
+    lam: float,
 ) -> tuple[float, float]:
     """Estimate and variance at ``lam`` (not PPI++'s), prompt by prompt."""
     estimate, residuals, labelled, alike = 0.0, dict.fromkeys(prompt.tolist(), 0.0), set(), math.inf
@@ -105,18 +121,28 @@ def some_world(seed: int) -> tuple[FloatArray, FloatArray, FloatArray, IntArray,
     system = rng.integers(0, 2, len(prompt))
     human = np.round(rng.normal(2 + 0.5 * system + rng.normal(size=90)[prompt], 0.7))
     scores = human + rng.normal(0.5, 0.8, len(prompt))
-    return scores, np.where(rng.random(len(prompt)) < probability, human, NAN), probability, prompt, system
+    return (
+        scores,
+        np.where(rng.random(len(prompt)) < probability, human, NAN),
+        probability,
+        prompt,
+        system,
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("of", ["mean", "prompt means", "difference"])
-def test_sums_residuals_by_prompt_and_takes_the_lambda_of_the_least_variance(seed: int, of: str) -> None:
+def test_sums_residuals_by_prompt_and_takes_the_lambda_of_the_least_variance(
+    seed: int, of: str
+) -> None:
     scores, labels, probability, prompt, system = some_world(seed)
     sizes = np.bincount(prompt)
     weights = {
         "mean": evenly(len(prompt)),
         "prompt means": (1 / (90 * sizes[prompt]))[None],
-        "difference": np.stack([(system == 0) / (system == 0).sum(), (system == 1) / -(system == 1).sum()]),
+        "difference": np.stack(
+            [(system == 0) / (system == 0).sum(), (system == 1) / -(system == 1).sum()]
+        ),
     }[of]
     found = corrected(scores, labels, probability, prompt, weights)
 
@@ -130,11 +156,15 @@ def test_sums_residuals_by_prompt_and_takes_the_lambda_of_the_least_variance(see
         assert by_hand(scores, labels, probability, prompt, weights, other)[1] > variance
 
 
-def test_leaves_out_pairs_without_a_weight_and_takes_any_prompt_numbers(subtests: pytest.Subtests) -> None:
+def test_leaves_out_pairs_without_a_weight_and_takes_any_prompt_numbers(
+    subtests: pytest.Subtests,
+) -> None:
     scores, labels, probability, prompt, system = some_world(5)
     mine = system == 1
     weights = np.where(mine, 1 / mine.sum(), 0.0)[None]
-    alone = corrected(scores[mine], labels[mine], probability[mine], prompt[mine], evenly(int(mine.sum())))
+    alone = corrected(
+        scores[mine], labels[mine], probability[mine], prompt[mine], evenly(int(mine.sum()))
+    )
     unrated = np.where(mine, scores, NAN)
     found = corrected(unrated, labels, probability, 1000 - 3 * prompt, weights)
     for one, other in zip(astuple(found), astuple(alone), strict=True):
@@ -196,12 +226,18 @@ def test_refuses_a_mean_of_labels_that_do_not_carry_it() -> None:
         scores = np.tile([1.0, 3.0], 50)
         found = corrected(scores, given, np.asarray(probability), np.arange(100), evenly(100))
         assert found.why.startswith(why), (labels, probability, why)
-        assert np.isnan([found.estimate, found.low, found.high, found.std_error, found.lam]).all(), (
+        assert np.isnan(
+            [found.estimate, found.low, found.high, found.std_error, found.lam]
+        ).all(), (
             labels,
             probability,
             why,
         )
-        assert (found.n_labels, found.n_prompts) == (len(labels), len(labels)), (labels, probability, why)
+        assert (found.n_labels, found.n_prompts) == (len(labels), len(labels)), (
+            labels,
+            probability,
+            why,
+        )
 
 
 def test_refuses_a_mean_that_would_seem_certain() -> None:
@@ -217,7 +253,10 @@ def test_refuses_a_difference_of_which_a_system_has_few_labels_or_alike_ones() -
     rows = np.flatnonzero((system == 1) & ~np.isnan(labels))
     few = labels.copy()
     few[rows[10:]] = NAN
-    assert "prompts of each system with a label; 25 are needed" in corrected(scores, few, 1.0, prompt, weights).why
+    assert (
+        "prompts of each system with a label; 25 are needed"
+        in corrected(scores, few, 1.0, prompt, weights).why
+    )
     alike = np.where((system == 1) & ~np.isnan(labels), 2.0, labels)
     why = "all labels of a system are 2, so the error of their mean is unknown"
     assert corrected(scores, alike, 1.0, prompt, weights).why == why
@@ -259,7 +298,14 @@ def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
     ones = np.where(known, 1.0, NAN) + np.where(prompt % 2, 0.0, 0.5)
     weights = np.asarray(np.kron(np.diag([1.0, -1.0]), evenly(300)), dtype=np.float64)
     two = [
-        corrected(np.append(scores, np.ones(300)), np.append(given, ones), 1.0, np.tile(prompt, 2), weights, ends=each)
+        corrected(
+            np.append(scores, np.ones(300)),
+            np.append(given, ones),
+            1.0,
+            np.tile(prompt, 2),
+            weights,
+            ends=each,
+        )
         for each in ((0.0, 4.0), None)
     ]
     assert two[0].low < two[1].low

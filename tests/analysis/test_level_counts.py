@@ -20,14 +20,18 @@ from robin_cli.storage.schema import judgments_table
 from tests.storage.test_store import judgment, manifest
 
 ENDS = st.sampled_from([(0, 4), (1, 10), (-2, 2), (0, 1), (0, 100)])
-ANSWERS = st.lists(st.tuples(st.integers(0, 5), st.floats(0, 1), st.sampled_from(["text", "logprobs", "none"])))
+ANSWERS = st.lists(
+    st.tuples(st.integers(0, 5), st.floats(0, 1), st.sampled_from(["text", "logprobs", "none"]))
+)
 
 
 def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
     attributes = tuple(f"a{number}" for number in range(len(scales)))
     made = manifest(attributes=attributes, **ends_of(attributes, scales))
     space, table = space_of(made, ["p0", "p1", "p2"]), judgments_table(rows)
-    return RunData(Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space))
+    return RunData(
+        Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space)
+    )
 
 
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))
@@ -40,7 +44,11 @@ def test_are_those_of_all_judgments_wherever_one_begins_to_count(
     for arm, share, scoring in answers:
         low, high = scales[space.attribute[arm]]
         expected = round((low + share * (high - low)) * 4096) / 4096
-        row = replace(judgment(0, pair=space.pair[arm]), attribute=space.attribute_of(arm), rating=round(expected))
+        row = replace(
+            judgment(0, pair=space.pair[arm]),
+            attribute=space.attribute_of(arm),
+            rating=round(expected),
+        )
         if scoring == "none":
             row = replace(row, rating=None, status="unparsed", reason="missing")
         rows.append(replace(row, expected_rating=expected) if scoring == "logprobs" else row)

@@ -26,11 +26,15 @@ Sums = tuple[IntArray, FloatArray, FloatArray]
 
 def space_of(pairs: int, *scales: Scale, judges: int = 1) -> ArmSpace:
     names = [f"a{k}" for k in range(len(scales))]
-    return ArmSpace([f"p{k}" for k in range(pairs)], names, [f"j{k}" for k in range(judges)], list(scales))
+    return ArmSpace(
+        [f"p{k}" for k in range(pairs)], names, [f"j{k}" for k in range(judges)], list(scales)
+    )
 
 
 def sums(ratings: Sequence[Sequence[float]]) -> Sums:
-    n, total, total_sq = (np.array([float(sum(x**power for x in each)) for each in ratings]) for power in (0, 1, 2))
+    n, total, total_sq = (
+        np.array([float(sum(x**power for x in each)) for each in ratings]) for power in (0, 1, 2)
+    )
     return n.astype(np.int64), total, total_sq
 
 
@@ -49,12 +53,16 @@ def variance_of(arm: int) -> float:
     return float((squares[arm] + 4 * pooled) / (len(RATINGS[arm]) + 3))
 
 
-def likely_ends(space: ArmSpace, sums: Sums, skew: FloatArray, *, alpha: float) -> tuple[FloatArray, FloatArray]:
+def likely_ends(
+    space: ArmSpace, sums: Sums, skew: FloatArray, *, alpha: float
+) -> tuple[FloatArray, FloatArray]:
     """The likely intervals of arms, where only the scale itself is guaranteed."""
     found = moderated(space, *sums)
     with np.errstate(invalid="ignore"):
         center = sums[1] / sums[0]
-    return likely_intervals(center, found.error_variance, found.freedom, skew, space.ends, alpha=alpha)
+    return likely_intervals(
+        center, found.error_variance, found.freedom, skew, space.ends, alpha=alpha
+    )
 
 
 def test_moderates_each_variance_by_that_of_all_pairs_of_its_attribute_and_judge() -> None:
@@ -97,22 +105,31 @@ def test_a_sum_of_errors_has_the_degrees_of_freedom_of_welch_and_satterthwaite()
     welch = stats.ttest_ind(a, b, equal_var=False)
     assert freedom[0] == pytest.approx(welch.df)
     half = likely_half_widths(errors.sum(axis=1), freedom, alpha=0.05)
-    assert half[0] == pytest.approx((welch.confidence_interval().high - welch.confidence_interval().low) / 2)
+    assert half[0] == pytest.approx(
+        (welch.confidence_interval().high - welch.confidence_interval().low) / 2
+    )
 
 
 def test_the_likely_worst_error_is_the_median_of_the_largest() -> None:
     rated = [arm for arm, ratings in enumerate(RATINGS) if ratings]
     kept = np.array([bool(ratings) for ratings in RATINGS])
     widths = [4 if arm % 4 < 2 else 9 for arm in rated]  # on several scales errors are shares
-    scales = [math.sqrt(variance_of(arm) / len(RATINGS[arm])) / w for arm, w in zip(rated, widths, strict=True)]
+    scales = [
+        math.sqrt(variance_of(arm) / len(RATINGS[arm])) / w
+        for arm, w in zip(rated, widths, strict=True)
+    ]
     freedom = [len(RATINGS[arm]) + 3 for arm in rated]
 
     told = likely_worst_error(SPACE, kept, *sums(RATINGS))
 
     def no_larger(x: float) -> float:
-        return math.prod(2 * stats.t.cdf(x / scale, df) - 1 for scale, df in zip(scales, freedom, strict=True))
+        return math.prod(
+            2 * stats.t.cdf(x / scale, df) - 1 for scale, df in zip(scales, freedom, strict=True)
+        )
 
-    assert told == pytest.approx(optimize.brentq(lambda x: no_larger(x) - 0.5, 0.001, 1.0), abs=1e-6)
+    assert told == pytest.approx(
+        optimize.brentq(lambda x: no_larger(x) - 0.5, 0.001, 1.0), abs=1e-6
+    )
 
 
 def test_the_likely_worst_error_counts_arms_that_are_alike_each() -> None:
@@ -157,7 +174,9 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
     shrunk = math.sqrt(size / (size - 1))
     values = np.array([-4 * (1 - share), 4 * share]) * shrunk
     within = arms * 16 * share * (1 - share) * size
-    pooled = (within + 2.0) / (arms * (size - 1) + 1)  # an even scale of five levels has a variance of 2
+    pooled = (within + 2.0) / (
+        arms * (size - 1) + 1
+    )  # an even scale of five levels has a variance of 2
 
     def statistic(zeros: int) -> float:
         drawn = np.repeat(values, [zeros, size - zeros])
@@ -165,7 +184,9 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
         return float(drawn.mean() / math.sqrt(variance / size))
 
     zeros = stats.binom(size, share)
-    assert zeros.pmf(0) > 0.03  # so the upper end is that of no 0, and the lower that of as many as 2.5 % exceed
+    assert (
+        zeros.pmf(0) > 0.03
+    )  # so the upper end is that of no 0, and the lower that of as many as 2.5 % exceed
     most = int(zeros.isf(0.025))
     kurtosis = (share * values[0] ** 4 + (1 - share) * values[1] ** 4) / (
         share * values[0] ** 2 + (1 - share) * values[1] ** 2
@@ -190,6 +211,8 @@ def test_holds_most_means_where_all_pairs_flip_at_the_same_low_rate() -> None:
     for _ in range(5):
         counts = rng.multinomial(50, [0.03, 0, 0, 0, 0.97], size=300).astype(float)
         n, total, total_sq = counts.sum(axis=1), counts[:, 4] * 4, counts[:, 4] * 16
-        low, high = likely_ends(space, (n, total, total_sq), skewed(counts, Scale(0, 4), alpha=0.05), alpha=0.05)
+        low, high = likely_ends(
+            space, (n, total, total_sq), skewed(counts, Scale(0, 4), alpha=0.05), alpha=0.05
+        )
         covered.append(((low <= 4 * 0.97) & (high >= 4 * 0.97)).mean())
     assert np.mean(covered) > 0.88  # by t alone .79

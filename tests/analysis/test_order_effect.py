@@ -13,8 +13,12 @@ NAN = np.nan
 
 
 def test_is_half_of_what_a_wins_more_where_it_comes_first() -> None:
-    means = np.array([[[1.0, 0.5], [0.0, 0.5]], [[0.75, 0.0], [0.5, 1.0]], [[1.0, NAN], [NAN, 0.5]]])
-    assert effects_of(means) == pytest.approx(np.array([[0.5, 0.0], [0.125, -0.5], [NAN, NAN]]), nan_ok=True)
+    means = np.array(
+        [[[1.0, 0.5], [0.0, 0.5]], [[0.75, 0.0], [0.5, 1.0]], [[1.0, NAN], [NAN, 0.5]]]
+    )
+    assert effects_of(means) == pytest.approx(
+        np.array([[0.5, 0.0], [0.125, -0.5], [NAN, NAN]]), nan_ok=True
+    )
 
 
 def test_counts_each_comparison_with_both_orders_once_and_bounds_the_mean_by_prompt() -> None:
@@ -41,7 +45,9 @@ def votes(effect: float, prompts: int, rng: np.random.Generator) -> FloatArray:
     """One vote in each order, of responses that differ, where the first place decides twice the effect of all votes."""
     p = rng.beta(1.0, 1.0, prompts)
     first, second = 2 * effect + (1 - 2 * effect) * p, (1 - 2 * effect) * p
-    return np.stack([rng.random(prompts) < first, rng.random(prompts) < second], axis=1)[:, :, None].astype(np.float64)
+    return np.stack([rng.random(prompts) < first, rng.random(prompts) < second], axis=1)[
+        :, :, None
+    ].astype(np.float64)
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.48])

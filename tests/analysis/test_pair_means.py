@@ -20,7 +20,9 @@ def test_takes_the_scores_of_a_run_and_the_variances_of_their_noise(tmp_path: Pa
         mine = [row for row, name in enumerate(scores.columns["attribute"]) if name == attribute]
         assert found.first is None
         np.testing.assert_array_equal(found.scores, np.asarray(scores.columns["score"])[mine])
-        np.testing.assert_allclose(found.error_variances, np.asarray(scores.columns["std_error"])[mine] ** 2)
+        np.testing.assert_allclose(
+            found.error_variances, np.asarray(scores.columns["std_error"])[mine] ** 2
+        )
     assert np.isnan(pair_means(run, scores, "stars").scores).tolist() == [False, True]
 
 
@@ -28,26 +30,43 @@ def test_takes_the_scores_of_a_run_and_the_variances_of_their_noise(tmp_path: Pa
 def test_takes_the_first_two_ratings_of_each_judge_where_a_run_was_to_decide(
     tmp_path: Path, judges: tuple[str, ...]
 ) -> None:
-    given: dict[str, list[int | None]] = {"p0": [1, None, 2, 5, 5, 5], "p1": [4, 4], "p2": [3], "p3": []}
+    given: dict[str, list[int | None]] = {
+        "p0": [1, None, 2, 5, 5, 5],
+        "p1": [4, 4],
+        "p2": [3],
+        "p3": [],
+    }
     ratings: Rated = {
-        (name, "style", judge): [None if each is None else each - (judge == "b" and each > 1) for each in values]
+        (name, "style", judge): [
+            None if each is None else each - (judge == "b" and each > 1) for each in values
+        ]
         for name, values in given.items()
         for judge in judges
     }
     run = run_of(tmp_path, ratings, settings={"decide": "score>=3", "margin": 0.1})
     found = pair_means(run, score(run), "style")
 
-    first = {key: [each for each in values if each is not None][:2] for key, values in ratings.items()}
+    first = {
+        key: [each for each in values if each is not None][:2] for key, values in ratings.items()
+    }
     expected, noise = [], []
     for name in given:
         means, errors = [], []
         for judge in judges:
-            alike = [np.array(values) for (_, _, other), values in first.items() if other == judge and values]
+            alike = [
+                np.array(values)
+                for (_, _, other), values in first.items()
+                if other == judge and values
+            ]
             squares = sum(((x - x.mean()) ** 2).sum() for x in alike)
             pooled = (squares + np.arange(1, 6).var()) / (sum(len(x) - 1 for x in alike) + 1)
             x = np.array(first[name, "style", judge])
             means.append(x.mean() if len(x) else np.nan)
-            errors.append((((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x) if len(x) else np.nan)
+            errors.append(
+                (((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x)
+                if len(x)
+                else np.nan
+            )
         expected.append(np.mean(means))
         noise.append(np.sum(errors) / len(judges) ** 2)
     assert found.first == 2
@@ -55,7 +74,9 @@ def test_takes_the_first_two_ratings_of_each_judge_where_a_run_was_to_decide(
     np.testing.assert_allclose(found.error_variances, noise)
 
 
-def test_of_an_adaptive_run_it_is_the_first_ratings_that_nearly_all_pairs_have(tmp_path: Path) -> None:
+def test_of_an_adaptive_run_it_is_the_first_ratings_that_nearly_all_pairs_have(
+    tmp_path: Path,
+) -> None:
     ratings: dict[tuple[str, str, str], list[int | None]] = {
         (f"p{k}", "style", "a"): [5, 5, 4] if k % 2 else [5, 4, 5, 1, 1, 1] for k in range(40)
     }
@@ -66,5 +87,9 @@ def test_of_an_adaptive_run_it_is_the_first_ratings_that_nearly_all_pairs_have(t
         scores = score(run)
         found, own = pair_means(run, scores, "style"), pair_means(run, scores, "style", of_all=True)
         assert (found.first, own.first) == (first, None)
-        assert found.scores.tolist() == pytest.approx([rated(each[:first]).mean() for each in ratings.values()])
-        assert own.scores.tolist() == pytest.approx([rated(each).mean() for each in ratings.values()])
+        assert found.scores.tolist() == pytest.approx(
+            [rated(each[:first]).mean() for each in ratings.values()]
+        )
+        assert own.scores.tolist() == pytest.approx(
+            [rated(each).mean() for each in ratings.values()]
+        )

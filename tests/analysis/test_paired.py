@@ -10,8 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from robin_cli.analysis.clustered import clusters_of, lower_bound, mean_bounds, probability_beyond, wider_bounds
-from robin_cli.analysis.paired import MORE_CALLS, Difference, Responses, differences, holm, prompts_for
+from robin_cli.analysis.clustered import (
+    clusters_of,
+    lower_bound,
+    mean_bounds,
+    probability_beyond,
+    wider_bounds,
+)
+from robin_cli.analysis.paired import (
+    MORE_CALLS,
+    Difference,
+    Responses,
+    differences,
+    holm,
+    prompts_for,
+)
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 
@@ -24,7 +37,13 @@ def responses(scores: FloatArray, *, noise: float = 0.01, ratings: float = 3.0) 
     system, prompt, _ = np.indices(scores.shape)
     count = systems * prompts * each
     return Responses(
-        scores.ravel(), np.full(count, noise), np.full(count, ratings), prompt.ravel(), system.ravel(), 0.0, 4.0
+        scores.ravel(),
+        np.full(count, noise),
+        np.full(count, ratings),
+        prompt.ravel(),
+        system.ravel(),
+        0.0,
+        4.0,
     )
 
 
@@ -49,7 +68,9 @@ def doubted(values: FloatArray) -> float:
     return probability_beyond(clusters_of(values, np.arange(len(values))), -4.0, 4.0, at=0.0)
 
 
-def test_a_difference_ends_where_the_paired_t_test_or_bounds_of_bounded_values_do_whichever_is_farther() -> None:
+def test_a_difference_ends_where_the_paired_t_test_or_bounds_of_bounded_values_do_whichever_is_farther() -> (
+    None
+):
     scores = drawn(0)
     found = one(scores)
     a, b = scores.mean(axis=2)
@@ -60,14 +81,18 @@ def test_a_difference_ends_where_the_paired_t_test_or_bounds_of_bounded_values_d
     assert found.difference == pytest.approx(a.mean() - b.mean())
     low, high = bounded(a - b)
     assert low < interval.low
-    assert [found.ci_low, found.ci_high] == pytest.approx([min(interval.low, low), max(interval.high, high)])
+    assert [found.ci_low, found.ci_high] == pytest.approx(
+        [min(interval.low, low), max(interval.high, high)]
+    )
     assert found.p == pytest.approx(max(told.pvalue, doubted(a - b)))
     assert found.p_adjusted == found.p
     np.testing.assert_allclose(found.by_prompt, a - b)
 
 
 @pytest.mark.parametrize("shape", ["even", "ends", "one far off"])
-def test_each_side_is_the_farther_one_and_of_many_prompts_the_nearest_count_as_one(shape: str) -> None:
+def test_each_side_is_the_farther_one_and_of_many_prompts_the_nearest_count_as_one(
+    shape: str,
+) -> None:
     rng = np.random.default_rng(12)
     values = {
         "even": rng.uniform(-1, 1, 3000),
@@ -80,7 +105,9 @@ def test_each_side_is_the_farther_one_and_of_many_prompts_the_nearest_count_as_o
     assert wider_bounds(values, -4.0, 4.0, alpha=ALPHA) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_are_taken_as_they_are() -> None:
+def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_are_taken_as_they_are() -> (
+    None
+):
     whole = responses(drawn(1, (2, 12, 3)))
     rng = np.random.default_rng(2)
     kept = rng.random(72) < 0.7
@@ -104,7 +131,9 @@ def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_
     assert found.p == pytest.approx(max(stats.ttest_rel(a, b).pvalue, doubted(a - b)))
 
 
-def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_variance_of_the_difference() -> None:
+def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_variance_of_the_difference() -> (
+    None
+):
     scores, v, n = drawn(3), 0.5, 4.0
     found = one(scores, noise=v / n, ratings=n)
     variance = found.by_prompt.var(ddof=1) / 30
@@ -117,7 +146,9 @@ def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_varianc
     assert 0 < found.shorter < 1 - math.sqrt(1 - found.noise_share)
 
 
-def test_the_share_of_noise_is_all_at_most_and_unknown_where_hardly_a_response_was_rated_twice() -> None:
+def test_the_share_of_noise_is_all_at_most_and_unknown_where_hardly_a_response_was_rated_twice() -> (
+    None
+):
     assert one(drawn(4), noise=50.0).noise_share == 1.0
     once = one(drawn(4), ratings=1.0)
     assert math.isnan(once.noise_share)
@@ -146,16 +177,29 @@ def test_below_five_prompts_nothing_is_told_but_the_means() -> None:
     few = one(drawn(8, (2, FEWEST_PROMPTS - 1, 4)))
     assert few.n_prompts == 4
     assert not math.isnan(few.difference)
-    assert all(math.isnan(each) for each in (few.ci_low, few.ci_high, few.p, few.p_adjusted, few.prompts_needed))
+    assert all(
+        math.isnan(each)
+        for each in (few.ci_low, few.ci_high, few.p, few.p_adjusted, few.prompts_needed)
+    )
     assert not few.is_settled
     assert not math.isnan(one(drawn(8, (2, FEWEST_PROMPTS, 4))).p)
     apart = responses(drawn(8))
-    none = Responses(apart.score, apart.noise, apart.ratings, apart.prompt + 100 * apart.system, apart.system, 0.0, 4.0)
+    none = Responses(
+        apart.score,
+        apart.noise,
+        apart.ratings,
+        apart.prompt + 100 * apart.system,
+        apart.system,
+        0.0,
+        4.0,
+    )
     assert differences(none, 2)[0].n_prompts == 0
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, -4.0])
-def test_differences_that_are_all_alike_get_the_bounds_of_bounded_values_in_place_of_no_width(shift: float) -> None:
+def test_differences_that_are_all_alike_get_the_bounds_of_bounded_values_in_place_of_no_width(
+    shift: float,
+) -> None:
     scores = np.full((2, 20, 1), 2.0)
     scores[0] += max(shift, 0.0) / 2
     scores[1] -= max(shift, 0.0) / 2
@@ -173,7 +217,9 @@ def test_differences_that_are_all_alike_get_the_bounds_of_bounded_values_in_plac
 def _p_by_search(shift: float) -> float:
     """The α at which the bound reaches 0."""
     clusters = clusters_of(np.full(20, abs(shift)), np.arange(20))
-    found = optimize.brentq(lambda log: lower_bound(clusters, -4.0, alpha=math.exp(log) / 2), -60, -0.01, xtol=1e-9)
+    found = optimize.brentq(
+        lambda log: lower_bound(clusters, -4.0, alpha=math.exp(log) / 2), -60, -0.01, xtol=1e-9
+    )
     return math.exp(found)
 
 
@@ -206,11 +252,16 @@ def test_holm_steps_down_as_the_paper_says() -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_the_largest_of_what_is_tested_before(p: list[float]) -> None:
     order = sorted(p)
-    wanted = [max(min(1.0, (len(p) - rank) * value) for rank, value in enumerate(order) if value <= each) for each in p]
+    wanted = [
+        max(min(1.0, (len(p) - rank) * value) for rank, value in enumerate(order) if value <= each)
+        for each in p
+    ]
     assert holm(p) == pytest.approx(wanted)
 
 
-def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corrected_together() -> None:
+def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corrected_together() -> (
+    None
+):
     scores = drawn(10, (3, 40, 2))
     found = differences(responses(scores), 3)
     assert [(each.a, each.b) for each in found] == [(0, 1), (0, 2), (1, 2)]
@@ -223,24 +274,32 @@ def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corre
     assert [each.p_adjusted for each in found] == pytest.approx(holm(p))
     open_ = next(each for each in found if not each.is_settled)
     variance = float(open_.by_prompt.var(ddof=1))
-    assert open_.prompts_needed >= max(41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3))
+    assert open_.prompts_needed >= max(
+        41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3)
+    )
 
 
-def test_anytime_bets_on_every_prompt_in_whatever_order_and_its_p_is_the_level_that_leaves_0_out() -> None:
+def test_anytime_bets_on_every_prompt_in_whatever_order_and_its_p_is_the_level_that_leaves_0_out() -> (
+    None
+):
     scores = drawn(11) * 0.5 + np.array([0.8, 0.0])[:, None, None]
     plain, always = one(scores), differences(responses(scores), 2, anytime=True)[0]
     assert always.difference == plain.difference
     assert always.ci_low < plain.ci_low
     assert always.p > plain.p
     turned = differences(responses(scores[:, ::-1]), 2, anytime=True)[0]
-    assert [turned.ci_low, turned.ci_high, turned.p] == pytest.approx([always.ci_low, always.ci_high, always.p])
+    assert [turned.ci_low, turned.ci_high, turned.p] == pytest.approx(
+        [always.ci_low, always.ci_high, always.p]
+    )
 
     def wealth(m: float, x: FloatArray) -> float:
         """Stakes and money as STAKES says, the products one by one."""
         stakes = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
         money = [0.7 * each / sum(stakes) for each in stakes]
         bets = zip([*stakes, 1 - 1e-9], [*money, 0.3], strict=True)
-        return float(sum(part * math.prod(1 + stake * (each / m - 1) for each in x) for stake, part in bets))
+        return float(
+            sum(part * math.prod(1 + stake * (each / m - 1) for each in x) for stake, part in bets)
+        )
 
     x = always.by_prompt + 4.0
     assert wealth(always.ci_low + 4, x) == pytest.approx(2 / ALPHA, rel=1e-6)
@@ -248,7 +307,9 @@ def test_anytime_bets_on_every_prompt_in_whatever_order_and_its_p_is_the_level_t
     assert always.p == pytest.approx(2 / max(wealth(4, x), wealth(4, 8 - x)))
     for level in (-4.0, 0.0, 4.0):
         alike = differences(
-            responses(np.array([2.0 + level / 2, 2.0 - level / 2])[:, None, None].repeat(9, 1)), 2, anytime=True
+            responses(np.array([2.0 + level / 2, 2.0 - level / 2])[:, None, None].repeat(9, 1)),
+            2,
+            anytime=True,
         )
         assert alike[0].ci_low <= level <= alike[0].ci_high
         assert alike[0].ci_high - alike[0].ci_low > 0.5
@@ -273,12 +334,18 @@ def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:
 
 
 @pytest.mark.parametrize(("prompts", "responses_each"), [(12, 4), (60, 4), (25, 1)])
-def test_intervals_hold_a_planted_difference_and_own_errors_alone_would_not(prompts: int, responses_each: int) -> None:
+def test_intervals_hold_a_planted_difference_and_own_errors_alone_would_not(
+    prompts: int, responses_each: int
+) -> None:
     rng = np.random.default_rng(prompts)
     runs, held, by_own = 40, 0, 0
     for _ in range(runs):
         latent = rng.normal(2, 0.7, (1, prompts, 1)) + rng.normal(0, 0.4, (2, prompts, 1))
-        latent = latent + rng.normal(0, 0.4, (2, prompts, responses_each)) + np.array([0.15, -0.15])[:, None, None]
+        latent = (
+            latent
+            + rng.normal(0, 0.4, (2, prompts, responses_each))
+            + np.array([0.15, -0.15])[:, None, None]
+        )
         scores = (latent[..., None] + rng.normal(0, 0.3, (*latent.shape, 3))).mean(axis=3)
         found = one(scores, noise=0.3**2 / 3)
         held += found.ci_low <= 0.3 <= found.ci_high

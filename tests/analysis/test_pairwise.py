@@ -69,7 +69,9 @@ def run_of(
             f"prompt {int(name[1:]) // 3}",
             f"A of {name}",
             other=f"B of {name}" + "!" * place,
-            columns=dict(zip(("system_a", "system_b"), systems[name], strict=True)) if systems else {},
+            columns=dict(zip(("system_a", "system_b"), systems[name], strict=True))
+            if systems
+            else {},
         )
         for place, name in enumerate(names)
     ]
@@ -113,7 +115,9 @@ def parts_of(name: str, judges: Sequence[str]) -> list[Part]:
     weight = 1 / (2 * len(judges))
     return [
         Part(
-            np.array([[rated(POINTS[name, order, judge]).tolist().count(level) for level in range(3)]]),
+            np.array(
+                [[rated(POINTS[name, order, judge]).tolist().count(level) for level in range(3)]]
+            ),
             0.0,
             1.0,
             weight,
@@ -127,7 +131,9 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
     run = run_of(tmp_path, POINTS)
     scores = pairwise_scores(run, alpha=0.1)
     assert list(scores.columns["pair_id"]) == list(SYSTEMS)
-    assert list(zip(scores.columns["system_a"], scores.columns["system_b"], strict=True)) == list(SYSTEMS.values())
+    assert list(zip(scores.columns["system_a"], scores.columns["system_b"], strict=True)) == list(
+        SYSTEMS.values()
+    )
     for row, name in enumerate(SYSTEMS):
         told = {column: values[row] for column, values in scores.columns.items()}
         mine = {key[1:]: rated(values) for key, values in POINTS.items() if key[0] == name}
@@ -139,10 +145,16 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
         low, high = sum_intervals(parts_of(name, "xy"), alpha=0.1)
         assert (told["ci_low"], told["ci_high"]) == pytest.approx((low[0], high[0]))
         effects = [
-            (mine["a-first", judge].mean() - mine["b-first", judge].mean()) / 4 for judge in "xy" if name != "c2"
+            (mine["a-first", judge].mean() - mine["b-first", judge].mean()) / 4
+            for judge in "xy"
+            if name != "c2"
         ]
-        assert told["order_effect"] == pytest.approx(np.mean(effects) if effects else math.nan, nan_ok=True)
-    assert preferences_of(run) == pytest.approx(np.asarray(scores.columns["preference"]), nan_ok=True)
+        assert told["order_effect"] == pytest.approx(
+            np.mean(effects) if effects else math.nan, nan_ok=True
+        )
+    assert preferences_of(run) == pytest.approx(
+        np.asarray(scores.columns["preference"]), nan_ok=True
+    )
     assert list(scores.columns["given_up"]) == ["", "", "b-first · y: missing"]
     assert scores.retired.tolist() == [False, False, True]
 
@@ -154,7 +166,9 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
     for order in ORDERS:
         for judge in "xy":
             alike = [rated(values) for key, values in POINTS.items() if key[1:] == (order, judge)]
-            counts = np.array([[(x == level).sum() for level in range(3)] for x in alike], dtype=float)
+            counts = np.array(
+                [[(x == level).sum() for level in range(3)] for x in alike], dtype=float
+            )
             names = [key[0] for key in POINTS if key[1:] == (order, judge)]
             skews.append(skewed(counts, Scale(0, 2), alpha=0.1)[:, names.index("c0")])
             squares = sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(3).var()
@@ -163,7 +177,9 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
             variance = (((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3)
             errors.append(variance / len(x) / 8**2)
             freedoms.append(len(x) + 3)
-    freedom = sum(errors) ** 2 / sum(each**2 / own for each, own in zip(errors, freedoms, strict=True))
+    freedom = sum(errors) ** 2 / sum(
+        each**2 / own for each, own in zip(errors, freedoms, strict=True)
+    )
     center = float(np.asarray(scores.columns["preference"])[0])
     below, above = np.sqrt(np.average(np.square(skews), axis=0, weights=errors))
     half = stats.t(freedom).ppf(0.95) * math.sqrt(sum(errors))
@@ -190,13 +206,17 @@ def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
     assert list(scores.columns["given_up"])[-1] == "b-first · y: missing"
 
 
-def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparisons(tmp_path: Path) -> None:
+def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparisons(
+    tmp_path: Path,
+) -> None:
     points: dict[tuple[str, str, str], Given] = {}
     for name, (first, second) in {"c0": (2, 2), "c1": (0, 0), "c2": (2, 0), "c3": (0, 1)}.items():
         points[name, "a-first", "x"], points[name, "b-first", "x"] = [first] * 14, [second] * 14
     run = run_of(tmp_path, points, dict.fromkeys(("c0", "c1", "c2", "c3"), ("one", "two")))
     scores = pairwise_scores(run)
-    counts = np.array([[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]])  # c0, c1 and c3, of the leader
+    counts = np.array(
+        [[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]]
+    )  # c0, c1 and c3, of the leader
     evidence = log_sum_evidence([Part(counts[:, side], 0.0, 1.0, 0.5) for side in (0, 1)], 0.5)
     expected = certified(np.array([evidence[0], evidence[1], 0.0, evidence[2]]), 0.05)
     assert np.asarray(scores.columns["certified"]).tolist() == expected.tolist()
@@ -205,7 +225,10 @@ def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparison
 
 
 def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
-    points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [0.75, 0.5], ("c0", "b-first", "x"): [0.25]}
+    points: dict[tuple[str, str, str], Given] = {
+        ("c0", "a-first", "x"): [0.75, 0.5],
+        ("c0", "b-first", "x"): [0.25],
+    }
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, (0, 1), scoring="logprobs")
     columns = pairwise_scores(run).columns
     assert np.asarray(columns["preference"])[0] == pytest.approx((0.625 + 0.25) / 2)
@@ -214,7 +237,10 @@ def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:
 
 
 def test_counts_as_ties_what_judges_said_also_where_probabilities_count(tmp_path: Path) -> None:
-    points: dict[tuple[str, str, str], Given] = {("c0", "a-first", "x"): [1.25, 1.75], ("c0", "b-first", "x"): [0.9]}
+    points: dict[tuple[str, str, str], Given] = {
+        ("c0", "a-first", "x"): [1.25, 1.75],
+        ("c0", "b-first", "x"): [0.9],
+    }
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, scoring="logprobs")
     assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [
         2
@@ -237,7 +263,12 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
             points[f"c{number}", order, "x"] = rng.integers(0, 3, 2).tolist()
         systems[f"c{number}"] = [("one", "two"), ("three", "two"), ("one", "three")][number % 3]
     run = run_of(tmp_path, points, systems)
-    means = np.array([[[np.mean(points[f"c{number}", order, "x"]) / 2] for order in ORDERS] for number in range(30)])  # type: ignore[arg-type]
+    means = np.array(
+        [
+            [[np.mean(points[f"c{number}", order, "x"]) / 2] for order in ORDERS]  # type: ignore[arg-type]
+            for number in range(30)
+        ]
+    )
     assert order_means(run) == pytest.approx(means)
     prompt = np.arange(30) // 3
     assert found_in(run).order_effects == order_effects(means, prompt)
@@ -255,7 +286,9 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     assert lengths_of(run)[:2].tolist() == [[7.0, 7.0], [7.0, 8.0]]
 
 
-def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked_evenly(tmp_path: Path) -> None:
+def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked_evenly(
+    tmp_path: Path,
+) -> None:
     points: dict[tuple[str, str, str], Given] = {}
     beats = [("one", "two"), ("two", "three"), ("three", "one")]
     systems = {f"c{number}": beats[number % 3] for number in range(60)}
@@ -268,7 +301,8 @@ def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked
     line = found.lines()["circle"]
     assert line == found.answer[-1]
     assert (
-        "in a circle: one is preferred to two in 80 %, two is preferred to three in 80 %, three is preferred to" in line
+        "in a circle: one is preferred to two in 80 %, two is preferred to three in 80 %, three is preferred to"
+        in line
     )
     assert "evenly" not in line
     assert "asked equally often" not in line

@@ -13,7 +13,15 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
-from tests.planning.comparing import VOTES, by_strength, comparisons, planner_of, play, policy_for, system_numbers
+from tests.planning.comparing import (
+    VOTES,
+    by_strength,
+    comparisons,
+    planner_of,
+    play,
+    policy_for,
+    system_numbers,
+)
 from tests.planning.played import work
 
 
@@ -38,9 +46,14 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     assert best.is_over
     assert best.decided == 8
     assert best.prompt.tolist() == list(range(8))
-    found = [numbers[comparison][side] for comparison, side in zip(best.comparison, best.side, strict=True)]
+    found = [
+        numbers[comparison][side]
+        for comparison, side in zip(best.comparison, best.side, strict=True)
+    ]
     assert found == [1] * 8
-    assert [matches.response[c, s] for c, s in zip(best.comparison, best.side, strict=True)] == best.leader.tolist()
+    assert [
+        matches.response[c, s] for c, s in zip(best.comparison, best.side, strict=True)
+    ] == best.leader.tolist()
     whole = matches.space.by_pair(arms.counts > 0).all(axis=1)
     assert whole.sum() < len(matches), "not every two responses had to meet"
 
@@ -53,7 +66,10 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
         list(play(matches, policy_for(matches, "uniform"), arms, rating, 2_000, verdicts))
         best, numbers = best_of(verdicts, arms), system_numbers(matches)
-        found = [numbers[comparison][side] for comparison, side in zip(best.comparison, best.side, strict=True)]
+        found = [
+            numbers[comparison][side]
+            for comparison, side in zip(best.comparison, best.side, strict=True)
+        ]
         certain += best.decided
         wrong += sum(sure and each != 2 for sure, each in zip(best.certified, found, strict=True))
     assert certain > 0

@@ -29,8 +29,15 @@ def test_tells_the_spread_between_judges_from_the_noise_within_one(spread: float
     assert abs(spread_between(between) - spread) < 0.03
 
 
-@given(st.lists(st.tuples(st.floats(0, 4), st.floats(0, 4), st.integers(2, 50)), min_size=2, max_size=6), st.randoms())
-def test_does_not_depend_on_the_order_of_the_judges(judges: list[tuple[float, float, int]], random: object) -> None:
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 4), st.floats(0, 4), st.integers(2, 50)), min_size=2, max_size=6
+    ),
+    st.randoms(),
+)
+def test_does_not_depend_on_the_order_of_the_judges(
+    judges: list[tuple[float, float, int]], random: object
+) -> None:
     def scored(listed: list[tuple[float, float, int]]) -> float:
         means, variances, n = (np.array([column]) for column in zip(*listed, strict=True))
         return float(between_judges(means, variances / n)[0])
@@ -41,4 +48,6 @@ def test_does_not_depend_on_the_order_of_the_judges(judges: list[tuple[float, fl
 
 
 def test_does_not_know_the_spread_where_a_judge_has_no_rating() -> None:
-    assert math.isnan(spread_between(between_judges(np.array([[1.0, np.nan]]), np.array([[0.05, np.nan]]))))
+    assert math.isnan(
+        spread_between(between_judges(np.array([[1.0, np.nan]]), np.array([[0.05, np.nan]])))
+    )

@@ -16,7 +16,12 @@ from robin_cli.model.bradley_terry import NotConnected
 
 
 def tournament(
-    strength: FloatArray, prompts: int, rng: np.random.Generator, *, per_prompt: int | None = None, votes: int = 2
+    strength: FloatArray,
+    prompts: int,
+    rng: np.random.Generator,
+    *,
+    per_prompt: int | None = None,
+    votes: int = 2,
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Preferences of responses whose quality differs by prompt, of all couples or ``per_prompt`` drawn ones."""
     m = len(strength)
@@ -50,7 +55,9 @@ def test_finds_strengths_and_the_coefficient_of_length_as_a_logistic_regression_
         def slope(at: FloatArray, rows: FloatArray = rows) -> FloatArray:
             return np.asarray(rows.T @ (expit(rows @ at) - y))
 
-        reached = optimize.minimize(loss, np.zeros(rows.shape[1]), jac=slope, method="BFGS", options={"gtol": 1e-9}).x
+        reached = optimize.minimize(
+            loss, np.zeros(rows.shape[1]), jac=slope, method="BFGS", options={"gtol": 1e-9}
+        ).x
         strength = np.append(reached[:4], 0.0)
         found = ranking(y, system, prompt, 5, lengths=lengths if is_controlled else None)
         assert found.strength == pytest.approx(strength - strength.mean(), abs=1e-7)
@@ -75,7 +82,9 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
         left = known - (rows[mine] * (p * (1 - p))[mine, None]).T @ rows[mine]
         changes.append(np.linalg.pinv(left) @ rows[mine].T @ (y - p)[mine])
     inverse = np.linalg.pinv(known)
-    covariance = 29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30  # and one prompt more, by the model
+    covariance = (
+        29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30
+    )  # and one prompt more, by the model
     for i, j in ((0, 1), (1, 3), (2, 0)):
         contrast = np.eye(4)[i] - np.eye(4)[j]
         error = np.sqrt(contrast @ covariance @ contrast)
@@ -87,11 +96,17 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
         assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), freedom))
     contrast = np.eye(4)[1] - 0.25
     parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
-    half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(contrast @ covariance @ contrast)
-    assert (found.ci_low[1], found.ci_high[1]) == pytest.approx((found.strength[1] - half, found.strength[1] + half))
+    half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(
+        contrast @ covariance @ contrast
+    )
+    assert (found.ci_low[1], found.ci_high[1]) == pytest.approx(
+        (found.strength[1] - half, found.strength[1] + half)
+    )
 
 
-def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optimisation_and_integration_say() -> None:
+def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optimisation_and_integration_say() -> (
+    None
+):
     rng = np.random.default_rng(12)
     y, system, prompt = tournament(np.array([0.9, 0.1, -1.0]), 40, rng, per_prompt=2)
     plain, found = ranking(y, system, prompt, 3), ranking(y, system, prompt, 3, were_chosen=True)
@@ -100,7 +115,9 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
     known = (rows * (p * (1 - p))[:, None]).T @ rows
     apart = plain.difference_error**2
     centre = np.eye(3) - 1 / 3
-    phi = -0.5 * np.trace(known @ centre @ apart @ centre) / 2  # from variances of differences to covariances
+    phi = (
+        -0.5 * np.trace(known @ centre @ apart @ centre) / 2
+    )  # from variances of differences to covariances
 
     def log_posterior(at: FloatArray, tau: FloatArray) -> FloatArray:
         odds = at @ rows.T
@@ -119,7 +136,9 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
         curved = (rows * (p * (1 - p))[:, None]).T @ rows / phi
         slope = 2 / (tau**2 + mode**2)
         bends = np.maximum((tau**2 - mode**2) / (tau**2 + mode**2), 0.01)
-        evidence.append(-loss(mode) - 0.5 * np.linalg.slogdet(curved + np.diag(slope))[1] + np.log(tau))
+        evidence.append(
+            -loss(mode) - 0.5 * np.linalg.slogdet(curved + np.diag(slope))[1] + np.log(tau)
+        )
         modes.append(centre @ mode)
         covariances.append(centre @ np.linalg.inv(curved + np.diag(slope * bends)) @ centre)
     weight = np.exp(np.array(evidence) - max(evidence))
@@ -147,17 +166,23 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
 
 
 @pytest.mark.parametrize("is_controlled", [False, True])
-def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems(*, is_controlled: bool) -> None:
+def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems(
+    *, is_controlled: bool
+) -> None:
     rng = np.random.default_rng(5)
     y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), 60, rng, per_prompt=12)
-    kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]  # of some prompts one or two couples
+    kept = (
+        rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
+    )  # of some prompts one or two couples
     y, system, prompt = y[kept], system[kept], prompt[kept]
     lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
     found = ranking(y, system, prompt, 7, lengths=lengths if is_controlled else None)
     rows, values = np.eye(7)[system[:, 0]] - np.eye(7)[system[:, 1]], found.strength
     if is_controlled:
         assert found.covariate is not None
-        rows = np.column_stack([rows, np.tanh((lengths[:, 0] - lengths[:, 1]) / found.covariate.unit)])
+        rows = np.column_stack(
+            [rows, np.tanh((lengths[:, 0] - lengths[:, 1]) / found.covariate.unit)]
+        )
         values = np.append(values, found.covariate.coefficient)
     p = expit(rows @ values)
     weight = p * (1 - p)
@@ -173,7 +198,8 @@ def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_system
     covariance = (count - 1) / count * np.array(changes).T @ np.array(changes) + inverse / count
     contrasts = np.eye(rows.shape[1])[:7, None] - np.eye(rows.shape[1])[None, :7]
     apart, by_two = (
-        np.einsum("ijp,...pq,ijq->...ij", contrasts, each, contrasts) for each in (covariance, np.array(shares))
+        np.einsum("ijp,...pq,ijq->...ij", contrasts, each, contrasts)
+        for each in (covariance, np.array(shares))
     )
     upper = np.triu_indices(7, 1)
     assert found.difference_error[upper] == pytest.approx(np.sqrt(apart)[upper], rel=1e-7)
@@ -196,7 +222,9 @@ def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
 
 
 @pytest.mark.parametrize("systems", [2, 3])
-def test_is_not_certain_that_systems_are_equal_because_the_judge_goes_by_the_order_alone(systems: int) -> None:
+def test_is_not_certain_that_systems_are_equal_because_the_judge_goes_by_the_order_alone(
+    systems: int,
+) -> None:
     couples = np.array([(i, j) for i in range(systems) for j in range(i)])
     system, prompt = np.tile(couples, (30, 1)), np.repeat(np.arange(30), len(couples))
     found = ranking(np.full(len(system), 0.5), system, prompt, systems)
@@ -229,9 +257,16 @@ def test_has_about_the_errors_of_a_jackknife_that_fits_anew_without_each_prompt(
     rng = np.random.default_rng(2)
     y, system, prompt = tournament(np.array([0.6, 0.0, -0.6]), 60, rng)
     found = ranking(y, system, prompt, 3)
-    anew = np.array([ranking(y[prompt != g], system[prompt != g], prompt[prompt != g], 3).strength for g in range(60)])
+    anew = np.array(
+        [
+            ranking(y[prompt != g], system[prompt != g], prompt[prompt != g], 3).strength
+            for g in range(60)
+        ]
+    )
     error = np.sqrt(59 / 60 * ((anew - found.strength) ** 2).sum(axis=0))
-    assert (found.ci_high - found.ci_low) / 2 / stats.t.ppf(0.975, 59) == pytest.approx(error, rel=0.02)
+    assert (found.ci_high - found.ci_low) / 2 / stats.t.ppf(0.975, 59) == pytest.approx(
+        error, rel=0.02
+    )
 
 
 def test_ranges_ranks_by_holms_test_over_the_other_systems() -> None:
@@ -291,7 +326,9 @@ def test_says_of_two_systems_what_their_votes_say() -> None:
     y, system, prompt = tournament(np.array([0.5, -0.5]), 30, rng)
     found = ranking(y, system, prompt, 2)
     for_first = np.where(system[:, 0] == 0, y, 1 - y)
-    assert found.strength[0] - found.strength[1] == pytest.approx(np.log(for_first.mean() / (1 - for_first.mean())))
+    assert found.strength[0] - found.strength[1] == pytest.approx(
+        np.log(for_first.mean() / (1 - for_first.mean()))
+    )
     assert found.win_rate[0] == pytest.approx(for_first.mean())
     assert (found.win_low[0], found.win_high[0]) == pytest.approx(
         mean_bounds(clusters_of(for_first, prompt), 0.0, 1.0, alpha=0.05)
@@ -399,7 +436,9 @@ def test_rules_out_nothing_by_a_single_prompt(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("systems", "prompts", "per_prompt"), [(3, 15, None), (4, 20, 2)])
-def test_holds_the_truth_as_often_as_it_says(systems: int, prompts: int, per_prompt: int | None) -> None:
+def test_holds_the_truth_as_often_as_it_says(
+    systems: int, prompts: int, per_prompt: int | None
+) -> None:
     rng, runs = np.random.default_rng(systems), 150
     strength = np.zeros(systems)  # equal in truth, by whatever model
     held = ranks = 0.0

@@ -26,7 +26,11 @@ def rated(seed: int, noise: float) -> np.ndarray[Any, np.dtype[np.float64]]:
 def of_one(ratings: list[np.ndarray[Any, Any]]) -> tuple[Any, Any, Any]:
     """Scores, numbers of ratings and variances, of ratings of each pair."""
     variances = [[each.var(ddof=1) if len(each) > 1 else np.nan] for each in ratings]
-    return np.array([each.mean() for each in ratings]), np.array([[len(each)] for each in ratings]), np.array(variances)
+    return (
+        np.array([each.mean() for each in ratings]),
+        np.array([[len(each)] for each in ratings]),
+        np.array(variances),
+    )
 
 
 def test_agrees_with_the_analysis_of_variance() -> None:
@@ -49,8 +53,12 @@ def test_draws_the_variance_of_each_pair_toward_the_mean_of_those_asked_twice() 
     ratings = [rng.normal(2, 1) + rng.normal(0, 0.2 * count, count) for count in counts]
     found = by_name(reliability(*of_one(ratings), np.arange(60), resamples=0))
     squares = [float(((each - each.mean()) ** 2).sum()) for each in ratings]
-    typical = np.mean([square / (count - 1) for square, count in zip(squares, counts, strict=True) if count > 1])
-    within = [(square + 4 * typical) / (count + 3) for square, count in zip(squares, counts, strict=True)]
+    typical = np.mean(
+        [square / (count - 1) for square, count in zip(squares, counts, strict=True) if count > 1]
+    )
+    within = [
+        (square + 4 * typical) / (count + 3) for square, count in zip(squares, counts, strict=True)
+    ]
     total = np.var([each.mean() for each in ratings], ddof=1)
     between = total - np.mean([each / count for each, count in zip(within, counts, strict=True)])
     assert 0 < between < 0.95 * total
@@ -62,9 +70,16 @@ def test_says_what_asking_as_often_again_would_correlate_with() -> None:
     # unequal numbers of ratings, unequal noise, many pairs: the scores of two runs correlate as the one run says
     rng = np.random.default_rng(2)
     pairs = 20_000
-    truth, noise, n = rng.normal(0, 1, pairs), rng.uniform(0.2, 3, pairs), rng.integers(1, 12, pairs)
+    truth, noise, n = (
+        rng.normal(0, 1, pairs),
+        rng.uniform(0.2, 3, pairs),
+        rng.integers(1, 12, pairs),
+    )
     first, second = (
-        [mean + spread * rng.normal(0, 1, count) for mean, spread, count in zip(truth, noise, n, strict=True)]
+        [
+            mean + spread * rng.normal(0, 1, count)
+            for mean, spread, count in zip(truth, noise, n, strict=True)
+        ]
         for _ in range(2)
     )
     scores, counts, variances = of_one(first)
@@ -91,7 +106,9 @@ def test_takes_the_noise_anew_in_each_resample() -> None:
         for found, mine in ((drawn, np.nanmean(variances[rows])), (fixed, typical)):
             within = (np.nan_to_num(variances[rows]) * (n[rows] - 1) + 4 * mine) / (n[rows] + 3)
             found.append(1 - (within / n[rows]).mean() / scores[rows].var(ddof=1))
-    tail = stats.norm.cdf(-np.sqrt(40 / 39) * stats.t.ppf(0.975, 39))  # 40 prompts say how noisy the judge is
+    tail = stats.norm.cdf(
+        -np.sqrt(40 / 39) * stats.t.ppf(0.975, 39)
+    )  # 40 prompts say how noisy the judge is
     low, high = np.quantile(drawn, [tail, 1 - tail])
     assert (told.ci_low, told.ci_high) == pytest.approx((low, high), abs=0.04)
     assert told.ci_high - told.ci_low > 2 * np.ptp(np.quantile(fixed, [0.025, 0.975]))
@@ -111,7 +128,10 @@ def test_states_nothing_where_too_few_pairs_were_asked_twice() -> None:
         found = reliability(*of_one(ratings), np.arange(200))
         few = "too few pairs were asked twice to know the judge's noise: "
         assert {each.why for each in found} == {few + why if why else ""}, (counts, why)
-        assert {bool(np.isnan([each.value, each.ci_low]).all()) for each in found} == {bool(why)}, (counts, why)
+        assert {bool(np.isnan([each.value, each.ci_low]).all()) for each in found} == {bool(why)}, (
+            counts,
+            why,
+        )
 
 
 def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:
@@ -120,7 +140,9 @@ def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:
     for seed in range(30):
         rng = np.random.default_rng([7, seed])
         truth, counts = rng.normal(2, 0.8, 400), np.array([2] * 40 + [1] * 360)
-        ratings = [mean + rng.normal(0, 0.7, count) for mean, count in zip(truth, counts, strict=True)]
+        ratings = [
+            mean + rng.normal(0, 0.7, count) for mean, count in zip(truth, counts, strict=True)
+        ]
         told = reliability(*of_one(ratings), np.arange(400), resamples=200)[0]
         expected = 0.64 / (0.64 + 0.49 * (0.9 + 0.1 / 2))
         held.append(told.ci_low <= expected <= told.ci_high)
@@ -143,7 +165,9 @@ def test_states_no_interval_where_no_two_ratings_of_a_pair_differ() -> None:
     found = reliability(np.arange(40.0), np.full((40, 1), 2), np.zeros((40, 1)), np.arange(40))
     assert [each.value for each in found] == [1.0] * 3
     assert np.isnan([[each.ci_low, each.ci_high] for each in found]).all()
-    assert {each.why for each in found} == {"no two ratings of a pair differ, so their noise is unknown"}
+    assert {each.why for each in found} == {
+        "no two ratings of a pair differ, so their noise is unknown"
+    }
 
 
 def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_score() -> None:
@@ -159,13 +183,17 @@ def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_scor
     assert {(each.n, each.n_prompts) for each in found} == {(40, 40)}
     n[:, 1], variances[:, 1] = 1, np.nan
     few = "too few pairs were asked twice to know the noise of each judge: 0 further ratings of pairs already rated"
-    assert {each.why for each in reliability(scores, n, variances, np.arange(43))} == {f"{few}, 30 are needed"}
+    assert {each.why for each in reliability(scores, n, variances, np.arange(43))} == {
+        f"{few}, 30 are needed"
+    }
 
 
 def test_states_nothing_on_few_prompts_or_scores_all_alike() -> None:
     twice, ones = np.full((40, 1), 2), np.ones((40, 1))
     few = reliability(np.arange(40.0), twice, ones, np.arange(40) % 19)
-    assert {each.why for each in few} == {"40 pairs of 19 prompts have a score; 20 prompts are needed"}
+    assert {each.why for each in few} == {
+        "40 pairs of 19 prompts have a score; 20 prompts are needed"
+    }
     alike = reliability(np.ones(40), twice, ones, np.arange(40))
     assert {each.why for each in alike} == {"all scores are alike"}
     assert all(np.isnan([each.value, each.ci_low]).all() for each in (*few, *alike))

@@ -41,7 +41,9 @@ def humans(high: float) -> dict[str, dict[str, float]]:
     return {f"p{k}": {"style": high if k == 11 else k % 5 + 1.0} for k in range(PAIRS)}
 
 
-def scored(tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callable[[int], int] = int) -> RunData:
+def scored(
+    tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callable[[int], int] = int
+) -> RunData:
     given: Rated = {
         (f"p{k}", attribute, judge): ratings(k, place)
         for k in range(PAIRS)
@@ -52,13 +54,17 @@ def scored(tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callab
     return run_of(tmp_path, given, human=human, prompts=prompts)
 
 
-def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings(tmp_path: Path) -> None:
+def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings(
+    tmp_path: Path,
+) -> None:
     run = scored(tmp_path, humans(2.0), lambda k: k // 2)
     found = agreements(run, *all_scores(run, score(run)))
     assert list(found) == ["style", "style · a", "style · b"]  # nobody rated the stars
     human = np.array([humans(2.0)[f"p{k}"]["style"] for k in range(PAIRS)])
     means = {
-        judge: np.array([np.mean([each for each in ratings(k, place) if each]) for k in range(PAIRS)])
+        judge: np.array(
+            [np.mean([each for each in ratings(k, place) if each]) for k in range(PAIRS)]
+        )
         for place, judge in enumerate(JUDGES, 1)
     }
     means |= {"panel": (means["a"] + means["b"]) / 2}
@@ -69,7 +75,9 @@ def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings
     assert agreements(run, score(run)).keys() == {"style"}
 
 
-def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_ratings(tmp_path: Path) -> None:
+def test_tells_the_reliability_of_the_panel_and_of_each_judge_without_human_ratings(
+    tmp_path: Path,
+) -> None:
     run = scored(tmp_path, {})
     panel, each = all_scores(run, score(run))
     found = reliabilities(run, panel, each)
@@ -117,7 +125,9 @@ def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) 
     assert {each.n for each in found["style"]} == {PAIRS}
     assert f"1 of {PAIRS} human ratings are off the scale 1-5" in found["style"][0].why
     assert calibrations(run, score(run))["style"].why == found["style"][0].why
-    with pytest.raises(InputError, match="--columns style=NAME,stars=NAME, or with a rubric of theirs"):
+    with pytest.raises(
+        InputError, match="--columns style=NAME,stars=NAME, or with a rubric of theirs"
+    ):
         check_comparable(whys_of(found), run, lambda _: None)
 
 

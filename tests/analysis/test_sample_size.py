@@ -24,7 +24,9 @@ def test_takes_as_many_prompts_as_the_noncentral_t_but_for_one_or_two() -> None:
             for noise in (0.0, 0.3):
                 found = prompts_for(difference, 0.7, noise, power=power)
                 exact = next(
-                    n for n in range(max(2, int(found) - 5), 10**6) if power_of(n, difference, 0.7 + noise) >= power
+                    n
+                    for n in range(max(2, int(found) - 5), 10**6)
+                    if power_of(n, difference, 0.7 + noise) >= power
                 )
                 assert (-1 if found <= 4 else 0) <= found - exact <= 2, (power, difference, noise)
                 assert found == int(found), (power, difference, noise)
@@ -34,14 +36,18 @@ def test_takes_the_smallest_number_that_is_enough() -> None:
     for alpha in (0.001, 0.01, 0.1):
         found = prompts_for(0.3, 0.5, 0.2, alpha=alpha)
         assert (
-            difference_shown(found, 0.5, 0.2, alpha=alpha) <= 0.3 < difference_shown(found - 1, 0.5, 0.2, alpha=alpha)
+            difference_shown(found, 0.5, 0.2, alpha=alpha)
+            <= 0.3
+            < difference_shown(found - 1, 0.5, 0.2, alpha=alpha)
         ), alpha
 
 
 def test_finds_by_experiment_what_it_promised() -> None:
     rng, prompts = np.random.default_rng(0), int(prompts_for(0.25, 0.4, 0.5))
     differences = (
-        0.25 + rng.normal(0, math.sqrt(0.4), (20_000, prompts)) + rng.normal(0, math.sqrt(0.5), (20_000, prompts))
+        0.25
+        + rng.normal(0, math.sqrt(0.4), (20_000, prompts))
+        + rng.normal(0, math.sqrt(0.5), (20_000, prompts))
     )
     t = differences.mean(axis=1) / differences.std(axis=1, ddof=1) * math.sqrt(prompts)
     assert np.mean(np.abs(t) > stats.t.ppf(0.975, prompts - 1)) == pytest.approx(0.8, abs=0.015)
@@ -61,4 +67,6 @@ def test_needs_endless_prompts_for_no_difference_and_two_where_nothing_varies() 
     assert math.isnan(prompts_for(0.1, math.nan, 0.0))
     assert math.isnan(prompts_for(math.nan, 0.1, 0.0))
     assert difference_shown(1, 0.5, 0.1) == math.inf
-    assert prompts_for(1e-8, 0.5, 0.1) == pytest.approx((1.959964 + 0.841621) ** 2 * 0.6 * 1e16, rel=1e-5)
+    assert prompts_for(1e-8, 0.5, 0.1) == pytest.approx(
+        (1.959964 + 0.841621) ** 2 * 0.6 * 1e16, rel=1e-5
+    )

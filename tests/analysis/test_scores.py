@@ -57,8 +57,13 @@ def run_of(
     settings: dict[str, Any] | None = None,
 ) -> RunData:
     """A run with these ratings, on disk and read back; the prompts are the pairs' names, or these."""
-    names, attributes, judges = (tuple(dict.fromkeys(key[place] for key in ratings)) for place in range(3))
-    pairs = [Pair(name, (prompts or {}).get(name, name), "response", (human or {}).get(name, {})) for name in names]
+    names, attributes, judges = (
+        tuple(dict.fromkeys(key[place] for key in ratings)) for place in range(3)
+    )
+    pairs = [
+        Pair(name, (prompts or {}).get(name, name), "response", (human or {}).get(name, {}))
+        for name in names
+    ]
     scale = {name: (ends or ENDS)[name] for name in attributes}
     made = manifest(
         settings={**SETTINGS, "model": judges, **(settings or {})},
@@ -103,24 +108,38 @@ def error_variance(key: tuple[str, str, str]) -> float:
     """V/n by its definition: the pair's sum of squares and 4 ratings of the variance pooled over its attribute and judge."""
     alike = [rated(values) for other, values in RATINGS.items() if other[1:] == key[1:]]
     low, high = ENDS[key[1]]
-    squares = sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(low, high + 1).var()
+    squares = (
+        sum(((x - x.mean()) ** 2).sum() for x in alike if len(x)) + np.arange(low, high + 1).var()
+    )
     pooled = squares / (sum(max(0, len(x) - 1) for x in alike) + 1)
     x = rated(RATINGS[key])
-    return float((((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x)) if len(x) else math.nan
+    return (
+        float((((x - x.mean()) ** 2).sum() + 4 * pooled) / (len(x) + 3) / len(x))
+        if len(x)
+        else math.nan
+    )
 
 
 def skew(key: tuple[str, str, str], alpha: float) -> FloatArray:
     """How much wider than by t the likely interval is below and above, by the ratings of its attribute and judge."""
     alike = [other for other in RATINGS if other[1:] == key[1:]]
     low, high = ENDS[key[1]]
-    counts = [[list(rated(RATINGS[other])).count(level) for level in range(low, high + 1)] for other in alike]
+    counts = [
+        [list(rated(RATINGS[other])).count(level) for level in range(low, high + 1)]
+        for other in alike
+    ]
     return skewed(np.array(counts, dtype=float), Scale(low, high), alpha=alpha)[:, alike.index(key)]
 
 
-def likely_ends(t: tuple[float, float], factors: FloatArray, low: float, high: float) -> list[float]:
+def likely_ends(
+    t: tuple[float, float], factors: FloatArray, low: float, high: float
+) -> list[float]:
     """The interval by t, each side as much wider, nowhere beyond the guaranteed one."""
     center = sum(t) / 2
-    return [max(center - factors[0] * (center - t[0]), low), min(center + factors[1] * (t[1] - center), high)]
+    return [
+        max(center - factors[0] * (center - t[0]), low),
+        min(center + factors[1] * (t[1] - center), high),
+    ]
 
 
 def test_scores_each_judges_ratings(tmp_path: Path) -> None:
@@ -135,7 +154,9 @@ def test_scores_each_judges_ratings(tmp_path: Path) -> None:
         told = {name: values[row] for name, values in columns.items()}
         assert (told["n"], told["n_unparsed"]) == (len(x), len(all_of_them) - len(x))
         assert told["score"] == pytest.approx(x.mean() if len(x) else math.nan, nan_ok=True)
-        assert told["variance"] == pytest.approx(x.var(ddof=1) if len(x) > 1 else math.nan, nan_ok=True)
+        assert told["variance"] == pytest.approx(
+            x.var(ddof=1) if len(x) > 1 else math.nan, nan_ok=True
+        )
         noise = error_variance(key)
         assert told["std_error"] == pytest.approx(math.sqrt(noise), nan_ok=True)
         guaranteed = interval(all_of_them, low, high, 0.1)
@@ -155,7 +176,10 @@ def test_bounds_the_error_of_all_scores_at_once_in_shares_of_their_scales(tmp_pa
 
     known = {key: values or [4, 4] for key, values in RATINGS.items()}
     bound = score(run_of(tmp_path / "all", known), by_judge=True).error_bound
-    furthest = max(reach(values, *ENDS[key[1]], 0.05 / 8) / (ENDS[key[1]][1] - 1) for key, values in known.items())
+    furthest = max(
+        reach(values, *ENDS[key[1]], 0.05 / 8) / (ENDS[key[1]][1] - 1)
+        for key, values in known.items()
+    )
     assert bound == pytest.approx(furthest, abs=1e-5)
     assert score(run_of(tmp_path / "again", known)).error_bound == bound
 
@@ -175,7 +199,9 @@ def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_pa
     scores = score(run, alpha=alpha)
     columns = scores.columns
     assert scores.facets == ATTRIBUTES
-    for row, (name, attribute) in enumerate(zip(columns["pair_id"], columns["attribute"], strict=True)):
+    for row, (name, attribute) in enumerate(
+        zip(columns["pair_id"], columns["attribute"], strict=True)
+    ):
         low, high = ENDS[str(attribute)]
         each = [RATINGS[str(name), str(attribute), judge] for judge in JUDGES]
         x = [rated(one) for one in each]
@@ -183,14 +209,20 @@ def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_pa
         assert (told["n"], told["judges"]) == (sum(map(len, x)), sum(len(one) > 0 for one in x))
         assert told["n_unparsed"] == sum(one.count(None) for one in each)
         every = all(len(one) for one in x)
-        assert told["score"] == pytest.approx(np.mean([one.mean() for one in x]) if every else math.nan, nan_ok=True)
+        assert told["score"] == pytest.approx(
+            np.mean([one.mean() for one in x]) if every else math.nan, nan_ok=True
+        )
         counts = [[[list(one).count(level) for level in range(low, high + 1)]] for one in x]
-        (lower,), (upper,) = sum_intervals([Part(np.array(one), low, high, 0.5) for one in counts], alpha=alpha)
+        (lower,), (upper,) = sum_intervals(
+            [Part(np.array(one), low, high, 0.5) for one in counts], alpha=alpha
+        )
         assert (told["ci_low"], told["ci_high"]) == pytest.approx((lower, upper))
         noise = [error_variance((str(name), str(attribute), judge)) for judge in JUDGES]
         assert told["std_error"] == pytest.approx(math.sqrt(sum(noise)) / 2, nan_ok=True)
         if every:
-            freedom = sum(noise) ** 2 / sum(a**2 / (len(one) + 3) for a, one in zip(noise, x, strict=True))
+            freedom = sum(noise) ** 2 / sum(
+                a**2 / (len(one) + 3) for a, one in zip(noise, x, strict=True)
+            )
             center = np.mean([one.mean() for one in x])
             t = stats.t.interval(1 - alpha, freedom, loc=center, scale=math.sqrt(sum(noise)) / 2)
             skews = np.array([skew((str(name), str(attribute), judge), alpha) for judge in JUDGES])
@@ -253,7 +285,15 @@ def test_knows_nothing_where_all_was_given_up(tmp_path: Path) -> None:
 def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) -> None:
     values = [3.25, 2.0, 4.984375]
     rows = [
-        replace(judgment(0), pair_id="p0", attribute="style", judge="a", draw=k, rating=3, expected_rating=value)
+        replace(
+            judgment(0),
+            pair_id="p0",
+            attribute="style",
+            judge="a",
+            draw=k,
+            rating=3,
+            expected_rating=value,
+        )
         for k, value in enumerate(values)
     ]
     scores = score(run_of(tmp_path, {("p0", "style", "a"): []}, more=rows), alpha=0.1)
@@ -262,7 +302,9 @@ def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) ->
     counts = np.zeros((1, 65))
     counts[0, [36, 16, 63, 64]] = 1, 1, 0.25, 0.75
     low, high = mean_intervals(counts, 1, 5, alpha=0.1)
-    assert (scores.columns["ci_low"][0], scores.columns["ci_high"][0]) == pytest.approx((low[0], high[0]))
+    assert (scores.columns["ci_low"][0], scores.columns["ci_high"][0]) == pytest.approx(
+        (low[0], high[0])
+    )
 
 
 @pytest.mark.parametrize("rating", [0, 6])
@@ -273,7 +315,9 @@ def test_refuses_ratings_outside_the_scale(tmp_path: Path, rating: int) -> None:
 
 
 def test_a_panel_of_three_has_a_row_a_pair_and_its_human_ratings(tmp_path: Path) -> None:
-    ratings: Rated = {(f"p{k}", "style", judge): [k + 1, 1] for k in range(2) for judge in ("a", "b", "c")}
+    ratings: Rated = {
+        (f"p{k}", "style", judge): [k + 1, 1] for k in range(2) for judge in ("a", "b", "c")
+    }
     scores = score(run_of(tmp_path, ratings, human={"p0": {"style": 4.0}, "p1": {"style": 2.0}}))
     assert {"judges", "judge_spread"} <= scores.columns.keys()
     assert (scores.columns["pair_id"], list(scores.columns["human"])) == (["p0", "p1"], [4.0, 2.0])
@@ -293,7 +337,9 @@ def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: P
         widths = likely_widths(scores, run.space)
         assert math.inf in widths  # p1's stars, which a did not rate
         assert len(widths) == len(scores)
-        for row, (low, high) in enumerate(zip(columns["likely_low"], columns["likely_high"], strict=True)):
+        for row, (low, high) in enumerate(
+            zip(columns["likely_low"], columns["likely_high"], strict=True)
+        ):
             bottom, top = ENDS[columns["attribute"][row]]
             share = (high - low) / (top - bottom)
             assert widths[row] == (math.inf if math.isnan(share) else pytest.approx(share))

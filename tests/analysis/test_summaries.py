@@ -24,7 +24,9 @@ SYSTEMS = [("ours", "theirs", None)[k % 5 % 3] for k in range(PAIRS)]
 PROMPTS = {f"p{k}": f"prompt {k % 37}" for k in range(PAIRS)}
 
 
-def made(folder: Path, *, human: dict[str, dict[str, float]] | None = None, **settings: object) -> RunData:
+def made(
+    folder: Path, *, human: dict[str, dict[str, float]] | None = None, **settings: object
+) -> RunData:
     """120 pairs of 37 prompts on two attributes, the last pairs without a rating on stars."""
     rng = np.random.default_rng(4)
     ratings: Rated = {}
@@ -52,19 +54,25 @@ def by_hand(values: list[float], prompts: list[str]) -> tuple[float, float, floa
 
 def test_takes_the_mean_over_pairs_with_an_interval_over_prompts(tmp_path: Path) -> None:
     run = made(tmp_path)
-    frame = pd.DataFrame({name: score(run).columns[name] for name in ("pair_id", "attribute", "score")}).dropna()
+    frame = pd.DataFrame(
+        {name: score(run).columns[name] for name in ("pair_id", "attribute", "score")}
+    ).dropna()
     for each in found_in(run):
         mine = frame[frame.attribute == each.attribute]
         prompts = [PROMPTS[name] for name in mine.pair_id]
         assert (each.pairs, each.prompts) == (len(mine), len(set(prompts)))
-        assert (each.mean.value, each.mean.low, each.mean.high) == pytest.approx(by_hand(mine.score.tolist(), prompts))
+        assert (each.mean.value, each.mean.low, each.mean.high) == pytest.approx(
+            by_hand(mine.score.tolist(), prompts)
+        )
         assert (each.group, each.share, each.corrected, each.labels) == (None, None, None, None)
     assert [each.attribute for each in found_in(run)] == ["style", "stars"]
 
 
 def test_groups_pairs_by_a_column_and_leaves_out_those_without_a_value(tmp_path: Path) -> None:
     run = made(tmp_path)
-    frame = pd.DataFrame({name: score(run).columns[name] for name in ("pair_id", "attribute", "score")})
+    frame = pd.DataFrame(
+        {name: score(run).columns[name] for name in ("pair_id", "attribute", "score")}
+    )
     frame["system"] = [SYSTEMS[int(name[1:])] for name in frame.pair_id]
     grouped = frame.groupby(["attribute", "system"]).score
     means, counts = grouped.mean().to_dict(), grouped.count().to_dict()
@@ -75,18 +83,27 @@ def test_groups_pairs_by_a_column_and_leaves_out_those_without_a_value(tmp_path:
     for each in found:
         key = (each.attribute, each.group)
         assert (each.mean.value, each.pairs) == pytest.approx((means[key], counts[key]))
-        mine = frame[(frame.attribute == each.attribute) & (frame.system == each.group)].dropna(subset="score")
+        mine = frame[(frame.attribute == each.attribute) & (frame.system == each.group)].dropna(
+            subset="score"
+        )
         prompts = [PROMPTS[name] for name in mine.pair_id]
-        assert (each.mean.low, each.mean.high) == pytest.approx(by_hand(mine.score.tolist(), prompts)[1:])
+        assert (each.mean.low, each.mean.high) == pytest.approx(
+            by_hand(mine.score.tolist(), prompts)[1:]
+        )
         clusters = clusters_of(
-            (mine.score >= 3).to_numpy().astype(np.float64), np.unique(prompts, return_inverse=True)[1]
+            (mine.score >= 3).to_numpy().astype(np.float64),
+            np.unique(prompts, return_inverse=True)[1],
         )
         assert each.share is not None
         assert each.share.value == pytest.approx((mine.score >= 3).mean())
-        assert (each.share.low, each.share.high) == pytest.approx(mean_bounds(clusters, 0, 1, alpha=0.05))
+        assert (each.share.low, each.share.high) == pytest.approx(
+            mean_bounds(clusters, 0, 1, alpha=0.05)
+        )
 
 
-def test_states_no_interval_of_fewer_than_five_prompts_and_no_mean_of_nothing(tmp_path: Path) -> None:
+def test_states_no_interval_of_fewer_than_five_prompts_and_no_mean_of_nothing(
+    tmp_path: Path,
+) -> None:
     ratings: Rated = {(f"p{k}", "style", "a"): [k % 4 + 1] for k in range(8)}
     ratings |= {("p8", "style", "a"): []}
     run = run_of(tmp_path, ratings, prompts={f"p{k}": f"prompt {k % 4}" for k in range(9)})
@@ -98,7 +115,9 @@ def test_states_no_interval_of_fewer_than_five_prompts_and_no_mean_of_nothing(tm
     nothing = found_in(run, groups=groups, threshold=2)[1]
     assert (nothing.group, nothing.pairs, nothing.prompts) == ("b", 0, 0)
     assert nothing.share is not None
-    assert np.isnan([nothing.mean.value, nothing.mean.low, nothing.share.value, nothing.share.high]).all()
+    assert np.isnan(
+        [nothing.mean.value, nothing.mean.low, nothing.share.value, nothing.share.high]
+    ).all()
 
 
 def test_makes_no_point_of_prompts_that_are_all_alike(tmp_path: Path) -> None:
@@ -117,7 +136,9 @@ def test_keeps_an_interval_on_the_scale(tmp_path: Path) -> None:
     assert each.mean.high == 5
 
 
-def test_takes_means_of_first_ratings_where_a_run_was_to_decide_and_shares_of_scores(tmp_path: Path) -> None:
+def test_takes_means_of_first_ratings_where_a_run_was_to_decide_and_shares_of_scores(
+    tmp_path: Path,
+) -> None:
     ratings: Rated = {(f"p{k}", "style", "a"): [2, 4, 5, 5, 5] for k in range(6)}
     run = run_of(tmp_path, ratings, settings={"decide": "score>=3", "margin": 0.1})
     (each,) = found_in(run, threshold=4)
@@ -138,7 +159,9 @@ def test_corrects_means_by_the_human_ratings_of_the_data(tmp_path: Path) -> None
     means = pair_means(run, score(run), "style").scores
     human = np.array([HUMAN.get(f"p{k}", {}).get("style", math.nan) for k in range(PAIRS)])
     style, stars = found_in(run)
-    assert style.corrected == corrected(means, human, 1.0, run.prompts, np.full((1, PAIRS), 1 / PAIRS), ends=(1.0, 5.0))
+    assert style.corrected == corrected(
+        means, human, 1.0, run.prompts, np.full((1, PAIRS), 1 / PAIRS), ends=(1.0, 5.0)
+    )
     assert style.labels is not None
     assert style.labels.of_data
     assert (style.corrected.n_labels, stars.corrected, stars.labels) == (90, None, None)
@@ -146,10 +169,14 @@ def test_corrects_means_by_the_human_ratings_of_the_data(tmp_path: Path) -> None
     assert of_group is not None
     assert 0 < of_group.n_labels < 90
     mine = np.array([system == "ours" for system in SYSTEMS])
-    assert of_group == corrected(means, human, 1.0, run.prompts, mine[None] / mine.sum(), ends=(1.0, 5.0))
+    assert of_group == corrected(
+        means, human, 1.0, run.prompts, mine[None] / mine.sum(), ends=(1.0, 5.0)
+    )
 
 
-def test_lets_given_labels_take_the_place_of_the_datas_ratings_of_an_attribute(tmp_path: Path) -> None:
+def test_lets_given_labels_take_the_place_of_the_datas_ratings_of_an_attribute(
+    tmp_path: Path,
+) -> None:
     run = made(tmp_path, human=HUMAN)
     labels = {f"p{k}": 1.0 + k % 3 for k in range(40)}
     style, stars = found_in(run, given=given(labels, 0.25))

@@ -35,7 +35,11 @@ def test_is_reached_when_the_error_that_the_status_says_is_at_most_the_target(
             for _ in range(calls):
                 arm = int(rng.integers(len(space)))
                 scale = space.scale_of(arm)
-                rating = float(rng.integers(scale.low, scale.high + 1)) if arm % 2 else float(scale.low + 1)
+                rating = (
+                    float(rng.integers(scale.low, scale.high + 1))
+                    if arm % 2
+                    else float(scale.low + 1)
+                )
                 arms.add_rating(arm, rating)
                 counts.add(arm, [rating])
             for _ in range(RETIRE_AFTER * int(rng.integers(0, 2))):

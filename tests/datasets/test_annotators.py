@@ -31,9 +31,17 @@ ONE, TWO, _ = DISAGREEMENTS
 AXES = ("overall", "accuracy", "coverage", "coherence")
 
 
-def axis_row(worker: str, text: str = "Short.", *ratings: int | None, **more: Any) -> dict[str, Any]:
+def axis_row(
+    worker: str, text: str = "Short.", *ratings: int | None, **more: Any
+) -> dict[str, Any]:
     axes = {**dict(zip(AXES, ratings, strict=False)), "compatible": None}
-    info = {"id": "t3_1", "post": "A long story.", "title": "T", "subreddit": "r/tifu", "article": None}
+    info = {
+        "id": "t3_1",
+        "post": "A long story.",
+        "title": "T",
+        "subreddit": "r/tifu",
+        "article": None,
+    }
     return {
         "info": info,
         "summary": {"text": text, "policy": "sup4", "note": "ok", "axes": axes},
@@ -63,7 +71,9 @@ def test_takes_the_mean_of_annotators_as_the_human_rating(tmp_path: Path) -> Non
 def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
     ratings = {"helpfulness": [None, 4, float("nan"), 1], "correctness": [], "verbosity": [None]}
     row = {"prompt": "p", "response": "r", **ratings}
-    assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {"helpfulness": 2.5}
+    assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {
+        "helpfulness": 2.5
+    }
 
 
 def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None:
@@ -77,12 +87,19 @@ def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None
     assert load_pools(tmp_path / "*.parquet")["verbosity"].ratings[0].tolist() == [4, 3, 4]
 
 
-def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(tmp_path: Path) -> None:
+def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(
+    tmp_path: Path,
+) -> None:
     file = written(tmp_path, "axis1.json", as_lines(WORKERS))
     data = load_pairs(file)
     assert data.merged == 2
     assert [pair.response for pair in data.pairs] == ["Short.", "Shorter."]
-    assert data.pairs[0].human == {"overall": 5.0, "accuracy": 6.5, "coverage": 6.0, "coherence": 4.0}
+    assert data.pairs[0].human == {
+        "overall": 5.0,
+        "accuracy": 6.5,
+        "coverage": 6.0,
+        "coherence": 4.0,
+    }
     assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
     pools = load_pools(file)
     assert set(pools) == set(AXES)
@@ -99,33 +116,52 @@ def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) ->
 
 def test_refuses_workers_of_one_id_and_different_texts(tmp_path: Path) -> None:
     file = written(tmp_path, "axis1.jsonl", as_lines(WORKERS[:2]))
-    assert 'axis1.jsonl:2: the id "t3_1" is also that of line 1.' in complaint(file, columns={"id": "info.id"})
+    assert 'axis1.jsonl:2: the id "t3_1" is also that of line 1.' in complaint(
+        file, columns={"id": "info.id"}
+    )
 
 
 def test_refuses_the_same_texts_twice_in_data_that_is_not_of_workers(tmp_path: Path) -> None:
-    assert "same prompt and response as line 1" in complaint(written(tmp_path, "a.jsonl", as_lines(HELPSTEER[:1] * 2)))
+    assert "same prompt and response as line 1" in complaint(
+        written(tmp_path, "a.jsonl", as_lines(HELPSTEER[:1] * 2))
+    )
     bare = {"info": {"post": "p"}, "summary": {"text": "s"}}
-    assert "same prompt and response as line 1" in complaint(written(tmp_path, "b.jsonl", as_lines([bare, bare])))
+    assert "same prompt and response as line 1" in complaint(
+        written(tmp_path, "b.jsonl", as_lines([bare, bare]))
+    )
     again = as_lines([DISAGREEMENTS[0]] * 2)
     assert "same prompt and response as line 1" in complaint(written(tmp_path, "c.jsonl", again))
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abc"), st.lists(st.none() | st.integers(1, 7), min_size=4, max_size=4)), min_size=1
+        st.tuples(
+            st.sampled_from("abc"), st.lists(st.none() | st.integers(1, 7), min_size=4, max_size=4)
+        ),
+        min_size=1,
     ),
     st.integers(1, 4) | st.none(),
 )
-def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int | None]]], limit: int | None) -> None:
+def test_gives_a_summary_the_mean_of_its_workers(
+    rated: list[tuple[str, list[int | None]]], limit: int | None
+) -> None:
     rows = [axis_row(f"w{at}", text, *ratings) for at, (text, ratings) in enumerate(rated)]
     with tempfile.TemporaryDirectory() as folder:
         data = load_pairs(written(Path(folder), "axis.jsonl", as_lines(rows)), limit=limit)
     texts = list(dict.fromkeys(text for text, _ in rated))[:limit]
     assert [pair.response for pair in data.pairs] == texts
     for pair in data.pairs:
-        own = [dict(zip(AXES, ratings, strict=True)) for text, ratings in rated if text == pair.response]
-        expected = {name: [value for each in own if (value := each[name]) is not None] for name in AXES}
-        assert pair.human == pytest.approx({name: fmean(values) for name, values in expected.items() if values})
+        own = [
+            dict(zip(AXES, ratings, strict=True))
+            for text, ratings in rated
+            if text == pair.response
+        ]
+        expected = {
+            name: [value for each in own if (value := each[name]) is not None] for name in AXES
+        }
+        assert pair.human == pytest.approx(
+            {name: fmean(values) for name, values in expected.items() if values}
+        )
     assert data.merged == sum(text in texts for text, _ in rated) - len(texts)
 
 
@@ -144,7 +180,9 @@ def test_gives_a_summary_the_mean_of_its_workers(rated: list[tuple[str, list[int
         ),
     ],
 )
-def test_says_what_is_wrong_with_a_pool_of_annotators(tmp_path: Path, name: str, rows: Any, said: str) -> None:
+def test_says_what_is_wrong_with_a_pool_of_annotators(
+    tmp_path: Path, name: str, rows: Any, said: str
+) -> None:
     with pytest.raises(InputError) as caught:
         load_pools(written(tmp_path, name, as_lines(rows)))
     assert said in str(caught.value)
@@ -157,11 +195,33 @@ def test_judges_and_simulates_with_the_published_files(tmp_path: Path) -> None:
     file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
     with replaying(file) as url:
         endpoint = ("--base-url", url, "--model", "replay:verbosity")
-        done = robin("judge", file, "--budget", "30", "-a", "verbosity", *endpoint, "--run", "r", cwd=tmp_path)
+        done = robin(
+            "judge",
+            file,
+            "--budget",
+            "30",
+            "-a",
+            "verbosity",
+            *endpoint,
+            "--run",
+            "r",
+            cwd=tmp_path,
+        )
     assert done.returncode == 0, done.stderr
     assert list(pd.read_csv(io.StringIO(done.stdout))["human"]) == pytest.approx([11 / 3, 1.5, 2.0])
 
-    done = robin("simulate", file, "--budget", "60", "--runs", "2", "--attribute", "verbosity", cwd=tmp_path, exits=0)
+    done = robin(
+        "simulate",
+        file,
+        "--budget",
+        "60",
+        "--runs",
+        "2",
+        "--attribute",
+        "verbosity",
+        cwd=tmp_path,
+        exits=0,
+    )
     assert "verbosity: 1 of 3 pairs have one rating, and never vary" in done.stderr
 
     (tmp_path / "my axes").mkdir()

@@ -22,11 +22,16 @@ PROMPT = TEXT.filter(lambda text: bool(text) and not text.isspace())
 RATING = st.one_of(st.none(), st.integers(0, 4), st.floats(allow_nan=False, allow_infinity=False))
 
 
-def pairs_of(responses: st.SearchStrategy[str], ids: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
+def pairs_of(
+    responses: st.SearchStrategy[str], ids: st.SearchStrategy[Any]
+) -> st.SearchStrategy[list[dict[str, Any]]]:
     row = st.fixed_dictionaries(
-        {"prompt": PROMPT, "response": responses}, optional={"helpfulness": RATING, "verbosity": RATING, "id": ids}
+        {"prompt": PROMPT, "response": responses},
+        optional={"helpfulness": RATING, "verbosity": RATING, "id": ids},
     )
-    return st.lists(row, min_size=1, max_size=8, unique_by=(id_of, lambda row: (row["prompt"], row["response"])))
+    return st.lists(
+        row, min_size=1, max_size=8, unique_by=(id_of, lambda row: (row["prompt"], row["response"]))
+    )
 
 
 def id_of(row: Row) -> str:
@@ -41,7 +46,9 @@ def loaded(name: str, content: bytes, **options: Any) -> Dataset:
 ANY_ID = st.one_of(TEXT.filter(bool), st.integers(1, 2**63))
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".json", ".csv", ".tsv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize(
+    "suffix", [".jsonl", ".jsonl.gz", ".json", ".csv", ".tsv", ".csv.gz", ".parquet"]
+)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_reads_any_pairs_back(suffix: str, data: st.DataObject) -> None:
@@ -54,7 +61,8 @@ def test_reads_any_pairs_back(suffix: str, data: st.DataObject) -> None:
         (id_of(row), row["prompt"], row["response"]) for row in rows
     ]
     assert [pair.human for pair in found] == [
-        {name: row[name] for name in ("helpfulness", "verbosity") if row.get(name) is not None} for row in rows
+        {name: row[name] for name in ("helpfulness", "verbosity") if row.get(name) is not None}
+        for row in rows
     ]
 
 
@@ -81,22 +89,34 @@ LINES, TABLE, PARQUET = as_lines(HELPSTEER), as_csv(HELPSTEER), as_parquet(HELPS
 
 
 @pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
-@pytest.mark.parametrize(("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)])
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.jsonl", LINES), ("x.csv", TABLE), ("x.parquet", PARQUET)]
+)
 @given(data=st.data())
-def test_meets_any_damage_with_an_input_error_or_pairs(name: str, content: bytes, data: st.DataObject) -> None:
+def test_meets_any_damage_with_an_input_error_or_pairs(
+    name: str, content: bytes, data: st.DataObject
+) -> None:
     damaged = bytearray(content)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    refuses_or_reads(name, bytes(damaged[: data.draw(st.sampled_from([None, len(content) // 2, -1]))]))
+    refuses_or_reads(
+        name, bytes(damaged[: data.draw(st.sampled_from([None, len(content) // 2, -1]))])
+    )
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
-@given(values=st.dictionaries(st.sampled_from(["prompt", "response", "id", "helpfulness", "info", "summary"]), JSON))
+@given(
+    values=st.dictionaries(
+        st.sampled_from(["prompt", "response", "id", "helpfulness", "info", "summary"]), JSON
+    )
+)
 def test_meets_any_values_with_an_input_error_or_pairs(values: dict[str, Any]) -> None:
     refuses_or_reads("x.jsonl", json.dumps(values).encode())

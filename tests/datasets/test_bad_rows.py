@@ -13,7 +13,16 @@ import pytest
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.settings.reading import load_settings
 from tests.conftest import has
-from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, measured, read, refused, written
+from tests.datasets.writing import (
+    WRITERS,
+    as_lines,
+    as_table,
+    complaint,
+    measured,
+    read,
+    refused,
+    written,
+)
 
 GOOD = {"prompt": "p", "response": "r"}
 SKIP = "or leave such rows out with --skip-bad-rows."
@@ -27,41 +36,105 @@ def lines_with(folder: Path, bad: bytes) -> Path:
 
 BAD_LINES: dict[str, tuple[str, ...]] = {
     '{"prompt": "p", "response"': ("not valid JSON: Expecting ':' delimiter at column 27.", SKIP),
-    '["p", "r"]': ("the row is a list, not an object.", "A file that is one JSON array is named .json."),
+    '["p", "r"]': (
+        "the row is a list, not an object.",
+        "A file that is one JSON array is named .json.",
+    ),
     "[": ("not valid JSON", "A file that is one JSON array is named .json."),
     "7": ("the row is a number, not an object.", 'Write it as {"prompt": …, "response": …}.'),
-    '{"prompt": "p", "answer": "r"}': ('no field "response"; found prompt, answer. Use --columns response=answer.',),
-    "{}": ('no field "prompt" or "response"; found none.', "Use --columns prompt=NAME,response=NAME, NAME being"),
-    '{"question": "p", "output": "r"}': ("found question, output.", "Use --columns prompt=question,response=output."),
-    '{"prompt": null, "response": "r"}': ('field "prompt" is null.', f"Give the row a prompt, {SKIP}"),
-    '{"prompt": "p", "response": null}': ('field "response" is null.', f"Give the row a response, {SKIP}"),
+    '{"prompt": "p", "answer": "r"}': (
+        'no field "response"; found prompt, answer. Use --columns response=answer.',
+    ),
+    "{}": (
+        'no field "prompt" or "response"; found none.',
+        "Use --columns prompt=NAME,response=NAME, NAME being",
+    ),
+    '{"question": "p", "output": "r"}': (
+        "found question, output.",
+        "Use --columns prompt=question,response=output.",
+    ),
+    '{"prompt": null, "response": "r"}': (
+        'field "prompt" is null.',
+        f"Give the row a prompt, {SKIP}",
+    ),
+    '{"prompt": "p", "response": null}': (
+        'field "response" is null.',
+        f"Give the row a response, {SKIP}",
+    ),
     '{"prompt": NaN, "response": "r"}': ('field "prompt" is NaN, not text.', SKIP),
-    '{"prompt": "p", "response": 3}': ('field "response" is a number, not text.', f"Write it as text, {SKIP}"),
+    '{"prompt": "p", "response": 3}': (
+        'field "response" is a number, not text.',
+        f"Write it as text, {SKIP}",
+    ),
     '{"prompt": "p", "response": ["r"]}': ('field "response" is a list, not text.', SKIP),
     '{"prompt": {}, "response": "r"}': ('field "prompt" is an object, not text.', SKIP),
     '{"prompt": true, "response": "r"}': ('field "prompt" is true or false, not text.', SKIP),
     '{"prompt": "", "response": "r"}': ('field "prompt" is empty.', SKIP),
     '{"prompt": " \\n", "response": "r"}': ('field "prompt" is empty.', SKIP),
-    '{"prompt": "\\ud800", "response": "r"}': ('"prompt" holds half of a surrogate pair (\\ud800)', SKIP),
-    '{"prompt": "p", "response": "r", "id": "\\udfff"}': ('"id" holds half of a surrogate pair (\\udfff)', SKIP),
-    '{"prompt": "p", "response": "r", "id": 1.5}': ("is a number, not text or a whole number.", "--columns id=-."),
-    '{"prompt": "p", "response": "r", "id": true}': ("is true or false, not text", "--columns id=-."),
-    '{"prompt": "p", "response": "r", "helpfulness": "high"}': ('is "high", not a finite', "--columns helpfulness=-."),
-    '{"prompt": "p", "response": "r", "helpfulness": true}': ('is "True", not a finite', "--columns helpfulness=-."),
-    '{"prompt": "p", "response": "r", "helpfulness": Infinity}': ('is "inf", not a finite', "Give a number or null"),
-    '{"prompt": "p", "response": "r", "helpfulness": 1e999}': ('is "inf", not a finite', "Give a number or null"),
-    '{"prompt": "p", "response": "r", "helpfulness": "1_0"}': ('is "1_0", not a finite', "Give a number or null"),
-    '{"prompt": "p", "response": "r", "helpfulness": [3, [3]]}': ("is a list, not a finite", "Give a number or null"),
-    '{"prompt": "p", "response": "r", "helpfulness": [3, true]}': ('is "True", not a', "Give a number or null"),
-    '{"prompt": "p", "response": "r", "verbosity": %s}' % ("9" * 400): ("not a finite number", "Give a number or null"),
-    '{"prompt": "p", "response": "r", "x": %s}' % ("9" * 5000): ("a number in it is too long.", SKIP),
+    '{"prompt": "\\ud800", "response": "r"}': (
+        '"prompt" holds half of a surrogate pair (\\ud800)',
+        SKIP,
+    ),
+    '{"prompt": "p", "response": "r", "id": "\\udfff"}': (
+        '"id" holds half of a surrogate pair (\\udfff)',
+        SKIP,
+    ),
+    '{"prompt": "p", "response": "r", "id": 1.5}': (
+        "is a number, not text or a whole number.",
+        "--columns id=-.",
+    ),
+    '{"prompt": "p", "response": "r", "id": true}': (
+        "is true or false, not text",
+        "--columns id=-.",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": "high"}': (
+        'is "high", not a finite',
+        "--columns helpfulness=-.",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": true}': (
+        'is "True", not a finite',
+        "--columns helpfulness=-.",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": Infinity}': (
+        'is "inf", not a finite',
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": 1e999}': (
+        'is "inf", not a finite',
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": "1_0"}': (
+        'is "1_0", not a finite',
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": [3, [3]]}': (
+        "is a list, not a finite",
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "helpfulness": [3, true]}': (
+        'is "True", not a',
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "verbosity": %s}' % ("9" * 400): (
+        "not a finite number",
+        "Give a number or null",
+    ),
+    '{"prompt": "p", "response": "r", "x": %s}' % ("9" * 5000): (
+        "a number in it is too long.",
+        SKIP,
+    ),
     "[" * 100_000: ("not usable JSON: nested too deeply.", SKIP),
     '{"prompt": ' * 50_000: ("not usable JSON: nested too deeply.", SKIP),
-    json.dumps({"prompt": "p", "response": "r"}): ("the same prompt and response as line 1.", "--skip-bad-rows."),
+    json.dumps({"prompt": "p", "response": "r"}): (
+        "the same prompt and response as line 1.",
+        "--skip-bad-rows.",
+    ),
 }
 
 
-@pytest.mark.parametrize(("line", "expected"), BAD_LINES.items(), ids=[line[:60] for line in BAD_LINES])
+@pytest.mark.parametrize(
+    ("line", "expected"), BAD_LINES.items(), ids=[line[:60] for line in BAD_LINES]
+)
 def test_says_what_is_wrong_with_a_line_and_may_leave_it_out(
     tmp_path: Path, line: str, expected: tuple[str, ...]
 ) -> None:
@@ -89,7 +162,12 @@ NO_UTF8 = {
         "",
         ["p", "x"],
     ),
-    "c.json": (b"[\n" + LATIN + b"]", ":2: byte 0xE9 at offset 17 is not UTF-8.", "", None),  # no row after it is known
+    "c.json": (
+        b"[\n" + LATIN + b"]",
+        ":2: byte 0xE9 at offset 17 is not UTF-8.",
+        "",
+        None,
+    ),  # no row after it is known
     "d.parquet": (
         as_table(pa.table({"prompt": CUT_TEXT, "response": ["a", "b", "c"]})),
         ":row 2: the text is not UTF-8.",
@@ -125,12 +203,20 @@ def test_refuses_a_line_of_50_mb_without_holding_it(tmp_path: Path, suffix: str)
 
 def test_stops_at_a_line_of_csv_that_is_too_long(tmp_path: Path) -> None:
     # Whether such a line ends inside a quoted cell is not known, so that no row after it is.
-    said = refused(tmp_path, [GOOD, {"prompt": "p", "response": "x" * 34_000_000}], "pairs.csv", skip_bad_rows=True)
+    said = refused(
+        tmp_path,
+        [GOOD, {"prompt": "p", "response": "x" * 34_000_000}],
+        "pairs.csv",
+        skip_bad_rows=True,
+    )
     assert said.startswith("pairs.csv:3: the line is longer than 32 MiB. Shorten the row")
 
 
 def test_names_both_rows_of_an_id_given_twice(tmp_path: Path) -> None:
-    rows = [{"prompt": f"p{n}", "response": "r", "id": ident} for n, ident in enumerate(["a", "b", 1, "a", "1"])]
+    rows = [
+        {"prompt": f"p{n}", "response": "r", "id": ident}
+        for n, ident in enumerate(["a", "b", 1, "a", "1"])
+    ]
     said = refused(tmp_path, rows)
     assert said.startswith('pairs.jsonl:4: the id "a" is also that of line 1.')
     assert "make ids from the text (--columns id=-)" in said
@@ -146,7 +232,11 @@ def test_names_both_rows_of_a_pair_given_twice(tmp_path: Path) -> None:
         "(--columns id=NAME) or, if two systems gave this answer, one that names these (--columns system=NAME), or keep the "
         "first of each with --skip-bad-rows."
     )
-    for suffix, place, first in ((".json", "row 3", "row 1"), (".parquet", "row 3", "row 1"), (".csv", "4", "line 2")):
+    for suffix, place, first in (
+        (".json", "row 3", "row 1"),
+        (".parquet", "row 3", "row 1"),
+        (".csv", "4", "line 2"),
+    ):
         said = refused(tmp_path, rows, f"pairs{suffix}")
         assert said.startswith(f"pairs{suffix}:{place}: the same prompt and response as {first}.")
 
@@ -162,7 +252,11 @@ def test_names_the_line_a_csv_row_begins_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_takes_empty_texts_alike_in_every_format(tmp_path: Path, suffix: str) -> None:
-    rows: list[dict[str, Any]] = [GOOD, {"prompt": "q", "response": ""}, {"prompt": "", "response": "s"}]
+    rows: list[dict[str, Any]] = [
+        GOOD,
+        {"prompt": "q", "response": ""},
+        {"prompt": "", "response": "s"},
+    ]
     data = read(tmp_path, rows, f"pairs{suffix}", skip_bad_rows=True)
     assert ([pair.response for pair in data.pairs], data.left_out) == (["r", ""], {"no prompt": 1})
     if ".csv" not in suffix and ".tsv" not in suffix:  # which have no null
@@ -171,7 +265,13 @@ def test_takes_empty_texts_alike_in_every_format(tmp_path: Path, suffix: str) ->
 
 
 def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
-    bad = [{"prompt": "p", "response": None}, {"prompt": "p"}, 7, GOOD, {"prompt": [], "response": "r"}]
+    bad = [
+        {"prompt": "p", "response": None},
+        {"prompt": "p"},
+        7,
+        GOOD,
+        {"prompt": [], "response": "r"},
+    ]
     path = written(tmp_path, "pairs.jsonl", as_lines([GOOD, *bad]) + b"{\n")
     data = load_pairs(path, skip_bad_rows=True)
     assert data.left_out == {
@@ -188,7 +288,9 @@ def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("value", "said"), [(None, "null"), (float("nan"), "NaN"), (3.0, "a number")])
+@pytest.mark.parametrize(
+    ("value", "said"), [(None, "null"), (float("nan"), "NaN"), (3.0, "a number")]
+)
 def test_refuses_what_is_no_text_in_parquet(tmp_path: Path, value: float | None, said: str) -> None:
     found = refused(tmp_path, [{"prompt": "p", "response": value}], "pairs.parquet")
     assert found.startswith(f'pairs.parquet:row 1: field "response" is {said}')
@@ -201,21 +303,34 @@ def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: s
     columns = {"prompt": "question", "response": "answer", "id": "uid", "quality": "score"}
     for name, theirs in columns.items():
         said = complaint(path, columns={**columns, name: theirs[:-1] + "_"})
-        has(said, f'no field "{theirs[:-1]}_" (--columns {name}={theirs[:-1]}_)', "found question, answer, uid, score.")
+        has(
+            said,
+            f'no field "{theirs[:-1]}_" (--columns {name}={theirs[:-1]}_)',
+            "found question, answer, uid, score.",
+        )
         assert said.endswith(f"Use --columns {name}={theirs}.")
 
 
 def test_suggests_columns_that_work(tmp_path: Path) -> None:
     rows = [{"input": {"text": "q"}, "Answer": "a", "n": 1}]
     flag = refused(tmp_path, rows).partition("--columns ")[2].rstrip(".")
-    assert read(tmp_path, rows, columns=dict(item.split("=") for item in flag.split(","))).pairs[0].response == "a"
-    assert refused(tmp_path, [GOOD], columns={"prompt": "xyz"}).endswith("Use --columns prompt=prompt.")
+    assert (
+        read(tmp_path, rows, columns=dict(item.split("=") for item in flag.split(",")))
+        .pairs[0]
+        .response
+        == "a"
+    )
+    assert refused(tmp_path, [GOOD], columns={"prompt": "xyz"}).endswith(
+        "Use --columns prompt=prompt."
+    )
 
 
 def test_names_the_field_that_is_bad_by_where_it_stands(tmp_path: Path) -> None:
     axes = {"text": "s", "axes": {"overall": "good"}}
     said = refused(tmp_path, [{"info": {"post": None, "article": "a"}, "summary": axes}])
-    assert said.startswith('pairs.jsonl:1: the human rating in field "summary.axes.overall" is "good"')
+    assert said.startswith(
+        'pairs.jsonl:1: the human rating in field "summary.axes.overall" is "good"'
+    )
     said = refused(tmp_path, [{"info": {"post": None, "article": None}, "summary": axes}])
     assert said == f'pairs.jsonl:1: field "info.post" is null. Give the row a prompt, {SKIP}'
 

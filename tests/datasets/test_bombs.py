@@ -68,7 +68,9 @@ def test_refuses_a_parquet_bomb_before_it_takes_a_gigabyte(tmp_path: Path) -> No
     assert used.ru_maxrss < 2**20  # in KiB
 
 
-def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_pages_rows_and_lists_that_unpack_to_giants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
     count, offsets, ones = 2**24, pa.array([0, 2**24], pa.int32()), np.ones(2**24, np.int64)
     tables = {
@@ -79,26 +81,40 @@ def test_refuses_pages_rows_and_lists_that_unpack_to_giants(tmp_path: Path, monk
     }  # fmt: skip
     for name, table in tables.items():
         prefixes = (
-            {"use_dictionary": False, "column_encoding": {"prompt": "DELTA_BYTE_ARRAY"}} if name == "entry" else {}
+            {"use_dictionary": False, "column_encoding": {"prompt": "DELTA_BYTE_ARRAY"}}
+            if name == "entry"
+            else {}
         )
         pq.write_table(table, tmp_path / f"{name}.parquet", compression="zstd", **prefixes)
 
     assert complaint(tmp_path / "page.parquet").startswith(
         'page.parquet: row 1, column "prompt": takes more than 32 MiB to decode. Write it with smaller pages'
     )
-    assert 'column "verbosity.list.element": takes more than 32 MiB' in complaint(tmp_path / "list.parquet")
-    assert 'column "prompt.list.element": takes more than 32 MiB' in complaint(tmp_path / "texts.parquet")
+    assert 'column "verbosity.list.element": takes more than 32 MiB' in complaint(
+        tmp_path / "list.parquet"
+    )
+    assert 'column "prompt.list.element": takes more than 32 MiB' in complaint(
+        tmp_path / "texts.parquet"
+    )
     assert len(load_pairs(tmp_path / "entry.parquet").pairs) == 99  # a few rows at a time
     monkeypatch.setenv(lines.LIMIT_ENV, "1")
-    assert "page.parquet:row 1: the row is longer than 32 MiB" in complaint(tmp_path / "page.parquet")
+    assert "page.parquet:row 1: the row is longer than 32 MiB" in complaint(
+        tmp_path / "page.parquet"
+    )
     monkeypatch.setenv(lines.LIMIT_ENV, "much")
-    assert "ROBIN_MAX_UNPACKED_GB=much: must be a number of GiB" in complaint(tmp_path / "page.parquet")
+    assert "ROBIN_MAX_UNPACKED_GB=much: must be a number of GiB" in complaint(
+        tmp_path / "page.parquet"
+    )
 
 
-def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_believes_no_size_that_the_footer_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
     pq.write_table(
-        pa.table({"prompt": ["a" * 2**27], "response": ["r"]}), tmp_path / "pairs.parquet", compression="zstd"
+        pa.table({"prompt": ["a" * 2**27], "response": ["r"]}),
+        tmp_path / "pairs.parquet",
+        compression="zstd",
     )
     data = (tmp_path / "pairs.parquet").read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -120,7 +136,9 @@ def test_believes_no_size_that_the_footer_states(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
+def test_refuses_text_that_unpacks_a_hundredfold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
+) -> None:
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
     rows = [json.dumps({"prompt": f"{n}{'a' * 2**20}", "response": "r"}).encode() for n in range(9)]
     texts = {
@@ -128,7 +146,10 @@ def test_refuses_text_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: py
         ".json": b"[" + b",\n".join(rows) + b"]",
         ".csv": b"prompt,response\n" + b"".join(b"%d%b,r\n" % (n, b"a" * 2**20) for n in range(9)),
     }
-    paths = [written(tmp_path, f"pairs{end}{packing}", PACKERS[packing](text)) for end, text in texts.items()]
+    paths = [
+        written(tmp_path, f"pairs{end}{packing}", PACKERS[packing](text))
+        for end, text in texts.items()
+    ]
     for path in paths:
         assert f"{path.name}: unpacks to more than" in complaint(path)
     monkeypatch.setenv(lines.LIMIT_ENV, "1")
@@ -141,17 +162,23 @@ def test_reads_a_json_array_a_row_at_a_time(tmp_path: Path) -> None:
     assert said.startswith("giant.json:row 1: the row is a number")
     assert peak < 16 * 2**20  # whole, it takes 800 MB
 
-    rows = [{"prompt": f"{n}é🐸" * n, "response": "r"} for n in range(1, 2000, 3)]  # over several chunks
+    rows = [
+        {"prompt": f"{n}é🐸" * n, "response": "r"} for n in range(1, 2000, 3)
+    ]  # over several chunks
     text = json.dumps(rows, ensure_ascii=False, indent=1).encode()
     assert len(text) > 5 * 2**20
     assert [pair.prompt for pair in load_pairs(written(tmp_path, "pairs.json", text)).pairs] == [
         row["prompt"] for row in rows
     ]
     line = text.count(b"\n") + 1
-    assert complaint(written(tmp_path, "torn.json", text[:-1] + b"x]")).startswith(f"torn.json:{line}: not valid JSON")
+    assert complaint(written(tmp_path, "torn.json", text[:-1] + b"x]")).startswith(
+        f"torn.json:{line}: not valid JSON"
+    )
 
 
-def test_refuses_rows_that_take_thirty_times_their_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_rows_that_take_thirty_times_their_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crowded = b'{"x": [' + b"[]," * 2**20 + b"[]]}\n"
     for name, data in {"a.jsonl": crowded, "a.json": b"[" + crowded + b"]"}.items():
         said = complaint(written(tmp_path, name, data))
@@ -166,12 +193,16 @@ def test_refuses_rows_that_take_thirty_times_their_length(tmp_path: Path, monkey
     assert "or the row is longer than 2 MiB" in complaint(written(tmp_path, "a.csv", spread))
 
 
-def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_pools_and_runs_that_unpack_to_giants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**25)
     count = 1000
     giant = pa.table({"pair_id": repeated("a" * 2**20, count), "rating": [1] * count})
     pq.write_table(giant, tmp_path / "pool.parquet")
-    with pytest.raises(InputError, match=r"pool.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB"):
+    with pytest.raises(
+        InputError, match=r"pool.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB"
+    ):
         load_pools(tmp_path / "pool.parquet")
 
     run = tmp_path / "r"
@@ -181,7 +212,9 @@ def test_refuses_pools_and_runs_that_unpack_to_giants(tmp_path: Path, monkeypatc
     refuses(StorageError, r"00001.parquet: unpacks to more than", read_run, run, JUDGMENTS.names)
     (run / "judgments" / "00001.parquet").unlink()
     names = ["prompt", "rating", "response", "pair_id"]
-    pairs = giant.append_column("response", giant["pair_id"]).append_column("id", pa.array(IDS[:count]))
+    pairs = giant.append_column("response", giant["pair_id"]).append_column(
+        "id", pa.array(IDS[:count])
+    )
     pq.write_table(pairs.rename_columns(names), run / "pairs.parquet")
     with pytest.raises(StorageError, match=r"pairs.parquet: unpacks to more than"):
         read_run(run).pairs[0]
@@ -209,19 +242,27 @@ def emoji(tmp_path: Path) -> Path:
     with path.open("w", encoding="utf-8") as file:
         for n in range(2):
             response = f"{n} " * (12 * 10**6) + "\N{GRINNING FACE}"
-            file.write(json.dumps({"id": f"p{n}", "prompt": "p", "response": response}, ensure_ascii=False) + "\n")
+            file.write(
+                json.dumps({"id": f"p{n}", "prompt": "p", "response": response}, ensure_ascii=False)
+                + "\n"
+            )
     return path
 
 
 @pytest.mark.whole
-def test_holds_no_long_row_or_prompt_while_the_next_one_is_read_and_asked(tmp_path: Path, emoji: Path) -> None:
+def test_holds_no_long_row_or_prompt_while_the_next_one_is_read_and_asked(
+    tmp_path: Path, emoji: Path
+) -> None:
     def answered(*_: object) -> dict[str, Any]:
         wire.bodies.clear()  # or they would fill the memory of the tests
         return completion("Rating: 3")
 
     with serving(answered) as wire:
         judge = ("--base-url", wire.url, "--model", "m", "--run", "r", "-o", "scores.csv")
-        assert peak_of(tmp_path, "judge", emoji.name, "-a", "helpfulness", "--budget", "3", *judge) < 530
+        assert (
+            peak_of(tmp_path, "judge", emoji.name, "-a", "helpfulness", "--budget", "3", *judge)
+            < 530
+        )
         assert peak_of(tmp_path, "resume", "r", "--budget", "4", "-o", "scores.csv") < 530
     assert peak_of(tmp_path, "report", "r", "-o", "report.html") < 530
 
@@ -232,7 +273,9 @@ def test_holds_a_page_of_a_parquet_file_beside_few_rows(tmp_path: Path) -> None:
     assert peak_of(tmp_path, "plan", "a.parquet", "-a", "helpfulness", "-b", "9") < 600
 
 
-def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_how_to_write_parquet_whose_pages_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**25)
     table = pa.table({"prompt": ["p"] * 33, "response": [f"{n:02}" * 2**21 for n in range(33)]})
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
@@ -245,31 +288,45 @@ def test_says_how_to_write_parquet_whose_pages_are_too_large(tmp_path: Path, mon
     assert len(load_pairs(tmp_path / "b.parquet").pairs) == 33
 
 
-def test_writes_long_answers_in_row_groups_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_long_answers_in_row_groups_of_a_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files_of_run, "GROUP_BYTES", 2**20)
     answers = [replace(judgment(n), text="x" * 2**19) for n in range(9)]
-    with RunStore.create(tmp_path / "r", manifest(budget=9), [Pair(f"p{n}", "p", "r") for n in range(3)]) as run:
+    with RunStore.create(
+        tmp_path / "r", manifest(budget=9), [Pair(f"p{n}", "p", "r") for n in range(3)]
+    ) as run:
         run.append(answers)
     assert pq.ParquetFile(tmp_path / "r/judgments/00001.parquet").num_row_groups == 5
     assert read_run(tmp_path / "r", ["text"]).judgments["text"].to_pylist() == ["x" * 2**19] * 9
 
 
-def test_writes_long_pairs_so_that_it_reads_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_long_pairs_so_that_it_reads_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parquet_tables, "MOST_BYTES", 2**26)  # a page of all prompts is 96 MiB
     pairs = [Pair(f"p{n}", f"{n}" * (12 * 2**20), "r") for n in range(8)]
     RunStore.create(tmp_path / "r", manifest(budget=8), pairs).close()
-    assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [f"{n}" for n in range(8)]
+    assert [pair.prompt[:1] for pair in read_run(tmp_path / "r").pairs] == [
+        f"{n}" for n in range(8)
+    ]
 
 
-def test_reads_its_own_run_however_well_its_texts_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_its_own_run_however_well_its_texts_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (lines, pair_files):
         monkeypatch.setattr(module, "MOST_UNPACKED", 2**24, raising=False)
-    pairs = [Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)]  # one long prompt, and many responses to it
+    pairs = [
+        Pair(f"p{n}", "a" * 2**20, "r") for n in range(40)
+    ]  # one long prompt, and many responses to it
     RunStore.create(tmp_path / "r", manifest(budget=40), pairs).close()
     assert sum(len(pair.prompt) for pair in read_run(tmp_path / "r").pairs) == 40 * 2**20
 
 
-def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_an_array_of_rows_that_are_nearly_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**22)
     rows = [{"prompt": f"{n}" * (4 * 10**6), "response": "r"} for n in range(4)]
     assert len(load_pairs(written(tmp_path, "a.json", json.dumps(rows).encode())).pairs) == 4
@@ -282,11 +339,15 @@ def test_reads_an_array_of_rows_that_are_nearly_too_long(tmp_path: Path, monkeyp
 def test_refuses_a_file_of_blank_lines(tmp_path: Path, suffix: str) -> None:
     packed = PACKERS[suffix](b'{"prompt": "p", "response": "r"}' + b"\n" * (2**20 + 99))
     said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", packed))
-    assert said.startswith(f"pairs.jsonl{suffix}: has 1,048,577 blank lines and 1 with data, and was not read further.")
+    assert said.startswith(
+        f"pairs.jsonl{suffix}: has 1,048,577 blank lines and 1 with data, and was not read further."
+    )
     assert said.endswith("Write the file without them.")
 
 
-def test_refuses_files_of_rows_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_files_of_rows_without_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MOST_IDLE", 1000, raising=False)
     row = b'{"prompt": "p", "response": "r"}'
     fillers = {
@@ -299,11 +360,18 @@ def test_refuses_files_of_rows_without_anything(tmp_path: Path, monkeypatch: pyt
         said = complaint(written(tmp_path, name, data), skip_bad_rows=True)
         assert said.startswith(f"{name}: has 1,001 rows "), said
         assert said.endswith("Write the file without them.")
-    pq.write_table(pa.table({"prompt": pa.nulls(1200, pa.string()), "response": ["r"] * 1200}), tmp_path / "e.parquet")
+    pq.write_table(
+        pa.table({"prompt": pa.nulls(1200, pa.string()), "response": ["r"] * 1200}),
+        tmp_path / "e.parquet",
+    )
     assert complaint(tmp_path / "e.parquet", skip_bad_rows=True).startswith(
         "e.parquet: has 1,001 rows that cannot be used ("
     )
-    rows = b"".join(b'{"prompt": "p%d", "response": "r"}\n\n' % n for n in range(1200))  # a blank line each is usual
+    rows = b"".join(
+        b'{"prompt": "p%d", "response": "r"}\n\n' % n for n in range(1200)
+    )  # a blank line each is usual
     assert len(load_pairs(written(tmp_path, "f.jsonl", rows)).pairs) == 1200
     quoted = b'prompt,response\n"' + b"\n" * (2**21 + 99)
-    assert "or the row is longer than 1,048,576 cells and lines." in complaint(written(tmp_path, "g.csv", quoted))
+    assert "or the row is longer than 1,048,576 cells and lines." in complaint(
+        written(tmp_path, "g.csv", quoted)
+    )

@@ -58,7 +58,10 @@ def stored(folder: Path, pairs: Sequence[Pair]) -> Path:
 @pytest.mark.parametrize("suffix", sorted(WRITERS))
 def test_keeps_what_else_the_rows_hold_whatever_the_format(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix](SYSTEMS))
-    found = [{name: as_text(value) for name, value in pair.columns.items()} for pair in load_pairs(path).pairs]
+    found = [
+        {name: as_text(value) for name, value in pair.columns.items()}
+        for pair in load_pairs(path).pairs
+    ]
     words = {"True": "true", "False": "false", "2.0": "2"}  # CSV has texts as they were written
     assert [{name: words.get(text, text) for name, text in each.items()} for each in found] == [
         {"model": "small", "tokens": "3", "cost": "0.5", "safe": "true"},
@@ -68,7 +71,9 @@ def test_keeps_what_else_the_rows_hold_whatever_the_format(tmp_path: Path, suffi
     assert list(run.column_names) == ["model", "tokens", "cost", "safe"]
     assert run.column("model") == ["small", "large"]
     assert run.column("tokens") == ["3", None]
-    assert [dict(pair.columns) for pair in run.pairs] == [dict(pair.columns) for pair in load_pairs(path).pairs]
+    assert [dict(pair.columns) for pair in run.pairs] == [
+        dict(pair.columns) for pair in load_pairs(path).pairs
+    ]
 
 
 def test_names_what_lies_in_objects_with_dots_and_leaves_lists_out(tmp_path: Path) -> None:
@@ -87,7 +92,11 @@ def test_names_what_lies_in_objects_with_dots_and_leaves_lists_out(tmp_path: Pat
 
 NAMES = st.text("ab.é ", max_size=4)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=80),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=80),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
@@ -98,9 +107,16 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 4) -> dict[str, 
     found: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
-            inner = flat(value, f"{prefix}{name}.", depth - 1) if depth > 1 and prefix + name else {}
+            inner = (
+                flat(value, f"{prefix}{name}.", depth - 1) if depth > 1 and prefix + name else {}
+            )
             found |= {leaf: each for leaf, each in inner.items() if prefix or leaf not in row}
-        elif prefix + name and not isinstance(value, list) and value not in (None, "") and value == value:
+        elif (
+            prefix + name
+            and not isinstance(value, list)
+            and value not in (None, "")
+            and value == value
+        ):
             big = type(value) is int and value >= 2**63
             found[prefix + name] = str(value) if big else value
     return found
@@ -114,10 +130,14 @@ def together(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     exact = {
         name
         for name, found in kinds.items()
-        if found == {int, float} and all(abs(row.get(name, 0)) <= 2**53 for row in rows if type(row.get(name)) is int)
+        if found == {int, float}
+        and all(abs(row.get(name, 0)) <= 2**53 for row in rows if type(row.get(name)) is int)
     }
     whole = {name for name, found in kinds.items() if len(found) == 1} | exact
-    return [{name: value if name in whole else as_text(value) for name, value in row.items()} for row in rows]
+    return [
+        {name: value if name in whole else as_text(value) for name, value in row.items()}
+        for row in rows
+    ]
 
 
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=6))
@@ -133,7 +153,9 @@ def test_gives_any_rows_back_as_they_came(rows: list[dict[str, Any]]) -> None:
         run = read_run(stored(folder, pairs))
         assert [dict(pair.columns) for pair in run.pairs] == together([flat(each) for each in rows])
         for each in run.column_names:
-            texts = [as_text(pair.columns[each]) if each in pair.columns else None for pair in run.pairs]
+            texts = [
+                as_text(pair.columns[each]) if each in pair.columns else None for pair in run.pairs
+            ]
             assert run.column(each) == texts
         assert (folder / "r" / "columns.parquet").exists() == any(map(flat, rows))
 
@@ -147,7 +169,11 @@ TYPED = {
 
 
 @settings(max_examples=25, deadline=None)
-@given(rows=st.lists(st.fixed_dictionaries({name: st.none() | each for name, each in TYPED.items()}), min_size=1))
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({name: st.none() | each for name, each in TYPED.items()}), min_size=1
+    )
+)
 def test_gives_the_columns_of_any_table_back(rows: list[dict[str, Any]]) -> None:
     types = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
     table = {name: pa.array([each[name] for each in rows], kind) for name, kind in types.items()}
@@ -159,7 +185,9 @@ def test_gives_the_columns_of_any_table_back(rows: list[dict[str, Any]]) -> None
     with tempfile.TemporaryDirectory() as name:
         pairs = load_pairs(written(Path(name), "pairs.parquet", sink.getvalue())).pairs
         run = read_run(stored(Path(name), pairs))
-        wanted = [flat({**each, "in": {"whole": each["whole"], "flag": each["flag"]}}) for each in rows]
+        wanted = [
+            flat({**each, "in": {"whole": each["whole"], "flag": each["flag"]}}) for each in rows
+        ]
         assert [dict(pair.columns) for pair in pairs] == wanted
         assert [dict(pair.columns) for pair in run.pairs] == wanted
 
@@ -199,9 +227,15 @@ def test_keeps_the_columns_of_frames_and_of_pairs_made_by_hand(tmp_path: Path) -
     assert read_run(run.path).column("model") == ["small", "large"]
     own = {"odd": [1], "system": "mine", "big": 10**30, "none": None, "whole": 3}
     made = robin_cli.judge([Pair("a", "p", "r", columns=own)], run=str(tmp_path / "own"), **given_)  # type: ignore[arg-type]
-    assert read_run(made.path).pairs[0].columns == {"system": "mine", "big": str(10**30), "whole": 3}
+    assert read_run(made.path).pairs[0].columns == {
+        "system": "mine",
+        "big": str(10**30),
+        "whole": 3,
+    }
     with pytest.raises(InputError, match="made with other settings"):
-        robin_cli.judge([Pair("a", "p", "r", columns={"system": "else"})], run=str(tmp_path / "own"), **given_)
+        robin_cli.judge(
+            [Pair("a", "p", "r", columns={"system": "else"})], run=str(tmp_path / "own"), **given_
+        )
 
 
 def rate(_messages: list[Mapping[str, str]]) -> str:
@@ -209,21 +243,38 @@ def rate(_messages: list[Mapping[str, str]]) -> str:
 
 
 def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
-    rows = [row(model={"name": "small", "size": 7}, system="a prompt"), row(model={"name": 4}, prompt="q")]
+    rows = [
+        row(model={"name": "small", "size": 7}, system="a prompt"),
+        row(model={"name": 4}, prompt="q"),
+    ]
     path = written(tmp_path, "pairs.jsonl", as_lines(rows))
     data = load_pairs(path, columns={"system": "model.name"})
-    assert [dict(pair.columns) for pair in data.pairs] == [{"system": "small", "model.size": 7}, {"system": "4"}]
-    assert data.columns_left_out == ('not kept: column "system" (another field is mapped to "system")',)
+    assert [dict(pair.columns) for pair in data.pairs] == [
+        {"system": "small", "model.size": 7},
+        {"system": "4"},
+    ]
+    assert data.columns_left_out == (
+        'not kept: column "system" (another field is mapped to "system")',
+    )
     assert [pair.human for pair in data.pairs] == [{}, {}]
-    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {"model.name": "4"}
+    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {
+        "model.name": "4"
+    }
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: str) -> None:
-    path = written(tmp_path, f"pairs{suffix}", WRITERS[suffix]([row(model="small"), row(prompt="q", model="")]))
+    path = written(
+        tmp_path, f"pairs{suffix}", WRITERS[suffix]([row(model="small"), row(prompt="q", model="")])
+    )
     said = complaint(path, columns={"system": "model"})
-    assert 'the system in field "model" is null or empty. Name the system, or leave such rows out' in said
-    assert load_pairs(path, columns={"system": "model"}, skip_bad_rows=True).left_out == {"no system": 1}
+    assert (
+        'the system in field "model" is null or empty. Name the system, or leave such rows out'
+        in said
+    )
+    assert load_pairs(path, columns={"system": "model"}, skip_bad_rows=True).left_out == {
+        "no system": 1
+    }
     said = complaint(path, columns={"system": "modle"})
     has(said, 'no field "modle" (--columns system=modle)', "--columns system=model")
     said = complaint(path, columns={"sytem": "modle"})
@@ -241,14 +292,19 @@ def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
     (pair,) = load_pairs(path, columns={"prompt": "messages", "id": "-", "set": "-"}).pairs
     assert pair.columns == {"prompt": "p", "reference": 42}
     path = written(tmp_path, "text.jsonl", as_lines([row(answer="gold", reference="gold")]))
-    assert load_pairs(path).pairs[0].columns == {"answer": "gold"}  # also where the text is another column's, too
+    assert load_pairs(path).pairs[0].columns == {
+        "answer": "gold"
+    }  # also where the text is another column's, too
     path = written(tmp_path, "text.jsonl", as_lines([row(reference="gold", x={"y": 1})]))
     (pair,) = load_pairs(path).pairs
     assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})
 
 
 def test_keeps_the_rest_of_rows_with_conversations_and_axes(tmp_path: Path) -> None:
-    chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "model": "m"}
+    chat = {
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}],
+        "model": "m",
+    }
     axes = {
         "info": {"id": "t3", "post": "p", "title": "T"},
         "summary": {"text": "s", "policy": "sup2", "axes": {"overall": 3, "note": "n"}},
@@ -276,33 +332,52 @@ def test_leaves_out_columns_beyond_what_a_run_keeps_and_says_so(tmp_path: Path) 
 
 
 def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> None:
-    rows = [row(id="a", page="short", model="m"), row(id="b", page="x" * (32 * 2**10 + 1)), row(id="c", page="y")]
+    rows = [
+        row(id="a", page="short", model="m"),
+        row(id="b", page="x" * (32 * 2**10 + 1)),
+        row(id="c", page="y"),
+    ]
     for suffix in (".jsonl", ".csv", ".parquet"):
         path = written(
-            tmp_path, f"pairs{suffix}", WRITERS[suffix]([{"page": "", "model": "", **each} for each in rows])
+            tmp_path,
+            f"pairs{suffix}",
+            WRITERS[suffix]([{"page": "", "model": "", **each} for each in rows]),
         )
         data = load_pairs(path)
         assert [dict(pair.columns) for pair in data.pairs] == [{"model": "m"}, {}, {}]
-        assert data.columns_left_out == ('not kept: column "page" (a text of more than 32,768 characters)',)
+        assert data.columns_left_out == (
+            'not kept: column "page" (a text of more than 32,768 characters)',
+        )
     rows[1]["page"] = "é" * 32 * 2**10
     assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
 
 
-def test_leaves_out_what_takes_most_where_all_take_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaves_out_what_takes_most_where_all_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(columns, "MOST_BYTES", 2**17)
-    rows = [row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s") for at in range(400)]
-    for path in (written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")):
+    rows = [
+        row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s")
+        for at in range(400)
+    ]
+    for path in (
+        written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")
+    ):
         data = load_pairs(path, columns={"system": "system"})
         assert data.columns_left_out == ('not kept: column "long" (too much memory)',)
         assert {name for pair in data.pairs for name in pair.columns} == {"model", "n", "system"}
 
 
 def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.jsonl", b'{"prompt": "p", "response": "r", "x": {"y": "\\ud800"}}\n')
+    path = written(
+        tmp_path, "pairs.jsonl", b'{"prompt": "p", "response": "r", "x": {"y": "\\ud800"}}\n'
+    )
     said = 'pairs.jsonl:1: field "x.y" holds half of a surrogate pair (\\ud800), which no UTF-8 file can store. Correct'
     assert complaint(path).startswith(said)
     name = json.dumps({"\ud800": 1, "x" * 300: 2, "z": 3})[1:-1]
-    path = written(tmp_path, "pairs.jsonl", f'{{"prompt": "p", "response": "r", {name}}}\n'.encode())
+    path = written(
+        tmp_path, "pairs.jsonl", f'{{"prompt": "p", "response": "r", {name}}}\n'.encode()
+    )
     data = load_pairs(path)
     assert data.pairs[0].columns == {"z": 3}
     has(data.columns_left_out[0], '"\\ud800", "xxx', "(a name that is too long, or no UTF-8)")
@@ -313,16 +388,23 @@ def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
     assert data.pairs[0].columns == {"y": "2"}
     assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
     sink = io.BytesIO()
-    pq.write_table(pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink)
+    pq.write_table(
+        pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink
+    )
     data = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue()))
     assert data.pairs[0].columns == {"y": 2}
     assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
 
 
-def test_says_on_stderr_what_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_says_on_stderr_what_is_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = written(tmp_path, "pairs.jsonl", as_lines([row(page="x" * 40_000)]))
     robin_cli.judge(path, attribute="helpfulness", budget=4, judge=rate, run=str(tmp_path / "r"))
-    assert 'pairs.jsonl: not kept: column "page" (a text of more than 32,768 characters)' in capsys.readouterr().err
+    assert (
+        'pairs.jsonl: not kept: column "page" (a text of more than 32,768 characters)'
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "r" / "columns.parquet").exists()
 
 
@@ -330,7 +412,9 @@ def bytes_of(path: Path, column: str) -> slice:
     """Where the bytes of a column of a Parquet file are."""
     group = pq.ParquetFile(path).metadata.row_group(0)
     (chunk,) = (
-        group.column(at) for at in range(group.num_columns) if group.column(at).path_in_schema.startswith(column)
+        group.column(at)
+        for at in range(group.num_columns)
+        if group.column(at).path_in_schema.startswith(column)
     )
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     return slice(start, start + chunk.total_compressed_size)
@@ -343,16 +427,21 @@ def test_reads_no_vectors_and_no_bytes(tmp_path: Path) -> None:
     for column in ("vector", "image"):
         place = bytes_of(path, column)
         data[place] = b"\xff" * (place.stop - place.start)
-    assert [dict(pair.columns) for pair in load_pairs(written(tmp_path, "damaged.parquet", bytes(data))).pairs] == [
-        {"model": "m"}
-    ] * 50
+    assert [
+        dict(pair.columns)
+        for pair in load_pairs(written(tmp_path, "damaged.parquet", bytes(data))).pairs
+    ] == [{"model": "m"}] * 50
 
 
-def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tmp_path: Path) -> None:
+def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(
+    tmp_path: Path,
+) -> None:
     rows = 20_000
     texts = pa.array([f"{at}" for at in range(rows)])
     bomb = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 2**20]))
-    table = pa.table({"prompt": texts, "response": texts, "bomb": bomb, "odd": texts, "model": ["m"] * rows})
+    table = pa.table(
+        {"prompt": texts, "response": texts, "bomb": bomb, "odd": texts, "model": ["m"] * rows}
+    )
     pq.write_table(table, tmp_path / "pairs.parquet", compression="zstd")
     data = bytearray((tmp_path / "pairs.parquet").read_bytes())
     place = bytes_of(tmp_path / "pairs.parquet", "odd")
@@ -363,7 +452,9 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
         "print(len(data.pairs), data.pairs[-1].columns, *data.columns_left_out, sep=chr(10));"
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     count, last, *said, used = done.stdout.splitlines()
     assert (count, last) == (f"{rows}", "{'model': 'm'}")
@@ -376,7 +467,10 @@ def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(tm
 
 
 def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> None:
-    rows = [{"prompt": "2 + 2?", "response": "4", "model": model} for model in ("large", "small", "large-2")]
+    rows = [
+        {"prompt": "2 + 2?", "response": "4", "model": model}
+        for model in ("large", "small", "large-2")
+    ]
     pairs = read(tmp_path, rows, columns={"system": "model"}).pairs
     assert [pair.columns["system"] for pair in pairs] == ["large", "small", "large-2"]
     assert len({pair.pair_id for pair in pairs}) == 3
@@ -388,8 +482,14 @@ def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> N
 
 def test_workers_ratings_of_one_summary_by_two_policies_stay_apart(tmp_path: Path) -> None:
     rows = [
-        {"info": {"post": "A long post."}, "summary": {"text": "Short.", "policy": policy, "axes": {"overall": rating}}}
+        {
+            "info": {"post": "A long post."},
+            "summary": {"text": "Short.", "policy": policy, "axes": {"overall": rating}},
+        }
         for policy, rating in (("sup4", 2), ("ppo", 5), ("sup4", 4))
     ]
     pairs = read(tmp_path, rows, columns={"system": "summary.policy"}, ratings=["overall"]).pairs
-    assert [(pair.columns["system"], pair.human["overall"]) for pair in pairs] == [("sup4", 3.0), ("ppo", 5.0)]
+    assert [(pair.columns["system"], pair.human["overall"]) for pair in pairs] == [
+        ("sup4", 3.0),
+        ("ppo", 5.0),
+    ]

@@ -42,7 +42,13 @@ def responses(*systems: str, prompts: int = 1) -> list[Row]:
     ]
 
 
-TWO: Row = {"prompt": "q", "response_a": "one", "response_b": "two", "system_a": "x", "system_b": "y"}
+TWO: Row = {
+    "prompt": "q",
+    "response_a": "one",
+    "response_b": "two",
+    "system_a": "x",
+    "system_b": "y",
+}
 
 
 # rows of two responses
@@ -56,7 +62,9 @@ def test_takes_rows_of_two_responses_as_they_are(tmp_path: Path) -> None:
     assert pair.human == {}
 
 
-def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_names_in_others(tmp_path: Path) -> None:
+def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_names_in_others(
+    tmp_path: Path,
+) -> None:
     numbered = {**TWO, "system_a": 3}
     for between in (1, 5000):  # rows that are read together, and rows that are not
         others = [{**TWO, "prompt": f"q{at}"} for at in range(between)]
@@ -64,9 +72,20 @@ def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_name
 
 
 def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -> None:
-    row = {"question": "q", "chosen": "one", "rejected": "two", "model": {"a": "x"}, "b": "y", "uid": 7}
-    names = "prompt=question,response_a=chosen,response_b=rejected,system_a=model.a,system_b=b,id=uid"
-    (pair,) = loaded(tmp_path, [row], columns=dict(each.split("=") for each in names.split(","))).pairs
+    row = {
+        "question": "q",
+        "chosen": "one",
+        "rejected": "two",
+        "model": {"a": "x"},
+        "b": "y",
+        "uid": 7,
+    }
+    names = (
+        "prompt=question,response_a=chosen,response_b=rejected,system_a=model.a,system_b=b,id=uid"
+    )
+    (pair,) = loaded(
+        tmp_path, [row], columns=dict(each.split("=") for each in names.split(","))
+    ).pairs
 
     assert (pair.pair_id, pair.response, pair.other) == ("7", "one", "two")
     assert pair.columns == {"system_a": "x", "system_b": "y"}
@@ -86,18 +105,25 @@ def test_takes_conversations_that_end_in_two_answers(tmp_path: Path) -> None:
         return [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
 
     columns = {"response_a": "chosen", "response_b": "rejected"}
-    (pair,) = loaded(tmp_path, [{"chosen": chat("one"), "rejected": chat("two")}], columns=columns).pairs
+    (pair,) = loaded(
+        tmp_path, [{"chosen": chat("one"), "rejected": chat("two")}], columns=columns
+    ).pairs
     assert (pair.prompt, pair.response, pair.other) == ("Hi.", "one", "two")
 
     with pytest.raises(
-        InputError, match=r'1: field "chosen" and field "rejected" are conversations that differ before'
+        InputError,
+        match=r'1: field "chosen" and field "rejected" are conversations that differ before',
     ):
         loaded(tmp_path, [{"chosen": chat("one"), "rejected": chat("two", "Ho.")}], columns=columns)
 
 
-def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_sides(tmp_path: Path) -> None:
+def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_sides(
+    tmp_path: Path,
+) -> None:
     turned = {**TWO, "response_a": "two", "response_b": "one", "system_a": "y", "system_b": "x"}
-    one, other, third = (loaded(tmp_path, [row]).pairs[0].pair_id for row in (TWO, turned, {**TWO, "system_a": "z"}))
+    one, other, third = (
+        loaded(tmp_path, [row]).pairs[0].pair_id for row in (TWO, turned, {**TWO, "system_a": "z"})
+    )
 
     assert one == other != third
     found = loaded(tmp_path, [TWO, turned, {**TWO, "system_a": "z"}, {**TWO, "prompt": "r"}])
@@ -108,12 +134,18 @@ def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_side
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"prompt": "q", "response_a": "one"}, r'data.jsonl:1: no field "response_b"; found prompt, response_a\.'),
+        (
+            {"prompt": "q", "response_a": "one"},
+            r'data.jsonl:1: no field "response_b"; found prompt, response_a\.',
+        ),
         ({"prompt": "q", "response_a": "one", "response_b": None}, 'field "response_b" is null'),
         ({"prompt": "q", "response_a": 3, "response_b": "two"}, 'field "response_a" is a number'),
         ({"prompt": " ", "response_a": "one", "response_b": "two"}, 'field "prompt" is empty'),
         ({"prompt": "q", "response_a": "one", "response_b": "\ud800"}, "surrogate"),
-        ({"prompt": "q", "response_a": "one", "response_b": []}, r'field "response_b" is a list, not text'),
+        (
+            {"prompt": "q", "response_a": "one", "response_b": []},
+            r'field "response_b" is a list, not text',
+        ),
         ({"response_a": "one", "response_b": "two"}, 'no field "prompt"'),
     ],
 )
@@ -130,7 +162,11 @@ FOR_TWO = r"--columns .*is for rows that hold two responses"
 REFUSED: list[tuple[list[Row], dict[str, str], str]] = [
     ([TWO], {"promt": "question"}, 'no field "question"'),
     ([CHOSEN], {"response_a": "chosen"}, "--columns response_b=rejected"),
-    ([TWO, HALF], {}, r"1 of 2 rows do not name the systems of both responses, the first is .*; give"),
+    (
+        [TWO, HALF],
+        {},
+        r"1 of 2 rows do not name the systems of both responses, the first is .*; give",
+    ),
     ([TWO], {"response_a": "x", "response": "y"}, FOR_TWO),
     ([TWO], {"system_b": "x", "system": "y"}, FOR_TWO),
     ([TWO], {"response_b": "x", "system": "y"}, FOR_TWO),
@@ -155,13 +191,20 @@ def test_says_what_keeps_rows_from_being_compared(
 
 
 def test_takes_rows_that_do_not_say_whose_the_two_responses_are(tmp_path: Path) -> None:
-    assert systems(loaded(tmp_path, [{**TWO, "system_a": None, "system_b": None}])) == [(None, None)]
+    assert systems(loaded(tmp_path, [{**TWO, "system_a": None, "system_b": None}])) == [
+        (None, None)
+    ]
 
 
 def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> None:
     one = written(tmp_path, [TWO], "two.jsonl")
     other = written(tmp_path, responses("x", "y"), "one.jsonl")
-    refuses(InputError, r"1 of 3 rows hold two responses.*make a run of each", load_comparisons, [one, other])
+    refuses(
+        InputError,
+        r"1 of 3 rows hold two responses.*make a run of each",
+        load_comparisons,
+        [one, other],
+    )
 
 
 # rows of one response
@@ -169,19 +212,26 @@ def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> No
 
 def test_compares_every_two_responses_to_a_prompt(tmp_path: Path) -> None:
     found = loaded(
-        tmp_path, [*responses("x", "y", "z", prompts=2), {"prompt": "q9", "response": "alone", "system": "x"}]
+        tmp_path,
+        [
+            *responses("x", "y", "z", prompts=2),
+            {"prompt": "q9", "response": "alone", "system": "x"},
+        ],
     )
 
-    assert sorted((pair.prompt, *sorted(of)) for pair, of in zip(found.pairs, systems(found), strict=True)) == [  # type: ignore[type-var]
-        (prompt, *two) for prompt in ("q0", "q1") for two in (("x", "y"), ("x", "z"), ("y", "z"))
-    ]
+    assert sorted(
+        (pair.prompt, *sorted(map(str, of)))
+        for pair, of in zip(found.pairs, systems(found), strict=True)
+    ) == [(prompt, *two) for prompt in ("q0", "q1") for two in (("x", "y"), ("x", "z"), ("y", "z"))]
     assert all(str(pair.columns["system_a"]) in pair.response for pair in found.pairs)
     assert all(str(pair.columns["system_b"]) in (pair.other or "") for pair in found.pairs)
     assert len({pair.pair_id for pair in found.pairs}) == 6
     assert found.notes == (f"{found.source}: 1 prompt left out: one response only",)
 
 
-def test_draws_the_sides_so_that_no_system_is_always_a_and_no_order_of_rows_matters(tmp_path: Path) -> None:
+def test_draws_the_sides_so_that_no_system_is_always_a_and_no_order_of_rows_matters(
+    tmp_path: Path,
+) -> None:
     rows = responses("x", "y", prompts=200)
     found = loaded(tmp_path, rows)
     again = loaded(tmp_path, rows[::-1])
@@ -200,12 +250,16 @@ def test_keeps_of_two_rows_what_they_say_alike(tmp_path: Path) -> None:
     (pair,) = loaded(tmp_path, rows).pairs
 
     assert pair.reference == "gold"
-    assert {name: value for name, value in pair.columns.items() if name not in SYSTEM_COLUMNS} == {"topic": "maths"}
+    assert {name: value for name, value in pair.columns.items() if name not in SYSTEM_COLUMNS} == {
+        "topic": "maths"
+    }
 
 
 def test_makes_ids_of_the_rows_ids_that_no_other_has(tmp_path: Path) -> None:
     texts = {"a": "1", "b~c": "2", "a~b": "3", "c": "4"}
-    rows = [{"prompt": "q", "id": key, "response": text, "system": key} for key, text in texts.items()]
+    rows = [
+        {"prompt": "q", "id": key, "response": text, "system": key} for key, text in texts.items()
+    ]
     found = loaded(tmp_path, rows)
     assert len({pair.pair_id for pair in found.pairs}) == 6
     assert any(pair.pair_id in ("a~c", "c~a") for pair in found.pairs)
@@ -229,9 +283,17 @@ def test_compares_no_system_with_itself_unless_the_best_response_is_wanted(tmp_p
 
 
 def test_needs_no_system_where_the_best_response_is_wanted(tmp_path: Path) -> None:
-    rows = [{"prompt": "q", "response": each, "topic": 1} for each in ("one", "two", "three", "two")]
+    rows = [
+        {"prompt": "q", "response": each, "topic": 1} for each in ("one", "two", "three", "two")
+    ]
 
-    refuses(InputError, r"\(there are: topic\).*--columns system=NAME; .*--decide best", loaded, tmp_path, rows)
+    refuses(
+        InputError,
+        r"\(there are: topic\).*--columns system=NAME; .*--decide best",
+        loaded,
+        tmp_path,
+        rows,
+    )
     found = loaded(tmp_path, rows, wants_best=True)
     assert len(found.pairs) == 3
     assert "1 row left out: the same as an earlier one" in found.notes[0]
@@ -247,7 +309,10 @@ def test_asks_once_about_the_same_two_responses_where_the_best_is_wanted(tmp_pat
 
 
 def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path: Path) -> None:
-    rows = [{"prompt": "alone", "response": "x", "system": "x"}, *responses("x", "y", "z", prompts=5)]
+    rows = [
+        {"prompt": "alone", "response": "x", "system": "x"},
+        *responses("x", "y", "z", prompts=5),
+    ]
     found = loaded(tmp_path, rows, limit=2)
 
     assert {pair.prompt for pair in found.pairs} == {"q0", "q1"}
@@ -255,16 +320,23 @@ def test_takes_the_first_prompts_that_there_is_something_to_compare_of(tmp_path:
     refuses(InputError, "--limit 0", loaded, tmp_path, rows, limit=0)
 
 
-def test_refuses_more_comparisons_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_more_comparisons_than_can_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 5)
     rows = responses("x", "y", "z", prompts=2)
-    refuses(InputError, r"make 6 comparisons; at most 5 are possible.*--limit", loaded, tmp_path, rows)
+    refuses(
+        InputError, r"make 6 comparisons; at most 5 are possible.*--limit", loaded, tmp_path, rows
+    )
     assert len(loaded(tmp_path, rows, limit=1).pairs) == 3
 
 
 @pytest.mark.parametrize("many", [2000, 2001])
 def test_refuses_more_systems_than_are_ranked(tmp_path: Path, many: int) -> None:
-    rows = [{**TWO, "prompt": f"q{at}", "system_a": f"s{at}", "system_b": f"s{at + 1}"} for at in range(many - 1)]
+    rows = [
+        {**TWO, "prompt": f"q{at}", "system_a": f"s{at}", "system_b": f"s{at + 1}"}
+        for at in range(many - 1)
+    ]
     if many > 2000:
         said = r"data.jsonl: has 2,001 systems; at most 2,000 can be ranked.*--reference FILE"
         refuses(InputError, said, loaded, tmp_path, rows)
@@ -280,7 +352,9 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
 
 
 def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
-    found = loaded(tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}])
+    found = loaded(
+        tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}]
+    )
     assert found.notes[-1].endswith("in no comparison, and not ranked: w")
 
 
@@ -289,7 +363,9 @@ def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
 
 def test_compares_with_the_reference_and_nothing_else(tmp_path: Path) -> None:
     reference = written(
-        tmp_path, [*responses("base", prompts=2), {"prompt": "new", "response": "r", "system": "base"}], "r.jsonl"
+        tmp_path,
+        [*responses("base", prompts=2), {"prompt": "new", "response": "r", "system": "base"}],
+        "r.jsonl",
     )
     found = loaded(tmp_path, responses("x", "y", prompts=3), reference=reference)
 
@@ -306,7 +382,8 @@ def test_compares_with_the_reference_and_nothing_else(tmp_path: Path) -> None:
 def test_knows_the_data_by_the_reference_too(tmp_path: Path) -> None:
     rows = responses("x")
     one, other = (
-        loaded(tmp_path, rows, reference=written(tmp_path, responses(name), f"{name}.jsonl")).sha256 for name in "bc"
+        loaded(tmp_path, rows, reference=written(tmp_path, responses(name), f"{name}.jsonl")).sha256
+        for name in "bc"
     )
     assert one != other
 
@@ -319,7 +396,9 @@ def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
 
 def test_compares_outputs_of_alpaca_eval_with_its_reference(tmp_path: Path) -> None:
     def outputs(name: str) -> Path:
-        rows = [{"instruction": f"do {n}", "output": f"{name} {n}", "generator": name} for n in range(3)]
+        rows = [
+            {"instruction": f"do {n}", "output": f"{name} {n}", "generator": name} for n in range(3)
+        ]
         return written(tmp_path, rows, f"{name}.json")
 
     found = load_comparisons(outputs("mine"), reference=outputs("gpt4"))
@@ -331,7 +410,8 @@ def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) ->
     def annotations(name: str) -> Path:
         base = {"generator_1": "base", "generator_2": name, "preference": 1.5}
         rows = [
-            {"instruction": f"do {n}", "output_1": f"base {n}", "output_2": f"{name} {n}", **base} for n in range(2)
+            {"instruction": f"do {n}", "output_1": f"base {n}", "output_2": f"{name} {n}", **base}
+            for n in range(2)
         ]
         return written(tmp_path, rows, f"{name}.json")
 
@@ -351,7 +431,9 @@ def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) ->
         ),
     ],
 )
-def test_wants_one_response_to_a_prompt_of_a_reference(tmp_path: Path, rows: list[Row], said: str) -> None:
+def test_wants_one_response_to_a_prompt_of_a_reference(
+    tmp_path: Path, rows: list[Row], said: str
+) -> None:
     with pytest.raises(InputError, match=f"--reference .*{said}"):
         loaded(tmp_path, responses("x"), reference=written(tmp_path, rows, "r.jsonl"))
 
@@ -373,13 +455,25 @@ def test_reads_comparisons_in_memory() -> None:
 
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.lists(st.text(max_size=2), max_size=2)
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(max_size=4),
+    st.lists(st.text(max_size=2), max_size=2),
 )
-KEYS = st.sampled_from(["prompt", "response", "response_a", "response_b", "system", "system_a", "system_b", "id", "x"])
+KEYS = st.sampled_from(
+    ["prompt", "response", "response_a", "response_b", "system", "system_a", "system_b", "id", "x"]
+)
 
 
-@given(st.lists(st.dictionaries(KEYS, VALUES, max_size=9), min_size=1, max_size=6), st.booleans(), st.booleans())
-def test_makes_comparisons_or_an_error_of_any_rows(rows: list[Row], skip: bool, wants_best: bool) -> None:
+@given(
+    st.lists(st.dictionaries(KEYS, VALUES, max_size=9), min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_makes_comparisons_or_an_error_of_any_rows(
+    rows: list[Row], skip: bool, wants_best: bool
+) -> None:
     data = BytesIO("\n".join(json.dumps(row) for row in rows).encode())
     try:
         found = load_comparisons(data, called="rows", skip_bad_rows=skip, wants_best=wants_best)

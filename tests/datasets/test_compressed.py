@@ -37,9 +37,9 @@ def test_reads_each_compression_of_each_text_also_piped(tmp_path: Path, suffix: 
     texts = {".jsonl": as_lines(HELPSTEER), ".json": as_array(HELPSTEER), ".csv": as_csv(HELPSTEER)}
     for end, text in texts.items():
         packed = PACKERS[suffix](text)
-        assert [pair.response for pair in load_pairs(written(tmp_path, f"p{end}{suffix}", packed)).pairs] == [
-            pair.response for pair in plain
-        ]
+        assert [
+            pair.response for pair in load_pairs(written(tmp_path, f"p{end}{suffix}", packed)).pairs
+        ] == [pair.response for pair in plain]
         assert load_pairs(io.BytesIO(packed), called="a pipe").pairs[0].human == plain[0].human
     tabs = load_pairs(io.BytesIO(PACKERS[suffix](as_csv(HELPSTEER, "\t"))), called="a pipe")
     assert tabs.pairs[1].response == plain[1].response
@@ -48,23 +48,34 @@ def test_reads_each_compression_of_each_text_also_piped(tmp_path: Path, suffix: 
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_says_of_what_is_cut_short_damaged_or_called_wrongly_what_it_is(tmp_path: Path, suffix: str) -> None:
+def test_says_of_what_is_cut_short_damaged_or_called_wrongly_what_it_is(
+    tmp_path: Path, suffix: str
+) -> None:
     name = f"{compression.NAMES[suffix]} data is cut short or damaged ("
-    packed = PACKERS[suffix](as_lines([{**row, "prompt": f"{n}{row}"} for n in range(999) for row in HELPSTEER]))
+    packed = PACKERS[suffix](
+        as_lines([{**row, "prompt": f"{n}{row}"} for n in range(999) for row in HELPSTEER])
+    )
     for data in (packed[:-20], packed[:40] + b"\xff" * 50 + packed[90:], as_lines(HELPSTEER)):
         said = complaint(written(tmp_path, f"pairs.jsonl{suffix}", data))
         assert said.startswith(f"pairs.jsonl{suffix}: the {name}")
         assert said.endswith("). Write or download it again.")
     said = complaint(written(tmp_path, "pairs.jsonl", packed))
-    assert said.endswith(f"is {compression.NAMES[suffix]}-compressed. Let its name end in {suffix}.")
-    with pytest.raises(Exception, match=f"a pipe: is compressed twice; unpack it once, as {compression.NAMES[suffix]}"):
+    assert said.endswith(
+        f"is {compression.NAMES[suffix]}-compressed. Let its name end in {suffix}."
+    )
+    with pytest.raises(
+        Exception,
+        match=f"a pipe: is compressed twice; unpack it once, as {compression.NAMES[suffix]}",
+    ):
         load_pairs(io.BytesIO(gzip.compress(packed)), called="a pipe")
 
 
 def test_sets_no_gigabytes_aside_because_a_header_asks_for_them(tmp_path: Path) -> None:
     # Zstandard's frame header, RFC 8878 3.1.1.1: a window descriptor of 2 GiB, and a raw block of nothing.
     window = b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([(31 - 10) << 3]) + b"\x01\x00\x00"
-    assert "Zstandard data is cut short or damaged" in complaint(written(tmp_path, "a.jsonl.zst", window))
+    assert "Zstandard data is cut short or damaged" in complaint(
+        written(tmp_path, "a.jsonl.zst", window)
+    )
     # xz's block header with a dictionary of 1.5 GiB, as xz itself writes and checks it.
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**16}]
     packed = bytearray(lzma.compress(as_lines(HELPSTEER), filters=filters))
@@ -78,7 +89,9 @@ def test_sets_no_gigabytes_aside_because_a_header_asks_for_them(tmp_path: Path) 
 
 @pytest.mark.parametrize("suffix", ["", *PACKERS])
 def test_writes_what_it_reads(tmp_path: Path, suffix: str) -> None:
-    text = as_lines([{**row, "id": f"{n}{m}"} for n in range(900) for m, row in enumerate(HELPSTEER)])
+    text = as_lines(
+        [{**row, "id": f"{n}{m}"} for n in range(900) for m, row in enumerate(HELPSTEER)]
+    )
     path = tmp_path / f"a.jsonl{suffix}"
     with path.open("wb") as file:
         with compression.compressing(file, suffix) as packed:

@@ -19,7 +19,9 @@ def parquet(**options: Any) -> bytes:
     gaps = [None if number % 7 == 0 else number for number in range(60)]
     texts = [f"text {number}" for number in range(60)]
     file = io.BytesIO()
-    pq.write_table(pa.table({"lists": lists, "gaps": gaps, "texts": texts}), file, row_group_size=20, **options)
+    pq.write_table(
+        pa.table({"lists": lists, "gaps": gaps, "texts": texts}), file, row_group_size=20, **options
+    )
     return file.getvalue()
 
 

@@ -31,7 +31,12 @@ ROWS = [
 ]
 
 
-ASKED: dict[str, Any] = {"attribute": "helpfulness", "judge": lambda _: "Rating: 3", "budget": 8, "quiet": True}
+ASKED: dict[str, Any] = {
+    "attribute": "helpfulness",
+    "judge": lambda _: "Rating: 3",
+    "budget": 8,
+    "quiet": True,
+}
 
 
 def groups(pairs: Sequence[Pair]) -> list[str | None]:
@@ -48,15 +53,20 @@ def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
     assert groups(load_pairs(file, group="set").pairs) == ["x", "y", "y", "x"]
     assert groups(load_pairs(file).pairs) == [None] * 4
     numbered = [{**row, "set": number} for number, row in enumerate(ROWS)]
-    assert groups(load_pairs(written(tmp_path, f"n{suffix}", WRITERS[suffix](numbered)), group="set").pairs) == list(
-        "0123"
-    )
+    assert groups(
+        load_pairs(written(tmp_path, f"n{suffix}", WRITERS[suffix](numbered)), group="set").pairs
+    ) == list("0123")
 
 
 def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> None:
     chat = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "r"}]
-    rows = [{"messages": chat, "meta": {"set": 7}}, {"prompt": "p", "response": "s", "meta": {"set": "7"}, "other": 1}]
-    assert groups(load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs) == ["7", "7"]
+    rows = [
+        {"messages": chat, "meta": {"set": 7}},
+        {"prompt": "p", "response": "s", "meta": {"set": "7"}, "other": 1},
+    ]
+    assert groups(
+        load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs
+    ) == ["7", "7"]
 
 
 NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
@@ -70,7 +80,10 @@ NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response
             r'p.jsonl:2: the group in field "set" is null or empty\. Name the group, or',
         ),
         ({"set": ""}, "is null or empty"),
-        ({"set": 1.5}, "is a number with a fraction, not text or a whole number|not text or a whole number"),
+        (
+            {"set": 1.5},
+            "is a number with a fraction, not text or a whole number|not text or a whole number",
+        ),
         ({"set": [1]}, "is a list, not text or a whole number"),
         ({"sets": 1}, NO_SET),
     ],
@@ -102,7 +115,13 @@ def test_takes_a_column_that_means_something_else_too(tmp_path: Path) -> None:
     by_rating = load_pairs(file, group="helpfulness", columns={"group": "group"}).pairs
     assert groups(by_rating) == ["3"] * 4
     assert by_rating[0].human == {"helpfulness": 3.0, "group": 2.0}
-    refuses(InputError, '"pair_group": robin keeps the groups', load_pairs, file, columns={"pair_group": "group"})
+    refuses(
+        InputError,
+        '"pair_group": robin keeps the groups',
+        load_pairs,
+        file,
+        columns={"pair_group": "group"},
+    )
 
 
 def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
@@ -115,14 +134,22 @@ def test_merges_workers_of_one_group_and_refuses_two(tmp_path: Path) -> None:
     file = written(tmp_path, "q.jsonl", [row(1, "g"), row(3, "h")])
     said = r'q\.jsonl:2: the same texts belong to the group "g" in line 1, and to "h" here'
     refuses(InputError, said, load_pairs, file, group="info.id")
-    assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {"the same pair in another group": 1}
+    assert load_pairs(file, group="info.id", skip_bad_rows=True).left_out == {
+        "the same pair in another group": 1
+    }
 
 
 def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
     files = [written(tmp_path, f"{k}.jsonl", as_lines(ROWS[2 * k : 2 * k + 2])) for k in range(2)]
     assert groups(load_pairs(files, group="set", limit=3).pairs) == ["x", "y", "y"]
     other = written(tmp_path, "o.csv", b"id,prompt,response\ne,p,r\n")
-    refuses(InputError, r'o.csv: no field "set" \(--group set\)', load_pairs, [*files, other], group="set")
+    refuses(
+        InputError,
+        r'o.csv: no field "set" \(--group set\)',
+        load_pairs,
+        [*files, other],
+        group="set",
+    )
 
 
 def test_numbers_groups_as_they_first_appear() -> None:
@@ -139,7 +166,9 @@ def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
     assert check_groups(np.array([0, 0, 1, 2, 1]), "set") == said
     why = r"--decide best: 60 of 60 prompts have one response only, .*; name the column .* with --group"
     refuses(InputError, why, check_groups, np.arange(60), None)
-    with pytest.raises(InputError, match=r"3 of 3 groups by set have one response only, .*; name another column"):
+    with pytest.raises(
+        InputError, match=r"3 of 3 groups by set have one response only, .*; name another column"
+    ):
         check_groups(np.arange(3), "set")
 
 
@@ -149,7 +178,11 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
     run = robin_cli.judge(file, group=group, run=tmp_path / "r", **ASKED)
     data = read_run(run.path)
     numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
-    assert data.pairs.groups.tolist() == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist() == numbers
+    assert (
+        data.pairs.groups.tolist()
+        == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist()
+        == numbers
+    )
     assert data.pairs.group_names == ([sha("p"), sha("q")] if group is None else ["x", "y"])
     assert data.pairs == load_pairs(file, group=group).pairs
     assert data.human == {}
@@ -159,7 +192,9 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
     assert pool.groups is not None
     assert pool.groups.tolist() == numbers
     assert load_pools(run.path, grouped=False)["helpfulness"].groups is None
-    with pytest.raises(InputError, match=r"--group set: .* is a run, whose pairs have the groups it was made with"):
+    with pytest.raises(
+        InputError, match=r"--group set: .* is a run, whose pairs have the groups it was made with"
+    ):
         load_pools(run.path, "set")
 
 
@@ -183,9 +218,17 @@ def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
         run = robin_cli.judge(data, group=group, run=tmp_path / name, **ASKED)
         assert read_run(run.path).pairs.group_names == ["x", "y"], name
     refuses(
-        RobinError, "group: pairs have their own", robin_cli.judge, pairs, group="set", run=tmp_path / "no", **ASKED
+        RobinError,
+        "group: pairs have their own",
+        robin_cli.judge,
+        pairs,
+        group="set",
+        run=tmp_path / "no",
+        **ASKED,
     )
-    with pytest.raises(RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'):
+    with pytest.raises(
+        RobinError, match='1 of 4 pairs have no group, the first "z"; give each one, or none'
+    ):
         robin_cli.judge([*pairs[:3], Pair("z", "p", "r")], run=tmp_path / "no", **ASKED)
 
 
@@ -207,7 +250,9 @@ def test_finds_the_groups_of_a_long_table(tmp_path: Path, suffix: str, column: s
 
 def test_numbers_the_groups_of_each_set_of_ratings_for_itself(tmp_path: Path) -> None:
     of_set = [("x1", "s"), ("y1", "t"), ("y2", "t"), ("x1", "t"), ("x2", "t")]
-    rows = [{"pair_id": pair, "rating": 1, "group": pair[0], "attribute": name} for pair, name in of_set]
+    rows = [
+        {"pair_id": pair, "rating": 1, "group": pair[0], "attribute": name} for pair, name in of_set
+    ]
     pools = load_pools(written(tmp_path, "p.jsonl", as_lines(rows)))
     assert [np.asarray(pools[name].groups).tolist() for name in "st"] == [[0], [0, 0, 1, 1]]
 
@@ -236,11 +281,19 @@ def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path
         ([("a", "x"), ("b", None)], 'p.jsonl:2: "b" has no group there'),
     ],
 )
-def test_refuses_named_groups_that_are_none(tmp_path: Path, rows: list[tuple[str, str | None]], said: str) -> None:
+def test_refuses_named_groups_that_are_none(
+    tmp_path: Path, rows: list[tuple[str, str | None]], said: str
+) -> None:
     lines = [{"pair_id": pair, "rating": 1, "sets": group} for pair, group in rows]
     file = written(tmp_path, "p.jsonl", as_lines(lines))
     refuses(InputError, said, load_pools, file, "sets")
-    refuses(InputError, r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets', load_pools, file, "set")
+    refuses(
+        InputError,
+        r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets',
+        load_pools,
+        file,
+        "set",
+    )
 
 
 def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> None:
@@ -258,6 +311,12 @@ def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> Non
 def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
     """What tells a run's pairs from others is what it was before pairs had groups."""
     run = robin_cli.judge([Pair("a", "p", "r", {"helpfulness": 2.0})], run=tmp_path / "r", **ASKED)
-    before = {"human": {"helpfulness": 2.0}, "pair_id": "a", "prompt": "p", "reference": None, "response": "r"}
+    before = {
+        "human": {"helpfulness": 2.0},
+        "pair_id": "a",
+        "prompt": "p",
+        "reference": None,
+        "response": "r",
+    }
     text = json.dumps(before, separators=(",", ":")) + "\n"
     assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()

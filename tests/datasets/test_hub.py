@@ -46,7 +46,9 @@ def said_of(url: str, **options: Any) -> str:
 
 def test_reads_the_split_of_a_data_set_shard_by_shard(here: Path) -> None:
     data = load_pairs("hf://me/birds?split=validation")
-    assert [(pair.prompt, pair.response) for pair in data.pairs] == [(row["prompt"], row["response"]) for row in RATED]
+    assert [(pair.prompt, pair.response) for pair in data.pairs] == [
+        (row["prompt"], row["response"]) for row in RATED
+    ]
     assert [pair.human["helpfulness"] for pair in data.pairs] == [5 / 3, 1.0]
     assert data.source == "hf://me/birds?split=validation"
     assert data.sha256 == load_pairs("hf://me/birds?split=validation").sha256
@@ -59,7 +61,9 @@ def test_takes_the_only_split_with_columns_mapped_into_objects(here: Path) -> No
     data = load_pairs(["hf://me/asked.v1"], columns=columns)
     assert [pair.response for pair in data.pairs] == [row["response"] for row in HELPSTEER]
     assert [pair.human for pair in data.pairs] == [{"helpfulness": 0.0}, {"helpfulness": 1.0}]
-    assert said_of("hf://me/asked.v1").startswith('hf://me/asked.v1: no field "prompt" or "response"; found q, a.text')
+    assert said_of("hf://me/asked.v1").startswith(
+        'hf://me/asked.v1: no field "prompt" or "response"; found q, a.text'
+    )
 
 
 def test_takes_a_data_set_as_a_pool(here: Path) -> None:
@@ -68,26 +72,50 @@ def test_takes_a_data_set_as_a_pool(here: Path) -> None:
 
 
 def test_keeps_texts_and_numbers_of_a_data_set_and_knows_it_as_before(here: Path) -> None:
-    more = {"model": "m", "meta": {"tokens": 3}, "vector": [0.5], "image": b"PNG", "both": {"a": 1, "b": [1]}}
+    more = {
+        "model": "m",
+        "meta": {"tokens": 3},
+        "vector": [0.5],
+        "image": b"PNG",
+        "both": {"a": 1, "b": [1]},
+    }
     (more_of_them := here / "me" / "more").mkdir()
     written(more_of_them, "train.parquet", as_parquet([{**RATED[0], **more}]))
     data = load_pairs("hf://me/more")
     assert data.pairs[0].columns == {"model": "m", "meta.tokens": 3}
-    assert data.sha256 == load_pairs("hf://me/birds?split=train").sha256  # of the columns that are judged
+    assert (
+        data.sha256 == load_pairs("hf://me/birds?split=train").sha256
+    )  # of the columns that are judged
 
 
 @pytest.mark.parametrize(
     ("url", "fact", "step"),
     [
-        ("hf://me/birds", "hf://me/birds: has several splits; it has train, validation.", "?split=validation"),
-        ("hf://me/birds?split=test", 'no split "test"; it has train, validation', "?split=validation"),
-        ("hf://me/birds?spilt=test", 'no setting "spilt"; did you mean "split"?', "Write it as hf://"),
+        (
+            "hf://me/birds",
+            "hf://me/birds: has several splits; it has train, validation.",
+            "?split=validation",
+        ),
+        (
+            "hf://me/birds?split=test",
+            'no split "test"; it has train, validation',
+            "?split=validation",
+        ),
+        (
+            "hf://me/birds?spilt=test",
+            'no setting "spilt"; did you mean "split"?',
+            "Write it as hf://",
+        ),
         ("hf://me/birds?split=", "split is empty", "Write it as hf://"),
         ("hf://me/birds?split=a&split=b", "split stands twice", "Write it as hf://"),
         ("hf://me/birds?config=wild", "'wild' not found. Available: ['default']", "?config=NAME"),
         ("hf://me/birds?data_dir=none", "holds no data files", "Check owner, name and data_dir"),
         (f"hf://me:{TOKEN}@birds/x", "names no data set", "Write hf://OWNER/NAME"),
-        (f"hf://me/birds?token={TOKEN}", 'no setting "token"', "there are split, config, revision, data_dir"),
+        (
+            f"hf://me/birds?token={TOKEN}",
+            'no setting "token"',
+            "there are split, config, revision, data_dir",
+        ),
         ("hf://../birds", "names no data set", "Write hf://OWNER/NAME"),
         ("hf://birds", "names no data set", "Write hf://OWNER/NAME"),
     ],
@@ -113,11 +141,17 @@ def test_says_where_a_damaged_shard_ends_the_reading(here: Path) -> None:
 
 
 def test_says_which_row_of_a_data_set_is_bad(here: Path) -> None:
-    written(here / "me" / "birds", "train-00000-of-00001.parquet", as_parquet([{"prompt": "p", "response": None}]))
+    written(
+        here / "me" / "birds",
+        "train-00000-of-00001.parquet",
+        as_parquet([{"prompt": "p", "response": None}]),
+    )
     assert said_of("hf://me/birds?split=train").startswith("hf://me/birds?split=train:row 1: ")
 
 
-def test_names_the_extra_where_the_library_is_missing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_extra_where_the_library_is_missing(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert "Install it: pip install '.[datasets]' in robin's checkout" in said_of("hf://me/birds")
 
@@ -147,9 +181,21 @@ def refusing() -> Iterator[str]:
 
 def test_says_of_a_hub_that_it_refuses_or_is_not_there(tmp_path: Path, refusing: str) -> None:
     env = {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "HF_ENDPOINT": refusing}
-    for more, fact in (({}, "no such data set on the hub"), ({"HF_HUB_OFFLINE": "1"}, "the hub cannot be reached")):
+    for more, fact in (
+        ({}, "no such data set on the hub"),
+        ({"HF_HUB_OFFLINE": "1"}, "the hub cannot be reached"),
+    ):
         done = robin(
-            "render", "hf://no/where?split=x", "--pair", "p", "-a", "helpfulness", cwd=tmp_path, **env, **more, exits=2
+            "render",
+            "hf://no/where?split=x",
+            "--pair",
+            "p",
+            "-a",
+            "helpfulness",
+            cwd=tmp_path,
+            **env,
+            **more,
+            exits=2,
         )
         assert fact in done.stderr
         assert done.stderr.count("\n") <= 2, done.stderr

@@ -17,7 +17,9 @@ TWO = {"style": Scale(0, 4), "stars": Scale(1, 10)}
 IDS = ["p1", "p2", "p3", "=p4", "\xa0＝p5", "17"]
 
 
-def read(path: Path, text: str, scales: dict[str, Scale] = ONE, name: str = "labels.csv") -> GivenLabels:
+def read(
+    path: Path, text: str, scales: dict[str, Scale] = ONE, name: str = "labels.csv"
+) -> GivenLabels:
     (path / name).write_text(text, encoding="utf-8")
     return load_labels(path / name, IDS, scales)
 
@@ -35,15 +37,24 @@ def test_reads_rows_and_leaves_out_those_that_nobody_has_labelled(tmp_path: Path
     assert found.by_attribute["style"]["p1"].place.endswith("labels.csv:3")
 
 
-@pytest.mark.parametrize("name", ["labels.csv", "labels.tsv", "labels.jsonl", "labels.json", "labels.parquet"])
+@pytest.mark.parametrize(
+    "name", ["labels.csv", "labels.tsv", "labels.jsonl", "labels.json", "labels.parquet"]
+)
 def test_reads_every_format_that_data_may_have(tmp_path: Path, name: str) -> None:
-    rows = [{"pair_id": "p1", "label": 3}, {"pair_id": "p2", "label": None}, {"pair_id": "17", "label": 0}]
+    rows = [
+        {"pair_id": "p1", "label": 3},
+        {"pair_id": "p2", "label": None},
+        {"pair_id": "17", "label": 0},
+    ]
     frame, path = pd.DataFrame(rows), tmp_path / name
     if path.suffix == ".parquet":
         frame.to_parquet(path)
     elif path.suffix in {".json", ".jsonl"}:
         lines = [json.dumps(row) for row in rows]
-        path.write_text("\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]", encoding="utf-8")
+        path.write_text(
+            "\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]",
+            encoding="utf-8",
+        )
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     assert values(load_labels(path, IDS, ONE)) == {"p1": 3.0, "17": 0.0}
@@ -60,7 +71,11 @@ def test_reads_a_column_for_each_attribute(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [
-        ("l.jsonl", '{"pair_id": "p1"}\n{"pair_id": 17, "label": "4", "probability": 1}\n', {"17": 4.0}),  # none yet
+        (
+            "l.jsonl",
+            '{"pair_id": "p1"}\n{"pair_id": 17, "label": "4", "probability": 1}\n',
+            {"17": 4.0},
+        ),  # none yet
         ("l.csv", "pair_id,label\n'=p4,3\n", {"=p4": 3.0}),  # with the apostrophe of a spreadsheet
         ("l.csv", "pair_id,label\n'\xa0＝p5,3\n", {"\xa0＝p5": 3.0}),
         ("l.csv", "pair_id,label\np1,3\np1,3.0\n", {"p1": 3.0}),  # twice the same
@@ -68,7 +83,9 @@ def test_reads_a_column_for_each_attribute(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
-def test_reads_labels_as_people_leave_them(tmp_path: Path, name: str, text: str, found: dict[str, float]) -> None:
+def test_reads_labels_as_people_leave_them(
+    tmp_path: Path, name: str, text: str, found: dict[str, float]
+) -> None:
     labels = read(tmp_path, text, name=name)
     assert (values(labels) if found else dict.fromkeys(range(len(labels)))) == found
 
@@ -81,9 +98,15 @@ REFUSED = [
     ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is not a number'),
     ("pair_id,label\np1,5\n", ":2: the label 5 is off the scale of style, 0-4. Correct it"),
     ("pair_id,label\np1,-0.5\n", ":2: the label -0.5 is off the scale"),
-    ("pair_id,label\np1,3\nx,3\ny,1\np2,\n", ':3: no pair of the run is called "x" (2 of 3 labels are of'),
+    (
+        "pair_id,label\np1,3\nx,3\ny,1\np2,\n",
+        ':3: no pair of the run is called "x" (2 of 3 labels are of',
+    ),
     ("pair_id,label\n,3\n", ":2: the pair_id is empty"),
-    ("pair_id,label\np1,3\np2,1\np1,2\n", ':4: the pair "p1" has the label 2 here, and 3 in {file}:2. Keep one of the'),
+    (
+        "pair_id,label\np1,3\np2,1\np1,2\n",
+        ':4: the pair "p1" has the label 2 here, and 3 in {file}:2. Keep one of the',
+    ),
     (
         "pair_id,label,probability\np1,3,0.1\np1,3,0.2\n",
         ':3: the pair "p1" has the probability 0.2 here, and 0.1 in {file}:2',
@@ -91,11 +114,17 @@ REFUSED = [
     ("pair_id,label,probability\np1,3,0\n", ':2: the probability "0" is not above 0 and at most 1'),
     ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
     ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
-    ("pair_id,label,probability\np1,3,0.5\np2,3,\n", ":3: the label has no probability, and that in {file}:2 has one"),
+    (
+        "pair_id,label,probability\np1,3,0.5\np2,3,\n",
+        ":3: the label has no probability, and that in {file}:2 has one",
+    ),
     ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
     ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
     ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
-    ("pair_id,attribute,label\np1,stile,3\n", ':2: the run has no attribute "stile"; did you mean "style"?'),
+    (
+        "pair_id,attribute,label\np1,stile,3\n",
+        ':2: the run has no attribute "stile"; did you mean "style"?',
+    ),
     ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
     ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),
     ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
@@ -109,13 +138,20 @@ OF_TWO = [
     ("pair_id,attribute,label\np1,,3\n", f":2: {NAMELESS}"),
     ("pair_id,attribute,label\np1,style,7\n", ":2: the label 7 is off the scale of style, 0-4"),
     ("pair_id,attribute,label\np1,stars,0\n", ":2: the label 0 is off the scale of stars, 1-10"),
-    ("pair_id,note\np1,3\n", ': no column "label", nor one called style or stars; found pair_id, note'),
+    (
+        "pair_id,note\np1,3\n",
+        ': no column "label", nor one called style or stars; found pair_id, note',
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("text", "said", "scales"),
-    [*((*each, ONE) for each in REFUSED), *((*each, TWO) for each in OF_TWO), ("", ": the file is empty", ONE)],
+    [
+        *((*each, ONE) for each in REFUSED),
+        *((*each, TWO) for each in OF_TWO),
+        ("", ": the file is empty", ONE),
+    ],
 )
 def test_refuses_labels_that_cannot_be_used_and_says_where(
     tmp_path: Path, text: str, said: str, scales: dict[str, Scale]
@@ -146,7 +182,9 @@ def test_counts_the_mean_of_several_people_and_the_last_word_of_each(tmp_path: P
 def test_takes_the_best_response_of_groups_by_name(tmp_path: Path) -> None:
     path = tmp_path / "best.csv"
     path.write_text("group,best\nq1,p1\nq2,\n")
-    assert [(each.group, each.pair_id) for each in load_labels(path, IDS, ONE).best] == [("q1", "p1")]
+    assert [(each.group, each.pair_id) for each in load_labels(path, IDS, ONE).best] == [
+        ("q1", "p1")
+    ]
     path.write_text("group,best\nq1,nobody\n")
     with pytest.raises(InputError, match=r':2: no pair of the run is called "nobody"'):
         load_labels(path, IDS, ONE)

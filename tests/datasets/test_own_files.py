@@ -15,7 +15,10 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.model.records import Scale
 from tests.conftest import robin
 
-PAIRS = [robin_cli.Pair(f"{'='[: number % 2]}q{number}", f"- prompt {number}", f"'+{number}") for number in range(6)]
+PAIRS = [
+    robin_cli.Pair(f"{'='[: number % 2]}q{number}", f"- prompt {number}", f"'+{number}")
+    for number in range(6)
+]
 
 
 @pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
@@ -33,7 +36,11 @@ def test_reads_its_own_files(tmp_path: Path, fmt: str) -> None:
         scheduler="uniform",
         quiet=True,
     )
-    for what, more in (("scores", ["--with-text"]), ("judgments", []), ("labels-wanted", ["--n", "4"])):
+    for what, more in (
+        ("scores", ["--with-text"]),
+        ("judgments", []),
+        ("labels-wanted", ["--n", "4"]),
+    ):
         robin("export", "run", "--what", what, *more, "-o", f"{what}.{fmt}", cwd=tmp_path, exits=0)
     found = load_pairs(tmp_path / f"scores.{fmt}").pairs
     assert [(pair.pair_id, pair.prompt, pair.response) for pair in found] == [
@@ -51,4 +58,6 @@ def test_reads_its_own_files(tmp_path: Path, fmt: str) -> None:
             sheet.cell(row, column, 2.5)
         book.save(wanted)
     labels = load_labels(wanted, {pair.pair_id for pair in PAIRS}, {"helpfulness": Scale(0, 4)})
-    assert [label.value for label in labels.by_attribute["helpfulness"].values()] == [2.5] * 4 * (fmt == "xlsx")
+    assert [label.value for label in labels.by_attribute["helpfulness"].values()] == [2.5] * 4 * (
+        fmt == "xlsx"
+    )

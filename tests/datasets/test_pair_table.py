@@ -45,7 +45,9 @@ PAIRS = st.builds(
     st.sampled_from([0, 500, 2**25]),
     st.data(),
 )
-def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], small: int, data: st.DataObject) -> None:
+def test_gives_pairs_back_from_memory_and_disk(
+    parts: list[list[Pair]], small: int, data: st.DataObject
+) -> None:
     with patch.object(spool, "_SMALL_BYTES", small):
         growing = GrowingTable()
         kept: list[Pair] = []
@@ -64,7 +66,9 @@ def test_gives_pairs_back_from_memory_and_disk(parts: list[list[Pair]], small: i
         assert table.attributes == sorted({name for pair in kept for name in pair.human})
         for name in table.attributes:
             ratings = table.human(name).tolist()
-            assert [None if each != each else each for each in ratings] == [pair.human.get(name) for pair in kept]
+            assert [None if each != each else each for each in ratings] == [
+                pair.human.get(name) for pair in kept
+            ]
         assert table.empty == sum(not pair.response or pair.other == "" for pair in kept)
         again = PairTable.of(table.table.to_batches() and list(table))
         assert again.table.equals(table.table)
@@ -119,7 +123,10 @@ class _Full:
         return True
 
 
-@given(st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8), st.sampled_from([1, 2, 64]))
+@given(
+    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
+    st.sampled_from([1, 2, 64]),
+)
 def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
     with patch.object(seen, "_SMALLEST", smallest):
         known, rows = Seen(), dict[str, int]()
@@ -133,7 +140,11 @@ def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> 
 
 
 VALUES: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers(-2, 102) | st.floats() | st.sampled_from(["", "  ", "a", "é", "NA", "3"])
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 102)
+    | st.floats()
+    | st.sampled_from(["", "  ", "a", "é", "NA", "3"])
 )
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -141,7 +152,9 @@ ROWS = st.lists(
             "prompt": st.sampled_from(["p", "q", " r"]) | VALUES,
             "response": st.sampled_from(["a", "b", "c", ""]) | VALUES,
         },
-        optional=dict.fromkeys(("id", "helpfulness", "reference", "set", "system", "more"), st.integers(0, 9) | VALUES),
+        optional=dict.fromkeys(
+            ("id", "helpfulness", "reference", "set", "system", "more"), st.integers(0, 9) | VALUES
+        ),
     ),
     min_size=1,
     max_size=12,
@@ -159,7 +172,11 @@ def told(read: Any) -> Any:
 
 
 @given(
-    ROWS, st.booleans(), st.sampled_from([None, 1, 3]), st.sampled_from([None, "set"]), st.sampled_from([None, "set"])
+    ROWS,
+    st.booleans(),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([None, "set"]),
+    st.sampled_from([None, "set"]),
 )
 def test_reads_rows_together_as_one_by_one(
     rows: list[dict[str, Any]], skip: bool, limit: int | None, group: str | None, system: str | None
@@ -182,14 +199,19 @@ def test_reads_rows_together_as_one_by_one(
 def test_holds_no_texts_in_memory(tmp_path: Path) -> None:
     count = 100_000
     texts = pa.array([f"{number} " * 180 for number in range(count)])
-    pq.write_table(pa.table({"prompt": texts, "response": texts, "helpfulness": [3] * count}), tmp_path / "p.parquet")
+    pq.write_table(
+        pa.table({"prompt": texts, "response": texts, "helpfulness": [3] * count}),
+        tmp_path / "p.parquet",
+    )
     script = (
         "import resource, sys; from robin_cli.datasets.pairs import load_pairs;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; pairs = load_pairs(sys.argv[1]).pairs;"
         "assert [len(pairs[at].prompt) > 100 for at in range(0, 100_000, 7)].count(False) < 100;"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, pairs.table.nbytes)"
     )
-    done = subprocess.run([sys.executable, "-c", script, "p.parquet"], capture_output=True, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "p.parquet"], capture_output=True, cwd=tmp_path, check=True
+    )
     grown_kib, texts_bytes = map(int, done.stdout.split())
     assert texts_bytes > 200e6
     assert grown_kib < 190_000, json.dumps({"grown MiB": grown_kib / 1024})

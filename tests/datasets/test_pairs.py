@@ -14,7 +14,16 @@ import pyarrow as pa
 import pytest
 
 from robin_cli.datasets.pairs import load_pairs, pair_id_of
-from tests.datasets.writing import ATTRIBUTES, HELPSTEER, TURNS, WRITERS, as_lines, as_table, complaint, written
+from tests.datasets.writing import (
+    ATTRIBUTES,
+    HELPSTEER,
+    TURNS,
+    WRITERS,
+    as_lines,
+    as_table,
+    complaint,
+    written,
+)
 
 NAN = float("nan")
 ODD = "a\0b\u2028c\x85d"
@@ -26,7 +35,12 @@ PATHS = {"prompt": "task.text", "response": "out.best", "id": "task.meta.n", "gr
 
 def axis_row(axes: dict[str, Any] | None, **info: Any) -> dict[str, Any]:
     summary = {"text": "short", "policy": "sup4", "note": "", "axes": axes}
-    return {"info": {"id": "t3_1", "title": "…", **info}, "split": "valid1", "summary": summary, "worker": "w"}
+    return {
+        "info": {"id": "t3_1", "title": "…", **info},
+        "split": "valid1",
+        "summary": summary,
+        "worker": "w",
+    }
 
 
 AXES = {"overall": 6, "accuracy": 7, "coverage": None, "coherence": 5, "compatible": True}
@@ -79,14 +93,16 @@ def fits(name: str, suffix: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "suffix"), [(name, suffix) for name in ROWS for suffix in WRITERS if fits(name, suffix)]
+    ("name", "suffix"),
+    [(name, suffix) for name in ROWS for suffix in WRITERS if fits(name, suffix)],
 )
 def test_reads_rows_alike_in_every_format(tmp_path: Path, name: str, suffix: str) -> None:
     rows, columns, wanted = ROWS[name]
 
     data = load_pairs(written(tmp_path, f"pairs{suffix}", rows), columns=columns)
     assert [(pair.pair_id, pair.prompt, pair.response, pair.human) for pair in data.pairs] == [
-        (pair_id_of(*texts) if pair_id is None else pair_id, *texts, human) for pair_id, *texts, human in wanted
+        (pair_id_of(*texts) if pair_id is None else pair_id, *texts, human)
+        for pair_id, *texts, human in wanted
     ]
     assert data.skipped == 0
 
@@ -135,7 +151,11 @@ def test_gives_a_pair_the_same_id_on_every_machine_and_different_pairs_different
     # Written down, not computed: another value here means that every stored run loses its pairs.
     assert pair_id_of("Name three birds.", "Robin, wren, owl.") == "a7030930ef12aa6e"
     assert pair_id_of("Grüße 🐸", "") == "06b23e20d734a32f"
-    for one, other in ((("ab", "c"), ("a", "bc")), (("", "a"), ("a", "")), (("\u00e9", "x"), ("e\u0301", "x"))):
+    for one, other in (
+        (("ab", "c"), ("a", "bc")),
+        (("", "a"), ("a", "")),
+        (("\u00e9", "x"), ("e\u0301", "x")),
+    ):
         assert pair_id_of(*one) != pair_id_of(*other)
 
 
@@ -151,15 +171,21 @@ def test_stops_reading_at_the_limit_against_which_only_good_rows_count(tmp_path:
     path = written(tmp_path, "pairs.jsonl", b"{}\n" + LINES + b"not JSON\n")
     data = load_pairs(path, limit=2, skip_bad_rows=True)
     assert ([pair.prompt for pair in data.pairs][1], len(data.pairs), data.skipped) == (TURNS, 2, 1)
-    assert len(load_pairs(written(tmp_path, "torn.jsonl", LINES + b"not JSON\n"), limit=2).pairs) == 2
-    assert complaint(path, limit=0) == "--limit 0: at least one pair is needed. Use --limit 1 or more."
+    assert (
+        len(load_pairs(written(tmp_path, "torn.jsonl", LINES + b"not JSON\n"), limit=2).pairs) == 2
+    )
+    assert (
+        complaint(path, limit=0) == "--limit 0: at least one pair is needed. Use --limit 1 or more."
+    )
 
 
 def test_numbers_the_rows_of_parquet_across_batches(tmp_path: Path) -> None:
     rows = [{"prompt": f"p{n}", "response": "r"} for n in range(2500)]
     rows[2400]["prompt"] = "p7"
     path = written(tmp_path, "pairs.parquet", rows)
-    assert complaint(path).startswith("pairs.parquet:row 2401: the same prompt and response as row 8.")
+    assert complaint(path).startswith(
+        "pairs.parquet:row 2401: the same prompt and response as row 8."
+    )
 
 
 def test_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:

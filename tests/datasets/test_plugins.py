@@ -31,7 +31,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site = tmp_path / "site"
     monkeypatch.syspath_prepend(site)
 
-    def put(package: str, code: str, *names: str, function: str = "rows", group: str = "robin.datasets") -> None:
+    def put(
+        package: str, code: str, *names: str, function: str = "rows", group: str = "robin.datasets"
+    ) -> None:
         module = package.replace("-", "_")
         monkeypatch.delitem(sys.modules, module, raising=False)
         put_package(site, package, code, {group: dict.fromkeys(names, f"{module}:{function}")})
@@ -50,26 +52,50 @@ def said_of(name: Any) -> str:
 def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
     put_example(tmp_path / "site", "robin-dataset-sqlite")
     with closing(sqlite3.connect(tmp_path / "answers.db")) as database:
-        database.execute("CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)")
-        database.execute("INSERT INTO pairs VALUES ('a', 'Hi', 'Hello!', 4), ('b', 'Name a bird.', 'Wren.', NULL)")
+        database.execute(
+            "CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)"
+        )
+        database.execute(
+            "INSERT INTO pairs VALUES ('a', 'Hi', 'Hello!', 4), ('b', 'Name a bird.', 'Wren.', NULL)"
+        )
         database.commit()
     site = {"PYTHONPATH": str(tmp_path / "site")}
 
     shown = robin_afresh(
-        "render", "answers.db", "--pair", "b", "-a", "helpfulness", "--columns", "id=uid", cwd=tmp_path, **site
+        "render",
+        "answers.db",
+        "--pair",
+        "b",
+        "-a",
+        "helpfulness",
+        "--columns",
+        "id=uid",
+        cwd=tmp_path,
+        **site,
     )
     assert "Wren." in shown.stdout, shown.stderr
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         endpoint = ("--model", "m", "--base-url", wire.url, "--run", "r", "--format", "jsonl")
         done = robin_afresh(
-            "judge", "answers.db", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, **site, exits=0
+            "judge",
+            "answers.db",
+            "-a",
+            "helpfulness",
+            "-b",
+            "4",
+            *endpoint,
+            cwd=tmp_path,
+            **site,
+            exits=0,
         )
     assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
     without = robin("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
     assert "answers.db: the format is not known by this name." in without.stderr
 
 
-def test_takes_rows_and_pairs_by_file_name_and_by_scheme(tmp_path: Path, install: Install, memory: Any) -> None:
+def test_takes_rows_and_pairs_by_file_name_and_by_scheme(
+    tmp_path: Path, install: Install, memory: Any
+) -> None:
     code = """
 from robin_cli import Pair
 def rows(address):
@@ -83,7 +109,11 @@ def rows(address):
     assert data.pairs[1].human == {"helpfulness": 3.0}
     assert data.pairs[1].reference == "gold"
     assert data.pairs[1].columns == {"system": "s", "id": 7, "a.b": True}
-    assert [name for name, _ in data.files] == [str(path), "notes://shelf/one", "notes2://shelf/two"]
+    assert [name for name, _ in data.files] == [
+        str(path),
+        "notes://shelf/one",
+        "notes2://shelf/two",
+    ]
     assert data.files[1][1] != data.files[2][1]
     assert load_pairs("notes://shelf/one").sha256 == data.files[1][1]
     assert "or hf://, notes://, notes2://." in said_of("mongo://x/y")
@@ -93,7 +123,9 @@ def rows(address):
     assert load_pairs("memory://far.notes.json").pairs[1].prompt == "p"
 
 
-def test_reads_a_format_of_a_package_also_where_it_comes_without_a_name(tmp_path: Path, install: Install) -> None:
+def test_reads_a_format_of_a_package_also_where_it_comes_without_a_name(
+    tmp_path: Path, install: Install
+) -> None:
     code = """
 from robin_cli.datasets.rows import Format, Table
 def read(stream, source, wanted):
@@ -121,16 +153,28 @@ rows = Log(lambda row: {"asked", "said"} <= row.keys(), lambda place: read, "ent
 """
 
 
-def test_makes_pairs_of_a_log_that_an_installed_package_knows(tmp_path: Path, install: Install) -> None:
+def test_makes_pairs_of_a_log_that_an_installed_package_knows(
+    tmp_path: Path, install: Install
+) -> None:
     install("robin-book", BOOK, "book", group="robin.logs")
-    samples: list[dict[str, object]] = [{"asked": "q", "said": "a"}, {"asked": "q", "said": ""}, {"other": 1}]
+    samples: list[dict[str, object]] = [
+        {"asked": "q", "said": "a"},
+        {"asked": "q", "said": ""},
+        {"other": 1},
+    ]
     whole = {"version": 2, "book": {"model": "m"}, "entries": samples}
-    data = load_pairs(written(tmp_path, "book.json", json.dumps(whole).encode()), skip_bad_rows=True)
-    assert [(pair.prompt, pair.response, pair.columns["system"]) for pair in data.pairs] == [("q", "a", "m")]
+    data = load_pairs(
+        written(tmp_path, "book.json", json.dumps(whole).encode()), skip_bad_rows=True
+    )
+    assert [(pair.prompt, pair.response, pair.columns["system"]) for pair in data.pairs] == [
+        ("q", "a", "m")
+    ]
     lines = [{**each, "book": {"model": "m"}} for each in samples]
     said = said_of(written(tmp_path, "book.jsonl", as_lines(lines[1:])))
     assert "book.jsonl:1: nothing was said" in said
-    assert "is not a sample, as the rows before it are." in said_of(written(tmp_path, "b.jsonl", as_lines(lines[::2])))
+    assert "is not a sample, as the rows before it are." in said_of(
+        written(tmp_path, "b.jsonl", as_lines(lines[::2]))
+    )
     install("robin-torn", "rows = 7", "a-log", group="robin.logs")
     said = said_of(tmp_path / "book.jsonl")
     assert "book.jsonl: the package robin-torn, which reads a-log, failed: AttributeError" in said
@@ -141,7 +185,10 @@ def test_makes_pairs_of_a_log_that_an_installed_package_knows(tmp_path: Path, in
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("import no_such_module", "failed: ModuleNotFoundError: No module named 'no_such_module'. Update it, or"),
+        (
+            "import no_such_module",
+            "failed: ModuleNotFoundError: No module named 'no_such_module'. Update it, or",
+        ),
         ("def other(path): ...", "failed: AttributeError: "),
         ("def rows(path): return 7", "failed: TypeError: it gives a number, not rows."),
         (
@@ -150,31 +197,46 @@ def test_makes_pairs_of_a_log_that_an_installed_package_knows(tmp_path: Path, in
         ),
     ],
 )
-def test_names_the_package_that_is_broken(tmp_path: Path, install: Install, code: str, said: str) -> None:
+def test_names_the_package_that_is_broken(
+    tmp_path: Path, install: Install, code: str, said: str
+) -> None:
     install("robin-broken", code, ".odd")
     found = said_of(written(tmp_path, "a.odd", b"x"))
     has(found, "a.odd: the package robin-broken, which reads .odd, failed: ", said)
     assert found.endswith("or uninstall it: pip uninstall robin-broken")
 
 
-def test_says_of_rows_and_packages_what_is_wrong_with_them(tmp_path: Path, install: Install) -> None:
+def test_says_of_rows_and_packages_what_is_wrong_with_them(
+    tmp_path: Path, install: Install
+) -> None:
     install("robin-lists", "def rows(path): return [['p', 'r']]", ".lists", ".csv")
     install("robin-more-lists", "def rows(path): return []", ".lists2")
-    assert ":row 1: the row is a list, not a dict or a Pair" in said_of(written(tmp_path, "a.lists", b"x"))
+    assert ":row 1: the row is a list, not a dict or a Pair" in said_of(
+        written(tmp_path, "a.lists", b"x")
+    )
     assert "a.lists2: the file has no rows." in said_of(written(tmp_path, "a.lists2", b"x"))
-    assert len(load_pairs(written(tmp_path, "a.csv", b"prompt,response\np,r\n")).pairs) == 1  # robin's own stays
-    install("robin-odd", r"def rows(path): return [{'prompt': '\ud800', 'response': 'r'}, {'id': 2**70}]", "odd")
+    assert (
+        len(load_pairs(written(tmp_path, "a.csv", b"prompt,response\np,r\n")).pairs) == 1
+    )  # robin's own stays
+    install(
+        "robin-odd",
+        r"def rows(path): return [{'prompt': '\ud800', 'response': 'r'}, {'id': 2**70}]",
+        "odd",
+    )
     assert 'odd://x:row 1: field "prompt" holds half of a surrogate pair' in said_of("odd://x")
     install("robin-twice", "def rows(path): return []", ".lists")
-    assert "a.lists: robin-lists and robin-twice both read .lists. Uninstall one of them." in said_of(
-        tmp_path / "a.lists"
+    assert (
+        "a.lists: robin-lists and robin-twice both read .lists. Uninstall one of them."
+        in said_of(tmp_path / "a.lists")
     )
 
 
 def test_names_no_format_of_its_own_but_where_it_is_read() -> None:
     package = Path(registry.__file__).parents[1]
     for file in package.rglob("*.py"):
-        assert file.parent.name == "formats" or "datasets.formats." not in file.read_text(encoding="utf-8"), file
+        assert file.parent.name == "formats" or "datasets.formats." not in file.read_text(
+            encoding="utf-8"
+        ), file
     assert {".jsonl", ".json", ".csv", ".tsv", ".parquet"} <= registry._own()[0].keys()
 
 
@@ -184,4 +246,6 @@ def test_loads_no_package_before_it_is_needed(tmp_path: Path, install: Install) 
     assert robin_afresh("judge", "--help", cwd=tmp_path, **site).returncode == 0
     written(tmp_path, "p.csv", b"prompt,response\np,r\n")
     pair = load_pairs(tmp_path / "p.csv").pairs[0].pair_id
-    robin_afresh("render", "p.csv", "--pair", pair, "-a", "helpfulness", cwd=tmp_path, **site, exits=0)
+    robin_afresh(
+        "render", "p.csv", "--pair", pair, "-a", "helpfulness", cwd=tmp_path, **site, exits=0
+    )

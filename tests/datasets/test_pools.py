@@ -14,7 +14,9 @@ from robin_cli.model.errors import InputError, RunError
 from robin_cli.storage.pools import load_pools
 from tests.conftest import refuses
 
-TABLE = pd.DataFrame({"attribute": ["x", "y", "x", "x"], "pair_id": ["b", "a", "a", "b"], "rating": [1, 2, 3, 4]})
+TABLE = pd.DataFrame(
+    {"attribute": ["x", "y", "x", "x"], "pair_id": ["b", "a", "a", "b"], "rating": [1, 2, 3, 4]}
+)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "csv.gz", "json", "tsv"])
@@ -42,7 +44,12 @@ def test_names_a_pool_without_attributes_after_its_file(tmp_path: Path) -> None:
     assert pools["nano"].size == 3
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["x", "y"]), st.integers(-9, 9)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(["x", "y"]), st.integers(-9, 9)),
+        min_size=1,
+    )
+)
 def test_keeps_every_rating_with_its_pair_in_order(rows: list[tuple[str, str, int]]) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "p.parquet"
@@ -66,33 +73,60 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("p.jsonl", '{"attribute": null, "pair_id": "a", "rating": 1}\n', "1 ratings have no attribute"),
+        (
+            "p.jsonl",
+            '{"attribute": null, "pair_id": "a", "rating": 1}\n',
+            "1 ratings have no attribute",
+        ),
         ("p.csv", "pair,rating\na,1\n", 'no column "pair_id"'),
-        ("p.csv", "pair_id,rating\na,1.5\n", "p.csv:2: the rating in field .* is 1.5. Pools hold whole numbers"),
+        (
+            "p.csv",
+            "pair_id,rating\na,1.5\n",
+            "p.csv:2: the rating in field .* is 1.5. Pools hold whole numbers",
+        ),
         ("p.csv", "pair_id,rating\na,x\n", "whole numbers"),
         ("p.csv", "pair_id,rating\n", "holds no ratings"),
         ("p.csv", "pair_id,rating\na,\n", "holds no ratings"),
         ("p.csv", "", "the file is empty"),
-        ("p.jsonl", '{"pair_id": "a", "rating": ', "p.jsonl:1: not valid JSON: .* Correct or remove the row"),
+        (
+            "p.jsonl",
+            '{"pair_id": "a", "rating": ',
+            "p.jsonl:1: not valid JSON: .* Correct or remove the row",
+        ),
         (
             "p.jsonl",
             '{"pair_id": "a", "rating": 1}\n{"attribute": "x", "pair_id": "a", "rating": 1}\n',
             "1 ratings have no",
         ),
-        ("p.jsonl", '{"pair_id": null, "rating": 1}\n{"pair_id": "a", "rating": 1}\n', "1 rows have no pair_id"),
+        (
+            "p.jsonl",
+            '{"pair_id": null, "rating": 1}\n{"pair_id": "a", "rating": 1}\n',
+            "1 rows have no pair_id",
+        ),
         ("p.csv", "pair_id,answer\na,1\n", 'no column "rating"; found pair_id, answer'),
         ("p.txt", "", "the format is not known by this name. Rename or convert the file"),
         ("p.parquet", "no parquet", "not a Parquet file that can be read"),
         ("p.jsonl", b'{"pair_id": "a", "\xd0": 1, "rating": 1}\n', "not UTF-8"),
         ("p.jsonl", b'{"pair_id": "\xd0", "rating": 1}\n', "not UTF-8"),
-        ("p.csv", "pair_id,rating,rating\na,1,2\n", 'two columns are called "rating". Rename or remove'),
+        (
+            "p.csv",
+            "pair_id,rating,rating\na,1,2\n",
+            'two columns are called "rating". Rename or remove',
+        ),
     ],
 )
-def test_says_what_is_wrong_with_a_pool(tmp_path: Path, name: str, text: str | bytes, said: str) -> None:
+def test_says_what_is_wrong_with_a_pool(
+    tmp_path: Path, name: str, text: str | bytes, said: str
+) -> None:
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     refuses(InputError, said, load_pools, tmp_path / name)
     refuses(InputError, "no such file", load_pools, tmp_path / "nothing.csv")
 
 
 def test_finds_no_pool_in_a_folder_without_a_run(tmp_path: Path) -> None:
-    refuses(RunError, r"not a run directory .*; name a folder that robin judge made", load_pools, tmp_path)
+    refuses(
+        RunError,
+        r"not a run directory .*; name a folder that robin judge made",
+        load_pools,
+        tmp_path,
+    )

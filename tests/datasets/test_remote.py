@@ -48,8 +48,13 @@ class Files(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
-        if "chunked" in self.headers.get("Content-Encoding", ""):  # aws-chunked: SIZE;…CRLF DATA CRLF, then a trailer
-            data = b"".join(re.findall(rb"(?s)[0-9a-f]+;?[^\r\n]*\r\n(.*?)\r\n(?=[0-9a-f]+)", data)) or data
+        if "chunked" in self.headers.get(
+            "Content-Encoding", ""
+        ):  # aws-chunked: SIZE;…CRLF DATA CRLF, then a trailer
+            data = (
+                b"".join(re.findall(rb"(?s)[0-9a-f]+;?[^\r\n]*\r\n(.*?)\r\n(?=[0-9a-f]+)", data))
+                or data
+            )
         self.server.files[self._key()] = data
         self._send(200, b"", {"ETag": '"x"'})
 
@@ -64,14 +69,20 @@ class Files(BaseHTTPRequestHandler):
         asked = parse_qs(urlsplit(self.path).query)
         if "list-type" in asked:
             prefix, bucket = asked.get("prefix", [""])[0], f"{self._key().rstrip('/')}/"
-            keys = [key.removeprefix(bucket) for key in self.server.files if key.startswith(bucket + prefix)]
+            keys = [
+                key.removeprefix(bucket)
+                for key in self.server.files
+                if key.startswith(bucket + prefix)
+            ]
             listed = "".join(
                 f"<Contents><Key>{key}</Key><Size>{len(self.server.files[bucket + key])}</Size>"
                 '<LastModified>2026-01-01T00:00:00Z</LastModified><ETag>"x"</ETag><StorageClass>STANDARD</StorageClass></Contents>'
                 for key in keys
             )
             self._send(
-                200, f"<ListBucketResult><KeyCount>{len(keys)}</KeyCount>{listed}</ListBucketResult>".encode(), {}
+                200,
+                f"<ListBucketResult><KeyCount>{len(keys)}</KeyCount>{listed}</ListBucketResult>".encode(),
+                {},
             )
             return
         data = self.server.files.get(self._key())
@@ -81,9 +92,15 @@ class Files(BaseHTTPRequestHandler):
         begin, end = 0, len(data)
         if found := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
             begin, end = int(found[1]), min(int(found[2]) + 1, end)
-        headers = {"ETag": '"x"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", **self.server.headers}
+        headers = {
+            "ETag": '"x"',
+            "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
+            **self.server.headers,
+        }
         self._send(
-            206 if found else 200, data[begin:end] if body else b"", {"Content-Length": str(end - begin), **headers}
+            206 if found else 200,
+            data[begin:end] if body else b"",
+            {"Content-Length": str(end - begin), **headers},
         )
 
     def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
@@ -130,8 +147,16 @@ def s3(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def s3_settings(server: Server) -> dict[str, str]:
-    keys = {"AWS_ACCESS_KEY_ID": "planted", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
-    return {**keys, "AWS_ENDPOINT_URL": server.url, "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required"}
+    keys = {
+        "AWS_ACCESS_KEY_ID": "planted",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    return {
+        **keys,
+        "AWS_ENDPOINT_URL": server.url,
+        "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
+    }
 
 
 def said_of(name: str) -> str:
@@ -153,7 +178,10 @@ def test_reads_what_a_server_has_in_any_format_and_compression(server: Server) -
         assert [pair.response for pair in load_pairs(f"{server.url}{name}").pairs] == [
             row["response"] for row in HELPSTEER
         ]
-    assert load_pairs(f"{server.url}/a.jsonl").sha256 == load_pairs([f"{server.url}/a.jsonl"], limit=1).sha256
+    assert (
+        load_pairs(f"{server.url}/a.jsonl").sha256
+        == load_pairs([f"{server.url}/a.jsonl"], limit=1).sha256
+    )
 
 
 def test_tells_nothing_of_a_signature_or_a_password(server: Server, tmp_path: Path) -> None:
@@ -162,7 +190,20 @@ def test_tells_nothing_of_a_signature_or_a_password(server: Server, tmp_path: Pa
     signed = f"{server.url}/p.jsonl?X-Signature={SECRET}"
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         done = robin(
-            *("judge", signed, "-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url, "--run", "r"),
+            *(
+                "judge",
+                signed,
+                "-a",
+                "helpfulness",
+                "-b",
+                "4",
+                "--model",
+                "m",
+                "--base-url",
+                wire.url,
+                "--run",
+                "r",
+            ),
             cwd=tmp_path,
             OPENAI_API_KEY="",
             exits=0,
@@ -178,8 +219,14 @@ def test_tells_nothing_of_a_signature_or_a_password(server: Server, tmp_path: Pa
         f"{server.url}/gone.jsonl?…: there is no such file. Check the address."
     )
     server.asked.clear()
-    for address in (f"http://me:{SECRET}@127.0.0.1:{server.server_port}/p.jsonl", f"s3://{SECRET}@bucket/p.jsonl"):
-        assert "holds a user or a password, which would be written to disk. Leave it out" in said_of(address)
+    for address in (
+        f"http://me:{SECRET}@127.0.0.1:{server.server_port}/p.jsonl",
+        f"s3://{SECRET}@bucket/p.jsonl",
+    ):
+        assert (
+            "holds a user or a password, which would be written to disk. Leave it out"
+            in said_of(address)
+        )
     assert not server.asked
 
 
@@ -198,7 +245,9 @@ def test_says_what_a_server_answers_and_what_to_do(server: Server) -> None:
     assert said_of("ftp://host/p.jsonl").startswith(
         "ftp://…: nothing reads such addresses. Name a file, or an address by https://, s3:// and gs://, or hf://"
     )
-    assert said_of("https://").startswith("https://…: names no file. Write it as https://HOST/FILE.")
+    assert said_of("https://").startswith(
+        "https://…: names no file. Write it as https://HOST/FILE."
+    )
 
 
 def test_takes_no_more_than_a_file_may_have_and_unpacks_nothing(
@@ -206,7 +255,9 @@ def test_takes_no_more_than_a_file_may_have_and_unpacks_nothing(
 ) -> None:
     server.files["/a.jsonl"] = gzip.compress(as_lines(HELPSTEER))
     server.headers = {"Content-Encoding": "gzip"}
-    assert "a.jsonl: the name says text, but the file is gzip-compressed." in said_of(f"{server.url}/a.jsonl")
+    assert "a.jsonl: the name says text, but the file is gzip-compressed." in said_of(
+        f"{server.url}/a.jsonl"
+    )
     server.headers = {}
     monkeypatch.setattr(lines, "MAX_FILE_BYTES", 2**21)
     server.files["/b.jsonl"] = b"x" * 2**23
@@ -221,8 +272,14 @@ def test_reads_s3_by_the_user_s_own_settings_also_by_a_glob(s3: Server) -> None:
         s3.files[f"/bucket/shards/{shard}.jsonl"] = as_lines([row])
     data = load_pairs("s3://bucket/shards/*.jsonl")
     assert [pair.response for pair in data.pairs] == [row["response"] for row in HELPSTEER]
-    assert [name for name, _ in data.files] == ["s3://bucket/shards/0.jsonl", "s3://bucket/shards/1.jsonl"]
-    assert said_of("s3://bucket/none/*.jsonl") == "s3://bucket/none/*.jsonl: matches no file. Check the pattern."
+    assert [name for name, _ in data.files] == [
+        "s3://bucket/shards/0.jsonl",
+        "s3://bucket/shards/1.jsonl",
+    ]
+    assert (
+        said_of("s3://bucket/none/*.jsonl")
+        == "s3://bucket/none/*.jsonl: matches no file. Check the pattern."
+    )
     s3.missing = 403
     assert said_of("s3://bucket/secret.jsonl").startswith(
         "s3://bucket/secret.jsonl: access is refused. robin uses the credentials"
@@ -249,10 +306,14 @@ def test_follows_to_another_host_over_http_for_nobody(server: Server) -> None:
             "/a.jsonl": "b.jsonl",
             "/b.jsonl": "/own.jsonl",
         }
-        assert len(load_pairs(f"{server.url}/a.jsonl").pairs) == len(HELPSTEER)  # it stays on its host
+        assert len(load_pairs(f"{server.url}/a.jsonl").pairs) == len(
+            HELPSTEER
+        )  # it stays on its host
         said = said_of(f"{server.url}/p.jsonl")
         other.shutdown()
-    assert f"leads from 127.0.0.1:{server.server_port} to another host, {other.url}/p.jsonl?…" in said
+    assert (
+        f"leads from 127.0.0.1:{server.server_port} to another host, {other.url}/p.jsonl?…" in said
+    )
     assert "If you trust that address, name it instead" in said
     assert not other.asked
 
@@ -265,7 +326,11 @@ def test_follows_to_another_host_over_https_and_says_so(tmp_path: Path) -> None:
         *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
         *("-subj", "/CN=localhost", "-addext", names),
     ]
-    subprocess.run([*made, "-keyout", tmp_path / "key", "-out", tmp_path / "cert"], check=True, capture_output=True)
+    subprocess.run(
+        [*made, "-keyout", tmp_path / "key", "-out", tmp_path / "cert"],
+        check=True,
+        capture_output=True,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
     with Server() as hub, Server() as files, serving(lambda *_: completion()) as wire:
@@ -281,12 +346,18 @@ def test_follows_to_another_host_over_https_and_says_so(tmp_path: Path) -> None:
         address = f"https://localhost:{hub.server_port}"
         asked = ("-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url)
         done = robin_afresh("judge", f"{address}/p.jsonl", *asked, cwd=tmp_path, **env, exits=0)
-        refused = robin_afresh("judge", f"{address}/plain.jsonl", *asked, cwd=tmp_path, **env, exits=2)
+        refused = robin_afresh(
+            "judge", f"{address}/plain.jsonl", *asked, cwd=tmp_path, **env, exits=2
+        )
         hub.shutdown()
         files.shutdown()
-    told = f"localhost:{hub.server_port} redirected to another host. The data were read from 127.0.0.1"
+    told = (
+        f"localhost:{hub.server_port} redirected to another host. The data were read from 127.0.0.1"
+    )
     assert told in " ".join(done.stderr.split())
-    assert f"it leads to {wire.url}/p.jsonl, which is not encrypted" in " ".join(refused.stderr.split())
+    assert f"it leads to {wire.url}/p.jsonl, which is not encrypted" in " ".join(
+        refused.stderr.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +373,9 @@ def test_follows_to_another_host_over_https_and_says_so(tmp_path: Path) -> None:
         ("http://93.184.216.34:8080/a", "https://93.184.216.34/a", None),
     ],
 )
-def test_leads_nobody_from_the_internet_into_his_own_network(before: str, after: str, said: str | None) -> None:
+def test_leads_nobody_from_the_internet_into_his_own_network(
+    before: str, after: str, said: str | None
+) -> None:
     if said is None:
         asyncio.run(remote.check_redirect(before, after))
     else:
@@ -310,7 +383,9 @@ def test_leads_nobody_from_the_internet_into_his_own_network(before: str, after:
 
 
 def test_reads_pools_of_people_at_an_address(memory: Any) -> None:
-    memory.pipe("/people.jsonl", as_lines([{"prompt": "p", "response": "r", "helpfulness": [1, 2, 3]}]))
+    memory.pipe(
+        "/people.jsonl", as_lines([{"prompt": "p", "response": "r", "helpfulness": [1, 2, 3]}])
+    )
     assert load_pools("memory://people.jsonl")["helpfulness"].size == 3
 
 
@@ -343,9 +418,22 @@ def test_exports_to_s3_what_spreadsheets_read(s3: Server, tmp_path: Path) -> Non
     write_pairs(tmp_path / "p.jsonl", 2)
     s3.files["/bucket"] = b""
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
-        asked = ("-a", "helpfulness", "-b", "4", "--model", "m", "--base-url", wire.url, "--run", "r")
+        asked = (
+            "-a",
+            "helpfulness",
+            "-b",
+            "4",
+            "--model",
+            "m",
+            "--base-url",
+            wire.url,
+            "--run",
+            "r",
+        )
         with starts(tmp_path, "s3fs", env={"OPENAI_API_KEY": "", **s3_settings(s3)}) as started:
-            done = started.robin("judge", "p.jsonl", *asked, "-o", "S3://bucket/scores.csv.gz", cwd=tmp_path)
+            done = started.robin(
+                "judge", "p.jsonl", *asked, "-o", "S3://bucket/scores.csv.gz", cwd=tmp_path
+            )
             report = started.robin("report", "r", "-o", "s3://bucket/report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "scores: S3://bucket/scores.csv.gz" in done.stderr
@@ -385,22 +473,39 @@ def test_does_not_write_over_what_it_reads(memory: Any) -> None:
         check_output(None, "memory://a.jsonl", ["memory://a.jsonl"])
 
 
-def test_fetches_nothing_that_only_a_received_run_or_a_found_file_names(server: Server, tmp_path: Path) -> None:
+def test_fetches_nothing_that_only_a_received_run_or_a_found_file_names(
+    server: Server, tmp_path: Path
+) -> None:
     write_pairs(tmp_path / "p.jsonl", 2)
     server.files["/p.jsonl"] = (tmp_path / "p.jsonl").read_bytes()
     address = f"{server.url}/p.jsonl"
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         endpoint = ("--model", "m", "--base-url", wire.url)
-        robin("judge", address, "-a", "helpfulness", "-b", "4", *endpoint, "--run", "r", cwd=tmp_path, exits=0)
+        robin(
+            "judge",
+            address,
+            "-a",
+            "helpfulness",
+            "-b",
+            "4",
+            *endpoint,
+            "--run",
+            "r",
+            cwd=tmp_path,
+            exits=0,
+        )
         server.asked.clear()
-        robin("resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0)  # by the copy that it keeps
+        robin(
+            "resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0
+        )  # by the copy that it keeps
         for command in (("status", "r"), ("export", "r"), ("report", "r", "-o", "r.html")):
             robin(*command, cwd=tmp_path, exits=0)
 
         (tmp_path / "robin.toml").write_text(f'data = "{address}"\n', encoding="utf-8")
         refused = robin("judge", "-a", "helpfulness", "-b", "4", *endpoint, cwd=tmp_path, exits=2)
         assert (
-            "robin.toml: data: a file that was found, not named, may not read or write at an address" in refused.stderr
+            "robin.toml: data: a file that was found, not named, may not read or write at an address"
+            in refused.stderr
         )
     assert not server.asked
 

@@ -20,8 +20,18 @@ from tests.datasets.writing import complaint, written
 from tests.render.test_spreadsheets import office
 
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
-MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
-ENCODINGS = [*MARKS.items(), (b"", "utf-8"), (b"", "cp1252"), (b"", "utf-16-le"), (b"", "utf-16-be")]
+MARKS = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    codecs.BOM_UTF8: "utf-8",
+}
+ENCODINGS = [
+    *MARKS.items(),
+    (b"", "utf-8"),
+    (b"", "cp1252"),
+    (b"", "utf-16-le"),
+    (b"", "utf-16-be"),
+]
 NAMES = {"utf-8": "UTF-8", "cp1252": "Windows-1252", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
 
 
@@ -30,8 +40,16 @@ def said_of(path: Path) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ReadAs)
         first, second = load_pairs(path).pairs
-    assert (first.prompt, first.response, dict(first.human)) == ("Où?\nÀ Æ", "L’été, là", {"helpfulness": 3.5})
-    assert (second.prompt, second.response, dict(second.human)) == ("b", "3,5", {"helpfulness": 2.0})
+    assert (first.prompt, first.response, dict(first.human)) == (
+        "Où?\nÀ Æ",
+        "L’été, là",
+        {"helpfulness": 3.5},
+    )
+    assert (second.prompt, second.response, dict(second.human)) == (
+        "b",
+        "3,5",
+        {"helpfulness": 2.0},
+    )
     assert dict(second.columns) == {"price": "1,5"}
     return [str(each.message).replace(f"{path.parent}/", "") for each in caught]
 
@@ -50,7 +68,11 @@ def test_reads_any_separator_and_encoding_and_says_what_is_not_usual(
     text = "\r\n".join(mark.join(row) for row in [*rows, ["b", '"3,5"', "2", '"1,5"'], []])
     path = written(tmp_path, f"pairs{suffix}", begin + text.encode(encoding))
     usual = mark == ("," if suffix == ".csv" else "\t")
-    parts = [NAMES[encoding], *[f"separated by {WORDS[mark]}"] * (not usual), *["decimal comma"] * comma]
+    parts = [
+        NAMES[encoding],
+        *[f"separated by {WORDS[mark]}"] * (not usual),
+        *["decimal comma"] * comma,
+    ]
     assert said_of(path) == [f"pairs{suffix}: read as {', '.join(parts)}"] * (parts != ["UTF-8"])
 
 
@@ -67,27 +89,48 @@ def test_reads_what_a_german_office_saves(tmp_path: Path) -> None:
         ["Où?\nÀ Æ", "L’été, là", 3.5],
         ["b", "3,5", 2, "1,5"],
     ]
-    book = workbook(tmp_path / "pairs.xlsx", [(number, tuple(row)) for number, row in enumerate(rows, 1)])
+    book = workbook(
+        tmp_path / "pairs.xlsx", [(number, tuple(row)) for number, row in enumerate(rows, 1)]
+    )
     edited = openpyxl.load_workbook(book)
     edited["Data"]["D2"].number_format = "[$-407]0.0"  # as in Germany
     edited.save(book)
     saved = office(book, "csv:Text - txt - csv (StarCalc):59,34,1,1,,1031,false,true").read_bytes()
     assert b";3,5" in saved
-    path = written(tmp_path, "pairs.csv", b"\n".join(line.removeprefix(b";") for line in saved.split(b"\n")))
-    assert said_of(path) == ["pairs.csv: read as Windows-1252, separated by semicolons, decimal comma"]
+    path = written(
+        tmp_path, "pairs.csv", b"\n".join(line.removeprefix(b";") for line in saved.split(b"\n"))
+    )
+    assert said_of(path) == [
+        "pairs.csv: read as Windows-1252, separated by semicolons, decimal comma"
+    ]
 
 
 AMBIGUOUS = {
-    "marks": (b"prompt;response;helpfulness\np;r;3,5\nq;s;2.5\n", ':3: "2.5" has another decimal mark'),
-    "both": ("prompt,response\np,é\n".encode() + b"q,\xe9\n", ":3: byte 0xE9 at offset 2 is not UTF-8."),
+    "marks": (
+        b"prompt;response;helpfulness\np;r;3,5\nq;s;2.5\n",
+        ':3: "2.5" has another decimal mark',
+    ),
+    "both": (
+        "prompt,response\np,é\n".encode() + b"q,\xe9\n",
+        ":3: byte 0xE9 at offset 2 is not UTF-8.",
+    ),
     "other": (
         b"prompt,response\np,\xe9\n" + "q,é\n".encode(),
         ":3: the line is UTF-8, and an earlier one Windows-1252",
     ),
-    "russian": ("prompt,response\nПочему же?,Потому\n".encode("cp1251"), ":2: byte 0xCF at offset 0 is not UTF-8."),
+    "russian": (
+        "prompt,response\nПочему же?,Потому\n".encode("cp1251"),
+        ":2: byte 0xCF at offset 0 is not UTF-8.",
+    ),
     "undefined": (b"prompt,response\np,a \x81\n", ":2: byte 0x81 at offset 4 is not UTF-8."),
-    "cells": (b"prompt;response\np;r;s\n", ":2: the row has 3 cells, the header 2. Put cells that hold a semicolon"),
-    "torn": ("prompt,response\np,r\n".encode("utf-16")[:-1], ": begins as UTF-16, and is cut short or damaged"),
+    "cells": (
+        b"prompt;response\np;r;s\n",
+        ":2: the row has 3 cells, the header 2. Put cells that hold a semicolon",
+    ),
+    "torn": (
+        "prompt,response\np,r\n".encode("utf-16")[:-1],
+        ": begins as UTF-16, and is cut short or damaged",
+    ),
     "thousands": (
         b'prompt,response,helpfulness\np,r,"1,234"\n',
         ':2: the human rating in field "helpfulness" is "1,234"',
@@ -104,7 +147,9 @@ def test_guesses_nothing(tmp_path: Path, name: str) -> None:
 
 def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
     path = written(tmp_path, "labels.csv", "pair_id;label;comment\nä;3,5;x\n".encode("cp1252"))
-    with pytest.warns(ReadAs, match=r"labels.csv: read as Windows-1252, separated by semicolons, decimal comma"):
+    with pytest.warns(
+        ReadAs, match=r"labels.csv: read as Windows-1252, separated by semicolons, decimal comma"
+    ):
         assert load_labels(path, {"ä"}, {"a": Scale(0, 4)}).by_attribute["a"]["ä"].value == 3.5
     path = written(tmp_path, "pool.csv", b"pair_id\trating\na\t3\na\t4,0\n")
     with pytest.warns(ReadAs, match=r"pool.csv: read as UTF-8, separated by tabs, decimal comma"):

@@ -43,7 +43,11 @@ def test_reads_files_in_the_order_named_and_a_glob_sorted(here: Path) -> None:
     assert data.source == "z.jsonl, shards/1.parquet, shards/2.parquet"
     assert data.sha256 != load_pairs(["shards/*.parquet", "z.jsonl"]).sha256
     assert len(load_pairs(here / "**" / "*.parquet").pairs) == 2
-    assert [pair.prompt for pair in robin_cli.load_pairs(["z.jsonl", "shards/*"])] == [A["prompt"], B["prompt"], "p"]
+    assert [pair.prompt for pair in robin_cli.load_pairs(["z.jsonl", "shards/*"])] == [
+        A["prompt"],
+        B["prompt"],
+        "p",
+    ]
 
 
 def test_takes_the_first_pairs_of_all_files_and_reads_no_more(here: Path) -> None:
@@ -53,7 +57,10 @@ def test_takes_the_first_pairs_of_all_files_and_reads_no_more(here: Path) -> Non
 
 
 def test_reads_a_file_once_that_is_named_twice(here: Path) -> None:
-    assert len(load_pairs(["shards/2.parquet", "shards/*", str(here / "shards" / "1.parquet")]).pairs) == 2
+    assert (
+        len(load_pairs(["shards/2.parquet", "shards/*", str(here / "shards" / "1.parquet")]).pairs)
+        == 2
+    )
 
 
 def test_takes_a_file_with_brackets_in_its_name_as_it_is(here: Path) -> None:
@@ -81,7 +88,9 @@ def test_names_both_places_of_a_pair_that_is_in_two_files(here: Path) -> None:
 def test_names_both_places_of_an_id_with_two_texts(here: Path) -> None:
     for name, text in (("one.jsonl", "x"), ("two.jsonl", "y")):
         written(here, name, as_lines([{"id": "q1", "prompt": text, "response": text}]))
-    assert said_of("one.jsonl", "two.jsonl").startswith('two.jsonl:1: the id "q1" is also that of one.jsonl:1.')
+    assert said_of("one.jsonl", "two.jsonl").startswith(
+        'two.jsonl:1: the id "q1" is also that of one.jsonl:1.'
+    )
 
 
 def test_reads_standard_input_among_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +100,11 @@ def test_reads_standard_input_among_files(here: Path, monkeypatch: pytest.Monkey
 
 def test_finds_each_file_of_a_robin_toml_from_its_folder(here: Path) -> None:
     (here / "etc").mkdir()
-    toml = written(here / "etc", "robin.toml", b'data = ["../z.jsonl", "../shards/*"]\nattribute = "helpfulness"\n')
+    toml = written(
+        here / "etc",
+        "robin.toml",
+        b'data = ["../z.jsonl", "../shards/*"]\nattribute = "helpfulness"\n',
+    )
     config = load_settings({}, str(toml))
     assert len(pairs_of(config, prompts_of(config), print).pairs) == 3
     hub = written(here / "etc", "hub.toml", b'data = "hf://me/birds?split=x"\n')

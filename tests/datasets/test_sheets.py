@@ -23,11 +23,24 @@ HEADER = ("prompt", "response", "helpfulness", "tokens", "when", "share", "seen"
 CELLS = [
     (2, HEADER),
     (3, ("What is 6 times 7?", 42, 4, 1.0, dt.date(2024, 5, 6), 0.5, True)),
-    (5, (" And 1 / 2? ", 0.5, None, 2**40, dt.datetime.fromisoformat("2024-05-06T12:30:00"), None, False)),
+    (
+        5,
+        (
+            " And 1 / 2? ",
+            0.5,
+            None,
+            2**40,
+            dt.datetime.fromisoformat("2024-05-06T12:30:00"),
+            None,
+            False,
+        ),
+    ),
 ]
 
 
-def workbook(path: Path, cells: Sequence[tuple[int, tuple[object, ...]]] = CELLS, sheet: str = "Data") -> Path:
+def workbook(
+    path: Path, cells: Sequence[tuple[int, tuple[object, ...]]] = CELLS, sheet: str = "Data"
+) -> Path:
     """A workbook whose first sheet has these rows from its second column on, and whose second is called Empty."""
     book = openpyxl.Workbook()
     first = book.active
@@ -65,7 +78,11 @@ def opened_document(path: Path, rows: str) -> Path:
 
 def check_as_written(path: Path) -> None:
     first, second = load_pairs(path).pairs
-    assert (first.prompt, first.response, first.human) == ("What is 6 times 7?", "42", {"helpfulness": 4.0})
+    assert (first.prompt, first.response, first.human) == (
+        "What is 6 times 7?",
+        "42",
+        {"helpfulness": 4.0},
+    )
     assert (second.prompt, second.response, second.human) == (" And 1 / 2? ", "0.5", {})
     assert dict(first.columns) == {"tokens": 1, "when": "2024-05-06", "share": 0.5, "seen": True}
     assert type(first.columns["tokens"]) is int
@@ -81,14 +98,19 @@ def test_reads_what_libreoffice_writes(tmp_path: Path) -> None:
     path = workbook(tmp_path / "data.xlsx", [*CELLS, (6, ("Sum?", "=6*7", "=1+1"))])
     for end in ("ods", "xlsx"):
         found = load_pairs(office(path, end).rename(tmp_path / f"office.{end}"))
-        assert [(pair.response, pair.human) for pair in found.pairs][2:] == [("42", {"helpfulness": 2.0})]
+        assert [(pair.response, pair.human) for pair in found.pairs][2:] == [
+            ("42", {"helpfulness": 2.0})
+        ]
         assert len(found.pairs) == 3
 
 
 def test_reads_the_sheet_that_is_named(tmp_path: Path) -> None:
     path = workbook(tmp_path / "c#.xlsx", sheet="Mine #2")
     check_as_written(Path(f"{path}#Mine #2"))
-    assert complaint(Path(f"{path}#mine")) == 'c#.xlsx#mine: has no sheet "mine". There are: "Mine #2", "Empty"'
+    assert (
+        complaint(Path(f"{path}#mine"))
+        == 'c#.xlsx#mine: has no sheet "mine". There are: "Mine #2", "Empty"'
+    )
     assert complaint(Path(f"{path}#Empty")).startswith("c#.xlsx#Empty: the file has no rows.")
 
 
@@ -97,9 +119,13 @@ def test_names_the_row_as_the_program_does(tmp_path: Path) -> None:
     assert complaint(path).startswith('data.xlsx:row 9: field "response" is null.')
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 2
     twice = workbook(tmp_path / "twice.xlsx", [(4, ("prompt", "response", "prompt"))])
-    assert complaint(twice) == 'twice.xlsx:row 4: two columns are called "prompt". Rename or remove one of them.'
+    assert (
+        complaint(twice)
+        == 'twice.xlsx:row 4: two columns are called "prompt". Rename or remove one of them.'
+    )
     has(
-        complaint(workbook(tmp_path / "cut.xlsx", [*CELLS, (6, ("p", "r" + CUT))])), 'cut.xlsx:row 6: column "response"'
+        complaint(workbook(tmp_path / "cut.xlsx", [*CELLS, (6, ("p", "r" + CUT))])),
+        'cut.xlsx:row 6: column "response"',
     )
 
 
@@ -117,7 +143,10 @@ def test_reads_all_sheets_of_robins_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["text.xlsx", "text.ods", "cut.xlsx", "zip.ods"])
 def test_says_that_it_is_no_workbook(tmp_path: Path, name: str) -> None:
-    data = {"text": b"prompt,response\n", "cut": workbook(tmp_path / "whole.xlsx").read_bytes()[:-300]}
+    data = {
+        "text": b"prompt,response\n",
+        "cut": workbook(tmp_path / "whole.xlsx").read_bytes()[:-300],
+    }
     if name == "zip.ods":
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("a.txt", "a")
@@ -142,7 +171,9 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def test_bounds_the_memory_of_hostile_workbooks(tmp_path: Path) -> None:
-    wide = workbook(tmp_path / "wide.xlsx", [(1, ("prompt", "response")), (1_048_576, ("x",) * 16_000)])
+    wide = workbook(
+        tmp_path / "wide.xlsx", [(1, ("prompt", "response")), (1_048_576, ("x",) * 16_000)]
+    )
     row = (
         '<table:table-row table:number-rows-repeated="{}"><table:table-cell office:value-type="string" '
         'table:number-columns-repeated="{}"><text:p>x</text:p></table:table-cell></table:table-row>'
@@ -159,7 +190,11 @@ def test_bounds_the_memory_of_hostile_workbooks(tmp_path: Path) -> None:
     done = subprocess.run(afresh, stdout=subprocess.PIPE, text=True, check=True)
     *said, kilobytes = done.stdout.splitlines()
     for path, each in zip((wide, long), said, strict=False):
-        has(each, f"{path.name}: takes more than 768 MiB of memory to read", "ROBIN_MAX_UNPACKED_GB=4")
+        has(
+            each,
+            f"{path.name}: takes more than 768 MiB of memory to read",
+            "ROBIN_MAX_UNPACKED_GB=4",
+        )
     has(said[2], "far.ods: not a workbook that can be read")
     assert int(kilobytes) < 2**20
 

@@ -48,7 +48,9 @@ def test_reads_a_response_of_each_column(tmp_path: Path, end: str) -> None:
         ("1/gpt 4", "p1", "a1"), ("1/wren", "p1", "b1"), ("2/gpt 4", "p2", "a2"),
     ]  # fmt: skip
     assert [dict(pair.human) for pair in pairs[:2]] == [{"helpfulness": 3.0}, {"helpfulness": 1.0}]
-    assert [dict(pair.columns) for pair in pairs[:2]] == [{"system": name, "topic": "t"} for name in ("gpt 4", "wren")]
+    assert [dict(pair.columns) for pair in pairs[:2]] == [
+        {"system": name, "topic": "t"} for name in ("gpt 4", "wren")
+    ]
 
 
 def test_makes_ids_of_the_texts_and_tells_systems_apart_that_say_the_same(tmp_path: Path) -> None:
@@ -61,13 +63,18 @@ def test_makes_ids_of_the_texts_and_tells_systems_apart_that_say_the_same(tmp_pa
 
 def test_leaves_out_the_one_that_is_not_there(tmp_path: Path) -> None:
     path = table(tmp_path, ".jsonl", [ROWS[0], {**ROWS[1], "wren": None}])
-    assert complaint(path, columns=COLUMNS).startswith('wide.jsonl:2: field "wren" is missing or null. Give the row')
+    assert complaint(path, columns=COLUMNS).startswith(
+        'wide.jsonl:2: field "wren" is missing or null. Give the row'
+    )
     assert len(load_pairs(path, columns=COLUMNS, skip_bad_rows=True).pairs) == 3
 
 
 def test_takes_no_rating_for_one_of_all(tmp_path: Path) -> None:
     path = table(tmp_path, rows=[{**ROWS[0], "helpfulness": 0}])
-    assert [pair.human for pair in load_pairs(path, columns={"response": "gpt 4|wren"}).pairs] == [{}, {}]
+    assert [pair.human for pair in load_pairs(path, columns={"response": "gpt 4|wren"}).pairs] == [
+        {},
+        {},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,19 +86,32 @@ def test_takes_no_rating_for_one_of_all(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_says_which_columns_can_stand_side_by_side(tmp_path: Path, columns: dict[str, str]) -> None:
-    refuses(InputError, "response=A|B, which says its system", load_pairs, table(tmp_path), columns=columns)
+    refuses(
+        InputError,
+        "response=A|B, which says its system",
+        load_pairs,
+        table(tmp_path),
+        columns=columns,
+    )
 
 
 def test_names_the_column_that_is_not_there(tmp_path: Path) -> None:
     said = complaint(table(tmp_path), columns={"response": "gpt 4|robin"})
-    has(said, 'wide.csv: no field "robin" (--columns response=robin); found id, prompt, gpt 4, wren')
+    has(
+        said, 'wide.csv: no field "robin" (--columns response=robin); found id, prompt, gpt 4, wren'
+    )
 
 
 def test_compares_every_two_of_a_prompt(tmp_path: Path) -> None:
     rows = [{**row, "owl": f"c{row['id']}"} for row in ROWS]
-    pairs = load_comparisons(table(tmp_path, rows=rows), columns={"response": "gpt 4|wren|owl"}).pairs
+    pairs = load_comparisons(
+        table(tmp_path, rows=rows), columns={"response": "gpt 4|wren|owl"}
+    ).pairs
     assert len(pairs) == 18
-    systems = {tuple(sorted((str(pair.columns["system_a"]), str(pair.columns["system_b"])))) for pair in pairs}
+    systems = {
+        tuple(sorted((str(pair.columns["system_a"]), str(pair.columns["system_b"]))))
+        for pair in pairs
+    }
     assert systems == {("gpt 4", "wren"), ("gpt 4", "owl"), ("owl", "wren")}
 
 

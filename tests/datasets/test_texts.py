@@ -30,7 +30,9 @@ def test_reads_texts_in_columns_as_a_list_of_them(texts: list[str], data: st.Dat
 
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=5), st.data(), st.booleans())
 def test_gives_names_by_their_places(names: list[str], data: st.DataObject, as_texts: bool) -> None:
-    places = data.draw(st.lists(st.integers(0, len(names) - 1), max_size=12) | st.just(list(range(len(names)))))
+    places = data.draw(
+        st.lists(st.integers(0, len(names) - 1), max_size=12) | st.just(list(range(len(names))))
+    )
     said = [names[place] for place in places]
     found = Named(Texts.of(names) if as_texts else names, np.array(places, dtype=np.int64))
     assert list(found) == said

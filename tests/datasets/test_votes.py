@@ -13,8 +13,20 @@ from robin_cli.model.errors import InputError
 from tests.conftest import refuses
 
 Row = dict[str, Any]
-TWO: Row = {"prompt": "q", "response_a": "one", "response_b": "two", "system_a": "x", "system_b": "y"}
-TURNED: Row = {"prompt": "q", "response_a": "two", "response_b": "one", "system_a": "y", "system_b": "x"}
+TWO: Row = {
+    "prompt": "q",
+    "response_a": "one",
+    "response_b": "two",
+    "system_a": "x",
+    "system_b": "y",
+}
+TURNED: Row = {
+    "prompt": "q",
+    "response_a": "two",
+    "response_b": "one",
+    "system_a": "y",
+    "system_b": "x",
+}
 DEMO = Path(__file__).parent.parent.parent / "configs" / "demo"
 
 
@@ -38,7 +50,9 @@ def test_gathers_the_verdicts_on_a_comparison_by_order(tmp_path: Path) -> None:
 
 
 def test_counts_a_verdict_without_an_order_in_both(tmp_path: Path) -> None:
-    assert points(tmp_path, {**TWO, "verdict": "a"}, {**TWO, "verdict": "B", "order": "b-first"}) == [[[2]], [[0, 2]]]
+    assert points(
+        tmp_path, {**TWO, "verdict": "a"}, {**TWO, "verdict": "B", "order": "b-first"}
+    ) == [[[2]], [[0, 2]]]
 
 
 def test_takes_the_verdicts_of_the_other_order_where_there_are_none(tmp_path: Path) -> None:
@@ -46,12 +60,16 @@ def test_takes_the_verdicts_of_the_other_order_where_there_are_none(tmp_path: Pa
 
 
 def test_knows_a_comparison_with_its_sides_changed(tmp_path: Path) -> None:
-    rows = [{**TWO, "verdict": "A", "order": "a-first"}, {**TURNED, "verdict": "A", "order": "a-first"}]
+    rows = [
+        {**TWO, "verdict": "A", "order": "a-first"},
+        {**TURNED, "verdict": "A", "order": "a-first"},
+    ]
     assert points(tmp_path, *rows) == [[[2]], [[0]]]
 
 
 @pytest.mark.parametrize(
-    ("said", "found"), [("A", 2), (" b ", 0), ("TIE", 1), (1, 2), (0.5, 1), ("0", 0), (1.0, 2), ("0.5", 1)]
+    ("said", "found"),
+    [("A", 2), (" b ", 0), ("TIE", 1), (1, 2), (0.5, 1), ("0", 0), (1.0, 2), ("0.5", 1)],
 )
 def test_reads_letters_and_shares(tmp_path: Path, said: object, found: int) -> None:
     assert points(tmp_path, {**TWO, "verdict": said})[0] == [[found]]
@@ -73,11 +91,17 @@ def test_leaves_rows_without_a_verdict_out_and_splits_by_judge(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({**TWO, "verdict": "C"}, r'votes.jsonl:1: the verdict is "C", not one of A, B, tie, 1, 0.5 and 0'),
+        (
+            {**TWO, "verdict": "C"},
+            r'votes.jsonl:1: the verdict is "C", not one of A, B, tie, 1, 0.5 and 0',
+        ),
         ({**TWO, "verdict": 2}, 'the verdict is "2"'),
         ({**TWO, "verdict": ["A"]}, "the verdict is"),
         ({**TWO, "verdict": True}, "the verdict is"),
-        ({**TWO, "verdict": "A", "order": "first"}, 'the order is "first", not one of a-first, b-first'),
+        (
+            {**TWO, "verdict": "A", "order": "first"},
+            'the order is "first", not one of a-first, b-first',
+        ),
         ({**TWO, "verdict": "A", "judge": 3}, "the judge is a number"),
         ({"prompt": "q", "response_a": "one", "verdict": "A"}, 'no field "response_b"'),
         ({**TWO, "prompt": None, "verdict": "A"}, 'field "prompt" is null'),
@@ -85,7 +109,12 @@ def test_leaves_rows_without_a_verdict_out_and_splits_by_judge(tmp_path: Path) -
     ],
 )
 def test_says_what_is_wrong_with_a_row(tmp_path: Path, row: Row, said: str) -> None:
-    refuses(InputError, rf"(?s){said}.*Recorded verdicts have prompt", load_votes, written(tmp_path, row))
+    refuses(
+        InputError,
+        rf"(?s){said}.*Recorded verdicts have prompt",
+        load_votes,
+        written(tmp_path, row),
+    )
 
 
 def test_tells_verdicts_from_ratings(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def as_array(rows: Sequence[object]) -> bytes:
 
 def as_csv(rows: Sequence[Row], delimiter: str = ",") -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), delimiter=delimiter)
+    writer = csv.DictWriter(
+        text, list(dict.fromkeys(name for row in rows for name in row)), delimiter=delimiter
+    )
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -84,7 +86,9 @@ def as_table(table: pa.Table, **options: Any) -> bytes:
     return sink.getvalue()
 
 
-def read(folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any) -> Dataset:
+def read(
+    folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any
+) -> Dataset:
     """What robin reads of a file of these rows, or bytes."""
     return load_pairs(written(folder, name, rows), **options)
 
@@ -96,7 +100,9 @@ def complaint(path: Path, **options: Any) -> str:
     return str(caught.value).replace(f"{path.parent}/", "")
 
 
-def refused(folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any) -> str:
+def refused(
+    folder: Path, rows: bytes | list[Any], name: str = "pairs.jsonl", **options: Any
+) -> str:
     """What robin says of a file of these rows, or bytes."""
     return complaint(written(folder, name, rows), **options)
 

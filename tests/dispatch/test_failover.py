@@ -30,7 +30,9 @@ QUESTION = Question([])
 class Scripted(Judge):
     """A judge that answers at ``latency_s`` as ``respond`` says at that second, or raises it."""
 
-    def __init__(self, respond: Callable[[float], Reply | Failure | Exception], latency_s: float = 1.0) -> None:
+    def __init__(
+        self, respond: Callable[[float], Reply | Failure | Exception], latency_s: float = 1.0
+    ) -> None:
         self._respond = respond
         self._latency_s = latency_s
         self.asked_at: list[float] = []
@@ -54,7 +56,9 @@ def endpoints(
     how: dict[str, Any] = {"max_retries": 0, "no_room_s": no_room_s, "clock": clock}
     chains = [
         Retrying(judge, Limiter(room, ceiling=room, clock=clock), notices, **how)
-        for judge, room in zip(judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False)
+        for judge, room in zip(
+            judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False
+        )
     ]
     if len(chains) == 1:
         return chains[0]
@@ -76,7 +80,9 @@ async def work(judge: Dispatched, callers: int, seconds: float) -> Counter[str]:
     for each in callers_:
         each.cancel()
     ended = await asyncio.gather(*callers_, return_exceptions=True)
-    came.update(type(each).__name__ for each in ended if not isinstance(each, asyncio.CancelledError))
+    came.update(
+        type(each).__name__ for each in ended if not isinstance(each, asyncio.CancelledError)
+    )
     return came
 
 
@@ -100,9 +106,14 @@ def test_moves_the_calls_of_an_endpoint_that_is_away_and_tries_it_again() -> Non
 
     came, asked = run(scene())
     assert set(came) == {"answered"}
-    assert len([at for at in asked if 11 <= at < 70]) <= 6  # tried again now and then, with one call
+    assert (
+        len([at for at in asked if 11 <= at < 70]) <= 6
+    )  # tried again now and then, with one call
     assert len([at for at in asked if at > 150]) > 1_000
-    assert [("circuit open" in line, "answers again" in line) for line in told] == [(True, False), (False, True)]
+    assert [("circuit open" in line, "answers again" in line) for line in told] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_moves_a_call_that_its_tier_has_no_room_for_to_an_address_that_has() -> None:
@@ -124,7 +135,9 @@ def test_waits_a_day_for_the_first_address_that_has_room(hours: float, answered:
 
         judges = Scripted(respond), Scripted(lambda _: Failure(NO_ROOM, "full"))
         judge = endpoints([], *judges, no_room_s=30.0)
-        return await judge.ask(QUESTION, await judge.acquire()), sum(len(each.asked_at) for each in judges)
+        return await judge.ask(QUESTION, await judge.acquire()), sum(
+            len(each.asked_at) for each in judges
+        )
 
     outcome, asked = run(scene())
     assert (outcome == GOOD) == answered
@@ -162,7 +175,13 @@ def test_goes_on_with_the_others_when_one_refuses_the_key() -> None:
 
     async def scene() -> Counter[str]:
         return await work(
-            endpoints(told, Scripted(lambda _: EndpointError("the key was refused")), Scripted(lambda _: GOOD)), 4, 60
+            endpoints(
+                told,
+                Scripted(lambda _: EndpointError("the key was refused")),
+                Scripted(lambda _: GOOD),
+            ),
+            4,
+            60,
         )
 
     assert set(run(scene())) == {"answered"}
@@ -171,7 +190,9 @@ def test_goes_on_with_the_others_when_one_refuses_the_key() -> None:
 
 def test_gives_up_when_no_endpoint_can_be_used() -> None:
     async def scene() -> None:
-        judge = endpoints([], *(Scripted(lambda _: EndpointError("the key was refused")) for _ in range(3)))
+        judge = endpoints(
+            [], *(Scripted(lambda _: EndpointError("the key was refused")) for _ in range(3))
+        )
         with pytest.raises(EndpointError, match="refused"):
             await judge.ask(QUESTION)
 
@@ -189,7 +210,9 @@ def test_answers_what_concerns_the_pair_without_blaming_the_endpoint() -> None:
     too_long = Failure("context_length", "too long", 0.0)
 
     async def scene() -> Counter[str]:
-        return await work(endpoints([], Scripted(lambda _: too_long), Scripted(lambda _: too_long)), 2, 10.5)
+        return await work(
+            endpoints([], Scripted(lambda _: too_long), Scripted(lambda _: too_long)), 2, 10.5
+        )
 
     assert run(scene()) == Counter({"context_length": 20})
 
@@ -245,7 +268,12 @@ def test_loses_no_permit_whoever_is_cancelled_when(steps: list[tuple[str, int]],
 def test_loses_no_permit_in_any_short_story() -> None:
     async def all_stories() -> None:
         moves = [("start", 0), ("cancel", 0), ("cancel", 1), ("release", 0), ("tick", 0)]
-        opening = [("start", 0), ("start", 0), ("start", 0), ("tick", 0)]  # one holds the permit, two wait
+        opening = [
+            ("start", 0),
+            ("start", 0),
+            ("start", 0),
+            ("tick", 0),
+        ]  # one holds the permit, two wait
         for story in itertools.product(moves, repeat=5):
             await play([*opening, *story], room=1)
 

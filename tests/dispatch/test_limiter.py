@@ -22,13 +22,19 @@ ENDPOINTS: dict[str, tuple[dict[str, Any], int]] = {
     "600 a minute, without a word on waiting": ({"bucket": (60, 10)}, 2),
     "20 a second, and a rounded wait": ({"bucket": (20, 20), "retry_after": 1.0}, 4),
     "10 in every second": ({"window": (10, 1), "retry_after": "exact", "swings": "not at all"}, 8),
-    "two a second of a slow model": ({"bucket": (5, 2), "latency_s": 2.0, "retry_after": "exact"}, 4),
+    "two a second of a slow model": (
+        {"bucket": (5, 2), "latency_s": 2.0, "retry_after": "exact"},
+        4,
+    ),
     "1 worker that lets wait": ({"workers": 1}, 2),
     "4 workers that let wait": ({"workers": 4, "swings": "in two ways"}, 8),
     "12 workers that let wait": ({"workers": 12, "swings": "much"}, 24),
     "4 workers that let 36 wait and refuse more": ({"workers": 4, "slots": 40}, 8),
     "batches of 64 that slow threefold": ({"workers": 64, "slowed": 1 / 32, "swings": "much"}, 64),
-    "batches of 64 that slow fivefold": ({"workers": 64, "slowed": 1 / 16, "swings": "not at all"}, 64),
+    "batches of 64 that slow fivefold": (
+        {"workers": 64, "slowed": 1 / 16, "swings": "not at all"},
+        64,
+    ),
     "16 workers behind a gateway that refuses one in five": ({"workers": 16, "at_random": 0.2}, 48),
 }
 
@@ -38,27 +44,47 @@ def answers(fixed: int | None, limits: dict[str, Any], seconds: float) -> Server
 
     async def scene() -> Server:
         server = Server(**limits)
-        await load(server, Limiter(fixed, ceiling=CEILING, clock=asyncio.get_running_loop().time), seconds)
+        await load(
+            server, Limiter(fixed, ceiling=CEILING, clock=asyncio.get_running_loop().time), seconds
+        )
         return server
 
     return run(scene())
 
 
 def late_share_refused(server: Server) -> float:
-    refused, answered = (sum(at > 10 for at in times) for times in (server.refused, server.answered))
+    refused, answered = (
+        sum(at > 10 for at in times) for times in (server.refused, server.answered)
+    )
     return refused / (refused + answered)
 
 
-IN_EVERY_RUN = {"no limit", "16 slots", "600 a minute, and a full bucket", "4 workers that let wait"}
-IN_EVERY_RUN |= {"batches of 64 that slow threefold", "16 workers behind a gateway that refuses one in five"}
+IN_EVERY_RUN = {
+    "no limit",
+    "16 slots",
+    "600 a minute, and a full bucket",
+    "4 workers that let wait",
+}
+IN_EVERY_RUN |= {
+    "batches of 64 that slow threefold",
+    "16 workers behind a gateway that refuses one in five",
+}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.whole] * (name not in IN_EVERY_RUN)) for name in ENDPOINTS]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.whole] * (name not in IN_EVERY_RUN))
+        for name in ENDPOINTS
+    ],
 )
-def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each_slot(name: str) -> None:
+def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each_slot(
+    name: str,
+) -> None:
     limits, best = ENDPOINTS[name]
-    seconds = 15.0 if name == "no limit" else 45.0 if limits.get("workers", 0) > 4 else 90.0  # by the calls it answers
+    seconds = (
+        15.0 if name == "no limit" else 45.0 if limits.get("workers", 0) > 4 else 90.0
+    )  # by the calls it answers
     found = answers(None, limits, seconds)
 
     assert len(found.answered) >= 0.85 * len(answers(best, limits, seconds).answered)
@@ -90,7 +116,10 @@ def test_climbs_to_its_ceiling_in_fifteen_latencies_where_nothing_waits() -> Non
 
 def test_finds_the_workers_that_a_server_gains_and_loses_while_it_is_asked() -> None:
     async def scene() -> list[float]:
-        limiter, server = Limiter(None, ceiling=CEILING, clock=asyncio.get_running_loop().time), Server(workers=4)
+        limiter, server = (
+            Limiter(None, ceiling=CEILING, clock=asyncio.get_running_loop().time),
+            Server(workers=4),
+        )
         asking = asyncio.create_task(load(server, limiter, 300.0))
         found: list[float] = []
         for workers in (16, 4, 4):
@@ -119,7 +148,9 @@ def test_keeps_a_fixed_number_whatever_happens() -> None:
 def test_never_goes_beyond_its_ceiling(ceiling: int) -> None:
     async def scene() -> int:
         server = Server(latency_s=0.05)
-        await load(server, Limiter(None, ceiling=ceiling, clock=asyncio.get_running_loop().time), 20.0)
+        await load(
+            server, Limiter(None, ceiling=ceiling, clock=asyncio.get_running_loop().time), 20.0
+        )
         return max(server.met)
 
     assert run(scene()) == ceiling

@@ -40,7 +40,9 @@ class Away(Judge):
 
 def retrying(judge: Judge, at_a_time: int, *, caps: Caps | None = None) -> Retrying:
     notices = Notices("m", lambda _: None)
-    limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, caps=caps)
+    limiter = Limiter(
+        at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, caps=caps
+    )
     return Retrying(judge, limiter, notices, max_retries=6)
 
 
@@ -100,7 +102,9 @@ def test_heaps_up_no_calls_that_wait_to_be_made_again() -> None:
         await asyncio.gather(*open_calls)
         return most
 
-    assert run(scene()) <= 3 * at_a_time  # away, under way, and those that fail while as many are away
+    assert (
+        run(scene()) <= 3 * at_a_time
+    )  # away, under way, and those that fail while as many are away
 
 
 def test_makes_a_call_again_before_a_new_one_is_begun() -> None:
@@ -144,18 +148,29 @@ class Strict(Transport):
         sent = orjson.loads(body)
         for name in ("seed", "top_p"):
             if name in sent:
-                return Response(400, {}, orjson.dumps({"error": {"message": "not supported", "param": name}}), NO_KEY)
+                return Response(
+                    400,
+                    {},
+                    orjson.dumps({"error": {"message": "not supported", "param": name}}),
+                    NO_KEY,
+                )
         return Response(200, {}, orjson.dumps(completion()), NO_KEY)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 8])
-def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(
+    monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
     monkeypatch.setattr(openai_http, "Transport", Strict)
 
     async def scene() -> tuple[list[float], list[Reply | Failure]]:
-        judge = OpenAIJudge(Endpoint(model="m", base_url="http://strict/v1", api_key="none"), notify=lambda _: None)
+        judge = OpenAIJudge(
+            Endpoint(model="m", base_url="http://strict/v1", api_key="none"), notify=lambda _: None
+        )
         asked = retrying(judge, at_a_time, caps=Caps(requests_a_minute=60))
-        questions = [Question([{"role": "user", "content": "Rate this."}], seed=seed) for seed in range(12)]
+        questions = [
+            Question([{"role": "user", "content": "Rate this."}], seed=seed) for seed in range(12)
+        ]
         outcomes = await asyncio.gather(*(asked.ask(question) for question in questions))
         assert isinstance(judge._transport, Strict)
         return judge._transport.sent_at, outcomes

@@ -44,7 +44,8 @@ def test_takes_what_goes_together(settings: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("systems", "wants_best", "judges", "least"), [(4, False, 1, 6), (4, True, 2, 20), (2, False, 3, 6)]
+    ("systems", "wants_best", "judges", "least"),
+    [(4, False, 1, 6), (4, True, 2, 20), (2, False, 3, 6)],
 )
 def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
     systems: int, wants_best: bool, judges: int, least: int

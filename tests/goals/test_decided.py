@@ -45,14 +45,19 @@ from tests.views.tables import make_run, page_of, print_scores, score_rows
 def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[Path, str, str]:
     """A run of the demo that decided everything, and what was said when its first calls were spent, and at the end."""
     folder = tmp_path_factory.mktemp("decided")
-    short = robin(*judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3"), cwd=folder)
+    short = robin(
+        *judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3"),
+        cwd=folder,
+    )
     assert short.returncode == 0, short.stderr
     done = robin("resume", "r", "--budget", "3000", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, short.stderr, done.stderr
 
 
-def run_of(path: Path, ratings: list[list[int | None]], decide: str = "score>=3", **change: Any) -> RunData:
+def run_of(
+    path: Path, ratings: list[list[int | None]], decide: str = "score>=3", **change: Any
+) -> RunData:
     pairs = [Pair(f"p{k}", f"prompt {k // 2}", f"response {k}") for k in range(len(ratings))]
     settings = {**SETTINGS, "decide": decide, "scheduler": "uniform"}
     values: dict[str, Any] = {"settings": settings, "budget": sum(map(len, ratings))} | change
@@ -75,7 +80,9 @@ def table(run: RunData, width: int, *, wide: bool = False) -> str:
     return out.getvalue()
 
 
-def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[Path, str, str]) -> None:
+def test_says_at_the_end_what_was_decided_and_what_is_left_over(
+    decided: tuple[Path, str, str],
+) -> None:
     _, _, said = decided
     *_, counts, promise, step = said.splitlines()
     kept, dropped = re.fullmatch(
@@ -83,7 +90,8 @@ def test_says_at_the_end_what_was_decided_and_what_is_left_over(decided: tuple[P
     ).groups()  # type: ignore[union-attr]  # None would fail
     assert int(kept) + int(dropped) == 60
     (wrong,) = re.fullmatch(
-        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 60 leanings are likely wrong", promise
+        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 60 leanings are likely wrong",
+        promise,
     ).groups()  # type: ignore[union-attr]
     assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
     assert re.search(r"^[\d,]+ of 3,000 calls spent", said, re.MULTILINE)
@@ -113,17 +121,26 @@ def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, 
     assert page.answer[0].endswith("; 0 open")
 
 
-def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(decided: tuple[Path, str, str]) -> None:
+def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(
+    decided: tuple[Path, str, str],
+) -> None:
     _, short, _ = decided
-    assert re.search(r"kept \d+ of 60 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short)
-    assert "next: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
+    assert re.search(
+        r"kept \d+ of 60 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short
+    )
+    assert (
+        "next: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
+    )
 
 
 def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED)
     decided = decided_by(run)
     facts = decision_facts(decided)
-    assert {name: facts[name] for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")} == {
+    assert {
+        name: facts[name]
+        for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")
+    } == {
         "of": 5,
         "each": "pair",
         "certified": 3,
@@ -133,9 +150,16 @@ def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path:
         "undecided": 2,
     }
     assert facts["open_leaning"] == {"keep": 1, "drop": 0, "undecided": 1}
-    assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (1, 0.05, {"helpfulness": 0.1})
+    assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (
+        1,
+        0.05,
+        {"helpfulness": 0.1},
+    )
     said = decided_text(decided)
-    assert "3 of 5 pairs are decided: 2 keep, 1 drop (at most 5 % of these wrong on average; margin 0.1)" in said
+    assert (
+        "3 of 5 pairs are decided: 2 keep, 1 drop (at most 5 % of these wrong on average; margin 0.1)"
+        in said
+    )
     assert "2 are open (by their means 1 keep, 0 drop, 1 not rated)" in said
     assert re.search(r"about \d\.\d % of 4 leanings are likely wrong$", said)
     assert "1 of those open cannot be decided: given up" in said
@@ -162,23 +186,35 @@ def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
 def test_the_table_tells_a_decision_from_a_leaning_however_narrow_it_is(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED)
     for width in (40, 80, 200):
-        rows = [line.split() for line in table(run, width).splitlines() if line.startswith("p") and line[1].isdigit()]
+        rows = [
+            line.split()
+            for line in table(run, width).splitlines()
+            if line.startswith("p") and line[1].isdigit()
+        ]
         assert [row[1] for row in rows] == ["keep", "keep", "drop", "keep?", "?"], width
     assert "?: by the mean alone, not certified" in table(run, 200)
 
 
-def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(tmp_path: Path) -> None:
+def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(
+    tmp_path: Path,
+) -> None:
     kept = table(run_of(tmp_path / "r", MIXED), 200, wide=True)
     best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide=True)
     assert kept.count("decision ") == best.count("decision ") == 1
     assert "group" in best.splitlines()[1]
 
 
-@pytest.mark.parametrize(("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)])
-def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: str, said: list[str] | None) -> None:
+@pytest.mark.parametrize(
+    ("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)]
+)
+def test_a_workbook_colours_decisions_by_what_they_say(
+    tmp_path: Path, decide: str, said: list[str] | None
+) -> None:
     run = run_of(tmp_path / "r", MIXED[:4], decide)
     for wide in (False, True):
-        export(score_rows(score(run), run, wide=wide), {}, fmt=None, output=str(tmp_path / "s.xlsx"))
+        export(
+            score_rows(score(run), run, wide=wide), {}, fmt=None, output=str(tmp_path / "s.xlsx")
+        )
         sheet = openpyxl.load_workbook(tmp_path / "s.xlsx")["results"]
         heads = [cell.value for cell in sheet[1]]
         (column,) = (place for place, head in enumerate(heads, 1) if str(head).endswith("decision"))
@@ -193,7 +229,8 @@ def test_a_workbook_colours_decisions_by_what_they_say(tmp_path: Path, decide: s
         assert colours["keep"] == colours["best"]
         assert colours["drop"] == colours["rejected"]
         lightness = sorted(
-            0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (bytes.fromhex(c[-6:]) for c in colours.values())
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+            for r, g, b in (bytes.fromhex(c[-6:]) for c in colours.values())
         )
         assert lightness[2] - lightness[1] > 20  # apart in grey as well
         assert lightness[4] - lightness[3] > 10
@@ -206,7 +243,9 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunData) -> Any:
-    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False)
+    watch = goal_of_run(run).watch(
+        lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False
+    )
     assert watch.verdicts is not None
     watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
@@ -223,7 +262,9 @@ def session_of(run: RunData) -> Any:
     )
 
 
-def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely_wrong(tmp_path: Path) -> None:
+def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely_wrong(
+    tmp_path: Path,
+) -> None:
     run = run_of(tmp_path / "r", [[4], [3], [0], [2, 1]])
     session = session_of(run)
     first = dict(session.watch.standing(run.fold.arms))
@@ -240,7 +281,9 @@ def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely
 
 
 @pytest.mark.parametrize("width", [30, 60, 100])
-def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(tmp_path: Path, width: int) -> None:
+def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(
+    tmp_path: Path, width: int
+) -> None:
     session = session_of(run_of(tmp_path / "r", MIXED))
     out = io.StringIO()
     Console(file=out, width=width).print(LiveView(session).render())
@@ -257,7 +300,9 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     ratings += [[3, 2, 4, 3] for _ in range(9)]
     session = session_of(run_of(tmp_path / "r", ratings))
     pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
-    assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(session, pace)
+    assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(
+        session, pace
+    )
     said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
     assert (
         "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it"
@@ -267,10 +312,16 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
 
 def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
     page = page_of(run_of(tmp_path / "r", MIXED), working=False)
-    (column,) = (each for each in page.listing.columns(page.listing.rows()) if each.name == "decision")
+    (column,) = (
+        each for each in page.listing.columns(page.listing.rows()) if each.name == "decision"
+    )
     assert list(column.values) == ["keep", "keep", "drop", "keep?", "?"]
     assert page.listing.views[0].name == "open decisions"
-    assert (page.listing.views[0].column, page.listing.views[0].test, page.listing.views[0].value) == (
+    assert (
+        page.listing.views[0].column,
+        page.listing.views[0].test,
+        page.listing.views[0].value,
+    ) == (
         "decision",
         "ends",
         "?",
@@ -293,7 +344,15 @@ def test_python_has_the_decisions_a_row_a_pair(tmp_path: Path) -> None:
 def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", [[4] * 60, [1] * 60, [3] * 60, [0] * 60, [2]], "best")
     found = robin_cli.open_run(run.path).decisions()
-    assert list(found.columns) == ["pair_id", "attribute", "group", "decision", "leaning", "certified", "score"]
+    assert list(found.columns) == [
+        "pair_id",
+        "attribute",
+        "group",
+        "decision",
+        "leaning",
+        "certified",
+        "score",
+    ]
     assert found["decision"].tolist() == ["best", "rejected", "best", "rejected", ""]
     assert found["group"].nunique() == 3
     decided = decided_by(run)
@@ -310,8 +369,13 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
 
     pairs = [Pair(f"p{k}", "p", "good" if k % 2 else "poor") for k in range(6)]
     settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r", "no_fuse": True}
-    run = robin_cli.judge(pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings)
-    assert "kept 3 of 6 pairs (3 certified), dropped 3 (3 certified); 0 open" in capsys.readouterr().err
+    run = robin_cli.judge(
+        pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings
+    )
+    assert (
+        "kept 3 of 6 pairs (3 certified), dropped 3 (3 certified); 0 open"
+        in capsys.readouterr().err
+    )
     run.resume(judge=judge)
     said = capsys.readouterr().err
     assert "nothing was sent" in said
@@ -326,7 +390,9 @@ def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) ->
 
     with RunStore.open(tmp_path / "r") as store:
         goal, fold = goal_of_run(store), store.fold()
-        watch = goal.watch(lambda: LevelCounts(store.space), store.manifest.own_settings, None, guaranteed=False)
+        watch = goal.watch(
+            lambda: LevelCounts(store.space), store.manifest.own_settings, None, guaranteed=False
+        )
         assert watch.verdicts is not None
         looked = look_again(store, fold, goal, watch.verdicts)
 

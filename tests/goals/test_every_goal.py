@@ -46,7 +46,9 @@ PREFERENCES = "--pairwise"
 GOALS = {
     "estimate": Case((), tables=("summary",)),
     "threshold": Case(
-        ("--decide", "score>=2"), simulated="--decide score>=2", planned="To decide everything (score>=2, "
+        ("--decide", "score>=2"),
+        simulated="--decide score>=2",
+        planned="To decide everything (score>=2, ",
     ),
     "best": Case(
         ("--decide", "best"),
@@ -62,14 +64,18 @@ GOALS = {
         ("ranking",),
         "couples",
     ),
-    "preferred": Case(("--decide", "best"), PREFERENCES, "--pairwise --decide best", ("ranking",), "prompts"),
+    "preferred": Case(
+        ("--decide", "best"), PREFERENCES, "--pairwise --decide best", ("ranking",), "prompts"
+    ),
     "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "couples"),
 }
 JUDGES = {"one": ("maple",), "two": ("maple", "oak")}
 each_goal_and_judges = pytest.mark.parametrize(
     ("goal", "judges"),
     [
-        pytest.param(goal, judges, marks=[pytest.mark.whole] * (judges == "two" and goal != "preferred"))
+        pytest.param(
+            goal, judges, marks=[pytest.mark.whole] * (judges == "two" and goal != "preferred")
+        )
         for goal in GOALS
         for judges in JUDGES
     ],
@@ -79,7 +85,9 @@ each_goal_and_judges = pytest.mark.parametrize(
 def answered(body: dict[str, Any]) -> dict[str, Any]:
     """What a judge says: by the systems, with noise that the model and the seed of a call make."""
     noise = zlib.crc32(json.dumps([body["model"], body["messages"], body["seed"]]).encode()) % 100
-    worth = [SYSTEMS[name] for name in re.findall(r"Said by (\w+) on", json.dumps(body["messages"]))]
+    worth = [
+        SYSTEMS[name] for name in re.findall(r"Said by (\w+) on", json.dumps(body["messages"]))
+    ]
     if len(worth) == 1:
         return completion(f"Feedback: so so.\nRating: {worth[0] + 1 + (noise < 20) - (noise > 85)}")
     return completion(f"Verdict: {'A' if noise < 50 + 20 * (worth[0] - worth[1]) else 'B'}")
@@ -113,14 +121,23 @@ def rows(folder: Path, run: str, *what: str) -> pd.DataFrame:
 def pairs(tmp_path: Path) -> None:
     each = [(name, number) for number in range(PROMPTS) for name in SYSTEMS]
     lines = [
-        {"id": f"{name}-{at}", "prompt": f"Question {at}?", "response": f"Said by {name} on {at}.", "system": name}
+        {
+            "id": f"{name}-{at}",
+            "prompt": f"Question {at}?",
+            "response": f"Said by {name} on {at}.",
+            "system": name,
+        }
         for name, at in each
     ]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (tmp_path / "pairs.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
 
 
 @each_goal_and_judges
-def test_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path: Path, goal: str, judges: str) -> None:
+def test_goes_on_after_a_kill_as_if_there_had_been_none(
+    tmp_path: Path, goal: str, judges: str
+) -> None:
     case, names = GOALS[goal], JUDGES[judges]
     killed: list[Robin] = []
     with judging(KILLED_AT, lambda: killed[0].send_signal(signal.SIGKILL)) as wire:
@@ -129,11 +146,21 @@ def test_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path: Path, goal: st
             killed.append(process)
         assert process.returncode == -signal.SIGKILL
         robin("resume", "r", "--quiet", cwd=tmp_path, exits=0)
-        robin("judge", *command(case, names, wire.url), "--run", "whole", "--quiet", cwd=tmp_path, exits=0)
+        robin(
+            "judge",
+            *command(case, names, wire.url),
+            "--run",
+            "whole",
+            "--quiet",
+            cwd=tmp_path,
+            exits=0,
+        )
     resumed, whole = (rows(tmp_path, run, "--what", "judgments") for run in ("r", "whole"))
     assert len(resumed) <= BUDGET
     assert not resumed.duplicated(["pair_id", "attribute", "judge", "draw"]).any()
-    if len(names) == 1:  # of two, who answers first differs from run to run, and with it what is asked next
+    if (
+        len(names) == 1
+    ):  # of two, who answers first differs from run to run, and with it what is asked next
         columns = ["pair_id", "attribute", "draw", "rating"]
         pd.testing.assert_frame_equal(resumed[columns], whole[columns])
         pd.testing.assert_frame_equal(rows(tmp_path, "r"), rows(tmp_path, "whole"))
@@ -175,6 +202,16 @@ def test_is_planned_simulated_and_shown_in_every_form(
         assert len(rows(tmp_path, "r", "--what", table))
     robin("report", "r", "-o", "report.html", cwd=tmp_path, exits=0)
     assert f"{facts['spent']:,}" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    simulated = robin("simulate", "r", "--budget", "80", "--runs", "2", *case.simulated.split(), cwd=tmp_path, exits=0)
+    simulated = robin(
+        "simulate",
+        "r",
+        "--budget",
+        "80",
+        "--runs",
+        "2",
+        *case.simulated.split(),
+        cwd=tmp_path,
+        exits=0,
+    )
     assert len(simulated.stdout.splitlines()) > len(names)
     assert case.finds in simulated.stdout

@@ -46,11 +46,15 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
     assert loss["wrong"].tolist() == [0, pytest.approx(1 / 3)]
     assert (loss["any"].tolist(), loss["asked"].tolist()) == ([0, 1], [1, 1])
     unknown = np.full((1, len(truth)), np.nan)
-    assert Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5  # what is not known is half wrong
+    assert (
+        Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5
+    )  # what is not known is half wrong
     turned = 2.0 - truth
     asked = matches(tournament(3, 5), wants_best=True)
     best = Preferred(asked.space, asked)
-    assert best.loss(after(np.stack([truth, turned])), np.stack([truth, truth]))["wrong"].tolist() == [0, 1]
+    assert best.loss(after(np.stack([truth, turned])), np.stack([truth, truth]))[
+        "wrong"
+    ].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +66,26 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             "the worst score is off by about 0.5, the average one by 0.1",
         ),
         (Estimate, {"worst_error": None, "mean_error": None}, ""),
-        (Threshold, {"wrong": 0.004, "certified": 0.5}, "0.4 % of the decisions are wrong, and 50 % are certified"),
-        (Threshold, {"wrong": 0.0, "certified": 0.0}, "none of the decisions are wrong, and none are certified"),
-        (Compare, {"prompts": 20, "shows": 0.2}, "a difference of 0.2 between two systems shows, over 20 prompts"),
-        (Compare, {"prompts": 1, "shows": None}, "which difference shows over 1 prompt is not known"),
+        (
+            Threshold,
+            {"wrong": 0.004, "certified": 0.5},
+            "0.4 % of the decisions are wrong, and 50 % are certified",
+        ),
+        (
+            Threshold,
+            {"wrong": 0.0, "certified": 0.0},
+            "none of the decisions are wrong, and none are certified",
+        ),
+        (
+            Compare,
+            {"prompts": 20, "shows": 0.2},
+            "a difference of 0.2 between two systems shows, over 20 prompts",
+        ),
+        (
+            Compare,
+            {"prompts": 1, "shows": None},
+            "which difference shows over 1 prompt is not known",
+        ),
     ],
 )
 def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float | None], says: str) -> None:
@@ -97,8 +117,17 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     assert few.columns == ("share_mean", "share_sem")
     assert few.figure("share_mean") > 1.5 * many.figure("share_mean")
     belief = RatingsBelief([Known.nothing(40, Scale(0, 4), "helpfulness")], goal)
-    own = {"delta": 0.01, "mode": "practice", "objective": "worst-case", "margin": None, "prefer": "certain"}
+    own = {
+        "delta": 0.01,
+        "mode": "practice",
+        "objective": "worst-case",
+        "margin": None,
+        "prefer": "certain",
+    }
     policy = make_policy("uniform", goal.setup(own, 4000))
     rows = forecast(belief, lambda *_: policy, [40, 4000], rng)
-    figures = [{name: each.figure(column) for name, column in goal.figures.items()} for each in rows.values()]
+    figures = [
+        {name: each.figure(column) for name, column in goal.figures.items()}
+        for each in rows.values()
+    ]
     assert figures[0]["share_off"] > 1.5 * figures[1]["share_off"]

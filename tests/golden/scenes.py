@@ -25,9 +25,7 @@ URL, VOTES_URL = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 _JUDGE = "--base-url {url} --concurrency 1 --seed 7"
 _ONE = f"{_JUDGE} --model replay:mild"
 _RATED = f"judge pairs.jsonl -a helpfulness {_ONE} --run run"
-_PAIRWISE = (
-    "judge responses.jsonl --pairwise --base-url {votes_url} --concurrency 1 --seed 7 --model replay:votes --run run"
-)
+_PAIRWISE = "judge responses.jsonl --pairwise --base-url {votes_url} --concurrency 1 --seed 7 --model replay:votes --run run"
 
 
 _SCREEN = {"screen": "resume run --format table --top 4 2>&1"}
@@ -61,7 +59,9 @@ _MORE = {
     "resume": "resume run",
     "resumed": "resume run --budget 120",
     "again": "judge pairs.jsonl -a helpfulness --budget 120 " + _ONE + " --run run",
-    "other-settings": "judge pairs.jsonl -a helpfulness --budget 120 --temperature 0.5 " + _ONE + " --run run",
+    "other-settings": "judge pairs.jsonl -a helpfulness --budget 120 --temperature 0.5 "
+    + _ONE
+    + " --run run",
     "no-run": "status nowhere",
     "runs": "runs",
 }
@@ -72,7 +72,14 @@ _PREFERENCES = {
 }
 
 SCENES: Mapping[str, Mapping[str, str]] = {
-    "scores": {"judge": f"{_RATED} --budget 96", **_SCREEN, **_READ, **_ANSWERS, **_OF_SYSTEMS, **_MORE},
+    "scores": {
+        "judge": f"{_RATED} --budget 96",
+        **_SCREEN,
+        **_READ,
+        **_ANSWERS,
+        **_OF_SYSTEMS,
+        **_MORE,
+    },
     "robin-hood": {
         "judge": f"{_RATED} --budget 240 --limit 8 --scheduler robin-hood --delta 0.1",
         **_READ,
@@ -105,7 +112,12 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         "labels-wanted": "export run --what labels-wanted --n 5",
         "simulate": "simulate run --decide best --budget 60,120 --runs 8",
     },
-    "comparison": {"judge": f"{_RATED} --budget 200 --objective compare", **_SCREEN, **_READ, **_OF_SYSTEMS},
+    "comparison": {
+        "judge": f"{_RATED} --budget 200 --objective compare",
+        **_SCREEN,
+        **_READ,
+        **_OF_SYSTEMS,
+    },
     "money": {"judge": f"{_RATED} --budget-usd 0.05 --price-in 1 --price-out 4", **_READ},
     "pairwise": {
         "judge": f"{_PAIRWISE} --limit 24 --budget 120",
@@ -127,7 +139,9 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         "resumed": "resume run",
         "second-round": "ANSWER batches",
         "finished": "resume run --rounds 2",
-        **{name: command for name, command in _READ.items() if name != "status"},  # which breaks long paths
+        **{
+            name: command for name, command in _READ.items() if name != "status"
+        },  # which breaks long paths
     },
     "merged": {
         "first-shard": f"judge first.jsonl -a helpfulness {_ONE} --run first --budget 60",
@@ -161,7 +175,9 @@ SCENES: Mapping[str, Mapping[str, str]] = {
 def judges(scene: str) -> Iterator[tuple[str, str]]:
     """Addresses of a judge that rates and of one that compares; the one that the scene asks replays recorded answers."""
     compares = any("{votes_url}" in command for command in SCENES[scene].values())
-    with replaying(DEMO / "votes.parquet" if compares else DATA / "ratings.csv", "--seed", "1") as url:
+    with replaying(
+        DEMO / "votes.parquet" if compares else DATA / "ratings.csv", "--seed", "1"
+    ) as url:
         yield (URL, url) if compares else (url, VOTES_URL)
 
 
@@ -196,7 +212,10 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
         yield output, _masked(text + printed + done.stderr * both, folder, urls)
         for path in sorted({path for path in folder.iterdir() if path.is_file()} - before):
             content = path.read_text(encoding="utf-8")
-            yield f"{output}-{path.stem}", _masked(_words(content) if path.suffix == ".html" else content, folder, urls)
+            yield (
+                f"{output}-{path.stem}",
+                _masked(_words(content) if path.suffix == ".html" else content, folder, urls),
+            )
 
 
 def _answer(batches: Path, url: str) -> None:
@@ -211,14 +230,17 @@ def _answer(batches: Path, url: str) -> None:
                 asked = json.loads(line)
                 reply = judge.post(asked["url"], json=asked["body"])
                 answer = {"status_code": reply.status_code, "request_id": "r", "body": reply.json()}
-                lines.append({"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None})
+                lines.append(
+                    {"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None}
+                )
             output.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
 
 
 def _without_times(judgments: str) -> str:
     """Judgments as CSV, without what no two runs have in common: times, and which of two judges answered first."""
     rows = sorted(
-        csv.DictReader(io.StringIO(judgments)), key=lambda row: (row["judge"], row["pair_id"], int(row["draw"]))
+        csv.DictReader(io.StringIO(judgments)),
+        key=lambda row: (row["judge"], row["pair_id"], int(row["draw"])),
     )
     out = io.StringIO()
     names = [name for name in rows[0] if name not in {"latency_s", "request_id", "received_at"}]

@@ -17,11 +17,21 @@ from tests.conftest import refuses
 
 LIMIT = 2**20
 CHOICE = {"message": {"content": "Rating: 3"}, "finish_reason": "stop"}
-BODY = {"id": "c", "model": "m", "choices": [CHOICE], "usage": {"prompt_tokens": 90, "completion_tokens": 7}}
+BODY = {
+    "id": "c",
+    "model": "m",
+    "choices": [CHOICE],
+    "usage": {"prompt_tokens": 90, "completion_tokens": 7},
+}
 
 
 def line(custom_id: object = "a", response: object = None, error: object = None) -> bytes:
-    return orjson.dumps({"id": "batch_req_1", "custom_id": custom_id, "response": response, "error": error}) + b"\n"
+    return (
+        orjson.dumps(
+            {"id": "batch_req_1", "custom_id": custom_id, "response": response, "error": error}
+        )
+        + b"\n"
+    )
 
 
 def response(status: object = 200, body: object = BODY) -> dict[str, object]:
@@ -52,17 +62,28 @@ def test_a_request_is_one_line_with_its_id_and_body() -> None:
     }
 
 
-@pytest.mark.parametrize("body", [BODY, orjson.dumps(BODY).decode()], ids=["an object", "a string, as OGX gives it"])
+@pytest.mark.parametrize(
+    "body", [BODY, orjson.dumps(BODY).decode()], ids=["an object", "a string, as OGX gives it"]
+)
 def test_an_answer_is_read_with_what_it_cost(tmp_path: Path, body: object) -> None:
     got = outcome(tmp_path, line(response=response(body=body)))
     assert isinstance(got, Completion)
     assert got.answers[0].text == "Rating: 3"
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens, got.request_id) == (90, 7, "req-1")
+    assert (got.usage.prompt_tokens, got.usage.completion_tokens, got.request_id) == (
+        90,
+        7,
+        "req-1",
+    )
 
 
 @pytest.mark.parametrize("code", ["batch_expired", "batch_cancelled"])
 def test_what_the_batch_did_not_get_to_was_not_asked(tmp_path: Path, code: str) -> None:
-    text = line(error={"code": code, "message": "This request could not be executed before the window expired."})
+    text = line(
+        error={
+            "code": code,
+            "message": "This request could not be executed before the window expired.",
+        }
+    )
     assert outcome(tmp_path, text) is None
 
 
@@ -71,14 +92,22 @@ QUOTA = {"error": {"message": "You exceeded your current quota.", "code": "insuf
 
 @pytest.mark.parametrize(
     "text",
-    [line(response=response(429, QUOTA)), line(error=QUOTA["error"]), line(response=response(0, {}), error=QUOTA)],
+    [
+        line(response=response(429, QUOTA)),
+        line(error=QUOTA["error"]),
+        line(response=response(0, {}), error=QUOTA),
+    ],
 )
 def test_a_quota_that_is_used_up_ends_the_run(tmp_path: Path, text: bytes) -> None:
     assert isinstance(outcome(tmp_path, text), Stop)
 
 
 def test_a_parameter_refused_in_a_line_is_learnt_from(tmp_path: Path) -> None:
-    error = {"message": "Unsupported parameter: 'max_tokens'", "param": "max_tokens", "code": "unsupported_parameter"}
+    error = {
+        "message": "Unsupported parameter: 'max_tokens'",
+        "param": "max_tokens",
+        "code": "unsupported_parameter",
+    }
     got = outcome(tmp_path, line(response=response(400, {"error": error})))
     assert isinstance(got, Unsupported)
     assert got.parameter == "max_tokens"
@@ -87,12 +116,31 @@ def test_a_parameter_refused_in_a_line_is_learnt_from(tmp_path: Path) -> None:
 def of_vllm(custom_id: str, status: int, body: object, error: object) -> bytes:
     """As BatchRequestOutput.model_dump_json() of vLLM."""
     given = {"status_code": status, "request_id": "vllm-batch-5f", "body": body}
-    return orjson.dumps({"id": "vllm-1c", "custom_id": custom_id, "response": given, "error": error}) + b"\n"
+    return (
+        orjson.dumps({"id": "vllm-1c", "custom_id": custom_id, "response": given, "error": error})
+        + b"\n"
+    )
 
 
-VLLM_MESSAGE: dict[str, object] = {"role": "assistant", "content": "Rating: 4", "refusal": None, "tool_calls": []}
-VLLM_CHOICE = {"index": 0, "message": VLLM_MESSAGE, "logprobs": None, "finish_reason": "stop", "token_ids": None}
-VLLM_USAGE = {"prompt_tokens": 30, "total_tokens": 34, "completion_tokens": 4, "prompt_tokens_details": None}
+VLLM_MESSAGE: dict[str, object] = {
+    "role": "assistant",
+    "content": "Rating: 4",
+    "refusal": None,
+    "tool_calls": [],
+}
+VLLM_CHOICE = {
+    "index": 0,
+    "message": VLLM_MESSAGE,
+    "logprobs": None,
+    "finish_reason": "stop",
+    "token_ids": None,
+}
+VLLM_USAGE = {
+    "prompt_tokens": 30,
+    "total_tokens": 34,
+    "completion_tokens": 4,
+    "prompt_tokens_details": None,
+}
 VLLM_BODY = {
     "id": "chatcmpl-9",
     "model": "org/model",
@@ -109,7 +157,11 @@ TOO_LONG = {"error": {"message": "context length exceeded", "code": "context_len
 FAILED = [
     (line(response=response(500, {"error": {"message": "internal"}})), "http_500", True),
     (line(response=response(503, {"error": {"message": "busy"}})), "http_503", True),
-    (line(response=response(429, {"error": {"message": "Rate limit reached"}})), "rate_limited", True),
+    (
+        line(response=response(429, {"error": {"message": "Rate limit reached"}})),
+        "rate_limited",
+        True,
+    ),
     (line(response=response(400, TOO_LONG)), "context_length", False),
     (line(response=response(400, FLAGGED)), "filtered", False),
     (line(response=response(400, orjson.dumps(FLAGGED).decode())), "filtered", False),
@@ -121,7 +173,11 @@ FAILED = [
     (line(response=response(body=BODY | {"more": [[]] * 60_000})), "reply_too_long", True),
     # the line of tidyverse/ellmer#830, and what else says that the service failed at it
     (line(response={"status_code": 0, "request_id": "", "body": {}}), "batch_error", True),
-    (line(response={"status_code": 0, "body": None}, error={"code": "server_error"}), "batch_error", True),
+    (
+        line(response={"status_code": 0, "body": None}, error={"code": "server_error"}),
+        "batch_error",
+        True,
+    ),
     (line(response=response(None)), "batch_error", True),
     (line(response=response(200, None)), "batch_error", True),
     (line(), "batch_error", True),
@@ -143,7 +199,11 @@ def test_a_failed_line_is_read_as_its_status_is_a_call_s(
 def test_an_answer_of_vllm_is_read(tmp_path: Path) -> None:
     got = outcome(tmp_path, of_vllm("a", 200, VLLM_BODY, None))
     assert isinstance(got, Completion)
-    assert (got.answers[0].text, got.model, got.usage.completion_tokens) == ("Rating: 4", "org/model", 4)
+    assert (got.answers[0].text, got.model, got.usage.completion_tokens) == (
+        "Rating: 4",
+        "org/model",
+        4,
+    )
 
 
 A, B = line("a", response()), line("b", response())
@@ -154,7 +214,10 @@ A, B = line("a", response()), line("b", response())
     [
         ((A + B[:-1],), "ab"),  # the last line without its end
         ((B + A, b"", line("a", response(500, {})) + line("z")), "baaz"),
-        ((b"\xef\xbb\xbf" + A + b"\r\n\n   \n" + B.replace(b"\n", b"\r\n"),), "ab"),  # a mark, and blank lines
+        (
+            (b"\xef\xbb\xbf" + A + b"\r\n\n   \n" + B.replace(b"\n", b"\r\n"),),
+            "ab",
+        ),  # a mark, and blank lines
     ],
 )
 def test_lines_keep_their_order_and_come_as_often_as_they_do(
@@ -188,9 +251,13 @@ def test_a_broken_line_is_told_and_the_next_is_read(tmp_path: Path, text: bytes)
 
 
 @pytest.mark.parametrize("damage", [b"caf\xe9", b"\xff\xfe\x00", b"\xed\xa0\x80", b"\xf0\x9f"])
-def test_an_answer_with_bytes_that_are_no_utf_8_is_read_all_the_same(tmp_path: Path, damage: bytes) -> None:
+def test_an_answer_with_bytes_that_are_no_utf_8_is_read_all_the_same(
+    tmp_path: Path, damage: bytes
+) -> None:
     body = BODY | {"choices": [{"message": {"content": "Feedback: XX.\nRating: 3"}}]}
-    damaged, fine = read(tmp_path, line(response=response(body=body)).replace(b"XX", damage) + line("b", response()))
+    damaged, fine = read(
+        tmp_path, line(response=response(body=body)).replace(b"XX", damage) + line("b", response())
+    )
     assert isinstance(damaged.outcome, Completion)
     text = damaged.outcome.answers[0].text
     assert text.startswith("Feedback: ")
@@ -203,7 +270,11 @@ def test_of_a_line_that_is_too_long_it_is_read_whose_it_is(tmp_path: Path) -> No
     long = line("long", response(body=BODY | {"padding": "x" * 3000}))
     lines = read(tmp_path, long + line("b", response()) + b"y" * 5000, limit=1000)
     assert [each.custom_id for each in lines] == ["long", "b", None]
-    assert [getattr(each.outcome, "reason", "") for each in lines] == ["reply_too_long", "", "reply_too_long"]
+    assert [getattr(each.outcome, "reason", "") for each in lines] == [
+        "reply_too_long",
+        "",
+        "reply_too_long",
+    ]
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
@@ -214,14 +285,21 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["error", "code", "message"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["error", "code", "message"]), inner)
+    ),
     max_leaves=6,
 )
 
 
 @given(status=JSON, body=JSON, error=JSON, whole=st.booleans())
 def test_whatever_a_line_holds_reading_it_raises_nothing(
-    tmp_path_factory: pytest.TempPathFactory, status: object, body: object, error: object, whole: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    status: object,
+    body: object,
+    error: object,
+    whole: bool,
 ) -> None:
     given_ = {"status_code": status, "request_id": body, "body": body} if whole else body
     path = tmp_path_factory.getbasetemp() / "line.jsonl"

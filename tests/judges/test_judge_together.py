@@ -53,7 +53,9 @@ def at_once(answer: Callable[[dict[str, Any]], Answer]) -> Handler:
         ("top_p", "Unsupported parameter: 'top_p' is not supported with this model."),
     ],
 )
-def test_answers_every_call_that_was_under_way_when_a_parameter_was_refused(parameter: str, message: str) -> None:
+def test_answers_every_call_that_was_under_way_when_a_parameter_was_refused(
+    parameter: str, message: str
+) -> None:
     def answer(body: dict[str, Any]) -> Answer:
         refused = error(400, message, param=parameter, code="unsupported_parameter")
         return refused if parameter in body else completion()
@@ -67,7 +69,9 @@ def test_answers_every_call_that_was_under_way_when_a_parameter_was_refused(para
 
     with serving(at_once(answer)) as wire:
         notices = asyncio.run(scene(wire.url))
-    assert len(wire.bodies) == 2 * TOGETHER + 1  # each of the first was refused once; the later one was right at once
+    assert (
+        len(wire.bodies) == 2 * TOGETHER + 1
+    )  # each of the first was refused once; the later one was right at once
     assert len(notices) == 1
 
 
@@ -75,7 +79,11 @@ def test_learns_several_parameters_at_once() -> None:
     def answer(body: dict[str, Any]) -> Answer:
         for name in ("max_tokens", "temperature", "top_p"):
             if name in body:
-                return error(400, f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
+                return error(
+                    400,
+                    f"Unsupported parameter: '{name}' is not supported with this model.",
+                    param=name,
+                )
         return completion()
 
     with serving(at_once(answer)) as wire:
@@ -124,7 +132,9 @@ def test_holds_a_call_that_begins_while_another_waits() -> None:
         (502, {}, False),
     ],
 )
-def test_asks_less_of_an_endpoint_that_has_too_much(status: int, headers: dict[str, str], less: bool) -> None:
+def test_asks_less_of_an_endpoint_that_has_too_much(
+    status: int, headers: dict[str, str], less: bool
+) -> None:
     clock = Clock(lambda now, sleep: Limiter(None, ceiling=64, clock=now, sleep=sleep))
 
     async def scene(wire: Wire) -> None:
@@ -133,7 +143,9 @@ def test_asks_less_of_an_endpoint_that_has_too_much(status: int, headers: dict[s
             assert clock.limiter.limit == 8
             assert isinstance(await judge.ask(QUESTION), Reply)
 
-    with serving(lambda number, _: error(status, "busy", headers) if number == 8 else completion()) as wire:
+    with serving(
+        lambda number, _: error(status, "busy", headers) if number == 8 else completion()
+    ) as wire:
         asyncio.run(scene(wire))
     assert (clock.limiter.limit < 8) == less
 
@@ -203,7 +215,9 @@ def test_asks_again_at_once_where_a_kept_connection_is_closed_and_once_only() ->
     with serving(lambda number, _: Dropped() if number else completion()) as wire:
         talk = asyncio.run(scene(wire, 3))
     assert [type(each) for each in talk.outcomes] == [Reply, Failure, Failure]
-    assert len(wire.bodies) == 1 + 4 + 3  # one of a call's three tries is made twice at once, and then none
+    assert (
+        len(wire.bodies) == 1 + 4 + 3
+    )  # one of a call's three tries is made twice at once, and then none
     assert len(talk.slept) == 4
 
 

@@ -37,7 +37,9 @@ def sent(body: bytes, encoding: str = "identity", status: int = 200) -> web.Resp
         (gzip.compress(gzip.compress(FINE)), "gzip, gzip", 'compressed as "gzip, gzip"'),
     ],
 )
-def test_asks_for_no_compression_and_reads_the_usual_ones(body: bytes, encoding: str, said: str) -> None:
+def test_asks_for_no_compression_and_reads_the_usual_ones(
+    body: bytes, encoding: str, said: str
+) -> None:
     with serving(lambda *_: sent(body, encoding)) as wire:
         (outcome,) = ask(wire.url, max_retries=1).outcomes
     assert wire.headers[0]["Accept-Encoding"] == "identity"
@@ -52,7 +54,9 @@ LONG: dict[str, web.Response | dict[str, Any]] = {
     "gzip": sent(bomb(3, 31), "gzip"),
     "deflate": sent(bomb(3, -15), "deflate"),
     "text": completion("Rating: 3\n" * 4000),
-    "lists": sent(orjson.dumps(completion())[:-1] + b',"more":' + filled(b"[],", LIMIT - 1000) + b"}"),
+    "lists": sent(
+        orjson.dumps(completion())[:-1] + b',"more":' + filled(b"[],", LIMIT - 1000) + b"}"
+    ),
     "names": sent(orjson.dumps(completion(more={str(k): 0 for k in range(62_000)}))),
 }
 
@@ -63,7 +67,11 @@ def test_asks_once_more_for_a_reply_that_is_too_long_and_gives_its_pair_up_then(
         if number == 3:
             return completion()
         long = LONG[kind]
-        return long if isinstance(long, dict) else sent(bytes(long.body), long.headers["Content-Encoding"])  # type: ignore[arg-type]
+        return (
+            long
+            if isinstance(long, dict)
+            else sent(bytes(long.body), long.headers["Content-Encoding"])  # type: ignore[arg-type]
+        )
 
     with serving(again) as wire:
         given_up, answered = ask(wire.url, QUESTION, QUESTION, max_reply_bytes=LIMIT).outcomes

@@ -29,7 +29,9 @@ def test_reads_the_price_of_a_known_model_at_its_own_address_only() -> None:
     assert price.cost(1_000_000, 0) == pytest.approx(0.1)
     assert price.cost(0, 1_000_000) == pytest.approx(0.4)
     assert price.cost(1_000_000, 0, cached=1_000_000) == pytest.approx(0.025)
-    assert price_of("gpt-4.1-nano", "http://localhost:8000/v1", price_in=None, price_out=None) is None
+    assert (
+        price_of("gpt-4.1-nano", "http://localhost:8000/v1", price_in=None, price_out=None) is None
+    )
     assert price_of("our-own-model", OPENAI, price_in=None, price_out=None) is None
     given_one = price_of("gpt-4.1-nano", OPENAI, price_in=1.0, price_out=3.0)
     assert given_one is not None
@@ -42,7 +44,9 @@ def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither
     assert prices_at(own, Settings()) == [None]
     assert prices_at(replace(own, price_in=0.0, price_out=0.0), limited) != [None]
     for one, other in ((1.0, None), (None, 1.0)):
-        refuses(InputError, "both", prices_at, replace(own, price_in=one, price_out=other), Settings())
+        refuses(
+            InputError, "both", prices_at, replace(own, price_in=one, price_out=other), Settings()
+        )
 
 
 def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
@@ -65,7 +69,9 @@ def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> N
 
 
 @given(st.text(max_size=200), st.integers(1, 100), st.integers(1, 8))
-def test_never_reckons_a_call_below_what_it_can_cost(text: str, max_tokens: int, samples: int) -> None:
+def test_never_reckons_a_call_below_what_it_can_cost(
+    text: str, max_tokens: int, samples: int
+) -> None:
     meter = Meter(Price(given=(1.0, 2.0)))
     at_most = meter.most([{"role": "user", "content": text}], max_tokens, samples)
     assert at_most >= (len(text.encode()) + 2.0 * max_tokens * samples) / 1e6
@@ -91,7 +97,11 @@ def test_prices_tokens_by_the_service_tier() -> None:
         price = price_of(model, url, **NO_PRICE)
         assert price is not None, (model, url, tier)
         whole = price.cost(1_000_000, 1_000_000)
-        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * whole), (model, url, tier)
+        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * whole), (
+            model,
+            url,
+            tier,
+        )
 
 
 def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier() -> None:
@@ -112,7 +122,9 @@ def test_takes_given_prices_for_the_tier_asked_for_and_twice_them_at_the_normal_
     assert price.cost(1_000_000, 1_000_000) == pytest.approx(8.0)
     listed = price_of("gpt-5-mini", OPENAI, price_in=0.1, price_out=0.9, tier="flex")
     assert listed is not None
-    assert listed.cost(1_000_000, 0) == pytest.approx(0.25), "where the normal price is listed, that one counts"
+    assert listed.cost(1_000_000, 0) == pytest.approx(0.25), (
+        "where the normal price is listed, that one counts"
+    )
 
 
 def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:
@@ -121,7 +133,9 @@ def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:
     assert apart is not None
     assert alike is not None
     assert apart.cost(1_000_000, 0, cached=500_000) == pytest.approx(0.55)
-    assert apart.cost(1_000_000, 0, cached=3_000_000) == pytest.approx(0.1), "no more are cached than were sent"
+    assert apart.cost(1_000_000, 0, cached=3_000_000) == pytest.approx(0.1), (
+        "no more are cached than were sent"
+    )
     assert alike.cost(1_000_000, 0, cached=500_000) == pytest.approx(1.0)
 
 
@@ -130,9 +144,13 @@ def test_prices_an_answer_by_the_tier_that_it_came_at() -> None:
     full = Usage(1_000_000, 0)
 
     def cost(tier: str | None) -> float:
-        return meter.measured(MESSAGES, [Answer("")], replace(full, service_tier=tier)).cost_usd or 0.0
+        return (
+            meter.measured(MESSAGES, [Answer("")], replace(full, service_tier=tier)).cost_usd or 0.0
+        )
 
-    assert [cost("flex"), cost(None), cost("default"), cost("priority")] == pytest.approx([0.125, 0.125, 0.25, 0.45])
+    assert [cost("flex"), cost(None), cost("default"), cost("priority")] == pytest.approx(
+        [0.125, 0.125, 0.25, 0.45]
+    )
     odd = meter.measured(MESSAGES, [Answer("")], replace(full, service_tier="turbo"))
     assert odd.cost_usd == pytest.approx(0.25), "an unknown tier counts as the normal one"
     assert odd.estimated
@@ -143,4 +161,6 @@ def test_sets_aside_what_a_call_costs_at_the_dearest_tier_that_it_may_end_at() -
     flex, falls_back = Meter(price, tier="flex"), Meter(price, tier="flex", falls_back=True)
     assert falls_back.most(MESSAGES, 100, 1) == pytest.approx(2 * flex.most(MESSAGES, 100, 1))
     flex.measured(MESSAGES, [ANSWER], Usage(100, 20, service_tier="default"))
-    assert flex.most(MESSAGES, 100, 1) == falls_back.most(MESSAGES, 100, 1), "an endpoint that does not heed the tier"
+    assert flex.most(MESSAGES, 100, 1) == falls_back.most(MESSAGES, 100, 1), (
+        "an endpoint that does not heed the tier"
+    )

@@ -53,8 +53,14 @@ class Talk:
             await asyncio.to_thread(self.pause)
 
         async def talk() -> Made:
-            options: dict[str, Any] = {"base_url": self.server.url, "api_key": KEY, "timeout_s": 20} | self.options
-            client = OpenAIBatches(Endpoint(model="m", **options), notify=self.notices.append, sleep=sleep)
+            options: dict[str, Any] = {
+                "base_url": self.server.url,
+                "api_key": KEY,
+                "timeout_s": 20,
+            } | self.options
+            client = OpenAIBatches(
+                Endpoint(model="m", **options), notify=self.notices.append, sleep=sleep
+            )
             try:
                 return await what(client)
             finally:
@@ -74,7 +80,10 @@ def asked(tmp_path: Path) -> Path:
 
 
 def requests(path: Path, count: int) -> Path:
-    bodies = [{"model": "m", "messages": [{"role": "user", "content": f"Rate {number}."}]} for number in range(count)]
+    bodies = [
+        {"model": "m", "messages": [{"role": "user", "content": f"Rate {number}."}]}
+        for number in range(count)
+    ]
     path.write_bytes(b"".join(line_of(f"r{number}", body) for number, body in enumerate(bodies)))
     return path
 
@@ -114,7 +123,12 @@ def test_a_batch_goes_up_and_its_answers_come_down(
     assert server.files[batch.input_file or ""] == asked.read_bytes()
     assert (batch.status, batch.is_over, batch.metadata) == ("validating", False, NAMED)
     assert (under_way.status, under_way.is_over) == ("in_progress", False)
-    assert (over.status, over.is_over, over.counts, over.error_file) == ("completed", True, (10, 10), None)
+    assert (over.status, over.is_over, over.counts, over.error_file) == (
+        "completed",
+        True,
+        (10, 10),
+        None,
+    )
     lines = list(read_lines([to], 2**20))
     assert sorted(each.custom_id or "" for each in lines) == sorted(server.billed)
     assert all(isinstance(each.outcome, Completion) for each in lines)
@@ -139,7 +153,12 @@ PASSING: list[tuple[int | str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("how", "headers"), PASSING, ids=[str(how) for how, _ in PASSING])
 def test_what_may_pass_is_waited_out_at_every_step_but_creation(
-    server: BatchServer, talk: Talk, asked: Path, tmp_path: Path, how: int | str, headers: dict[str, Any]
+    server: BatchServer,
+    talk: Talk,
+    asked: Path,
+    tmp_path: Path,
+    how: int | str,
+    headers: dict[str, Any],
 ) -> None:
     to = tmp_path / "out.jsonl"
     for method, path in (("POST", FILES), ("GET", BATCH), ("GET", BATCHES)):
@@ -159,13 +178,16 @@ def test_what_may_pass_is_waited_out_at_every_step_but_creation(
     assert not server.faults
     assert len(list(read_lines([to], 2**20))) == 10
     assert len(server.batches) == 1
-    assert len(talk.slept) >= (1 if how in {"drop", "lose"} else 3)  # some such requests are sent again at once
+    assert len(talk.slept) >= (
+        1 if how in {"drop", "lose"} else 3
+    )  # some such requests are sent again at once
     assert all(each >= 7 for each in talk.slept) or not headers
     assert all(line.endswith("; trying again") for line in talk.notices)
 
 
 @pytest.mark.parametrize(
-    ("how", "is_made"), [("lose", 1), ("drop", 0), ("html", 1), ("nothing", 1), ("half", 1), (502, 0)]
+    ("how", "is_made"),
+    [("lose", 1), ("drop", 0), ("html", 1), ("nothing", 1), ("half", 1), (502, 0)],
 )
 def test_an_unknown_creation_is_not_sent_twice(
     server: BatchServer, talk: Talk, asked: Path, how: str, is_made: int
@@ -179,13 +201,17 @@ def test_an_unknown_creation_is_not_sent_twice(
     assert (found is not None) == bool(is_made)
 
 
-def test_a_creation_whose_answer_is_too_long_may_have_been_made(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_creation_whose_answer_is_too_long_may_have_been_made(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     talk.options = {"max_reply_bytes": 2000}
     server.faults.append(Fault("POST", BATCHES, 200, body={"id": "batch-1", "more": "x" * 3000}))
     refuses(Unknown, "more than 2,000 bytes", talk, made(asked))
 
 
-def test_a_creation_that_never_left_is_sent_again(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_creation_that_never_left_is_sent_again(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     with ExitStack() as stack:
 
         async def make(service: OpenAIBatches) -> Batch:
@@ -199,14 +225,18 @@ def test_a_creation_that_never_left_is_sent_again(server: BatchServer, talk: Tal
     assert talk.notices == [f"{server.url}: no connection (Connection refused); trying again"]
 
 
-def test_a_creation_that_was_one_request_too_many_is_sent_again(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_creation_that_was_one_request_too_many_is_sent_again(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.fail("POST", BATCHES, 429, times=2, code="rate_limit_exceeded", Retry_After="20")
     batch = talk(made(asked))
     assert list(server.batches) == [batch.id]
     assert [20 <= each <= 21 for each in talk.slept] == [True, True]
 
 
-def test_too_many_requests_without_end_are_no_room_for_a_batch(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_too_many_requests_without_end_are_no_room_for_a_batch(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.fail("POST", BATCHES, 429, times=1000)
     with pytest.raises(BatchRefused) as refused:
         talk(made(asked))
@@ -215,15 +245,25 @@ def test_too_many_requests_without_end_are_no_room_for_a_batch(server: BatchServ
 
 
 @pytest.mark.parametrize("keeps_metadata", [True, False])
-def test_finds_a_batch_by_metadata_or_file(server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool) -> None:
+def test_finds_a_batch_by_metadata_or_file(
+    server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool
+) -> None:
     server.keeps_metadata = keeps_metadata
     server.page = 3
 
     async def several(service: OpenAIBatches) -> tuple[list[Batch], list[Batch | None]]:
         files = [await service.upload(asked) for _ in range(8)]
-        batches = [await service.create(each, {"robin": str(number)}) for number, each in enumerate(files)]
-        found = [await service.find({"robin": str(number)}, each) for number, each in enumerate(files)]
-        return batches, [*found, await service.find({"robin": "x"}, "file-x"), await service.find({}, None)]
+        batches = [
+            await service.create(each, {"robin": str(number)}) for number, each in enumerate(files)
+        ]
+        found = [
+            await service.find({"robin": str(number)}, each) for number, each in enumerate(files)
+        ]
+        return batches, [
+            *found,
+            await service.find({"robin": "x"}, "file-x"),
+            await service.find({}, None),
+        ]
 
     batches, found = talk(several)
     assert [each and each.id for each in found] == [*(each.id for each in batches), None, None]
@@ -239,15 +279,23 @@ def test_of_two_batches_of_one_name_the_newest_is_found(talk: Talk, asked: Path)
     assert found.id == newest.id
 
 
-def test_a_list_that_never_ends_is_read_for_so_long_and_no_longer(server: BatchServer, talk: Talk) -> None:
-    page = {"data": [{"id": "b", "status": "completed"}, None, {"id": 7}], "has_more": True, "last_id": "b"}
+def test_a_list_that_never_ends_is_read_for_so_long_and_no_longer(
+    server: BatchServer, talk: Talk
+) -> None:
+    page = {
+        "data": [{"id": "b", "status": "completed"}, None, {"id": 7}],
+        "has_more": True,
+        "last_id": "b",
+    }
     server.faults.append(Fault("GET", BATCHES, 200, times=10_000, body=page))
     assert talk(lambda service: service.find(NAMED, None)) is None
     assert server.asked("GET", BATCHES) == 2
 
 
 @pytest.mark.parametrize("at", ["creation", "validation"])
-def test_a_cap_on_what_is_enqueued_is_told_from_others(server: BatchServer, talk: Talk, asked: Path, at: str) -> None:
+def test_a_cap_on_what_is_enqueued_is_told_from_others(
+    server: BatchServer, talk: Talk, asked: Path, at: str
+) -> None:
     server.cap, server.cap_at = 15, at
     server.fates.append(Fate(polls=9))
     talk(made(asked))
@@ -259,33 +307,52 @@ def test_a_cap_on_what_is_enqueued_is_told_from_others(server: BatchServer, talk
         return
     batch = talk(at_its_end(asked))
     assert (batch.status, batch.is_full) == ("failed", True)
-    assert batch.errors == ("token_limit_exceeded: Enqueued token limit reached for m in organization org-1.",)
+    assert batch.errors == (
+        "token_limit_exceeded: Enqueued token limit reached for m in organization org-1.",
+    )
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
-def test_a_batch_refused_for_want_of_credit_says_so(server: BatchServer, talk: Talk, asked: Path, code: str) -> None:
+def test_a_batch_refused_for_want_of_credit_says_so(
+    server: BatchServer, talk: Talk, asked: Path, code: str
+) -> None:
     server.fates.append(Fate(refused=code))
     batch = talk(at_its_end(asked))
     assert (batch.status, batch.is_full) == ("failed", False)
 
 
-def test_a_batch_refused_at_validation_says_why_but_no_key(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
+def test_a_batch_refused_at_validation_says_why_but_no_key(
+    server: BatchServer, talk: Talk, tmp_path: Path
+) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_bytes(requests(tmp_path / "fine", 2).read_bytes().replace(b'"r1"', b'""'))
     batch = talk(at_its_end(wrong))
     assert (batch.status, batch.is_over, batch.is_full) == ("failed", True, False)
     assert batch.errors == ("invalid_request: line 2: refused by the tests",)
-    said = {"data": [{"code": "x", "message": f"key {KEY}\x1b[2J\nis wrong", "line": None}, {"code": "y"}, 7, {}]}
-    server.faults.append(Fault("GET", BATCH, 200, body={"id": "b", "status": "failed", "errors": said}))
+    said = {
+        "data": [
+            {"code": "x", "message": f"key {KEY}\x1b[2J\nis wrong", "line": None},
+            {"code": "y"},
+            7,
+            {},
+        ]
+    }
+    server.faults.append(
+        Fault("GET", BATCH, 200, body={"id": "b", "status": "failed", "errors": said})
+    )
     batch = talk(lambda service: service.get("b"))
     assert batch.errors == ("x: key [key] [2J is wrong", "y")
 
 
-def test_a_file_or_batch_that_a_service_will_not_have_is_refused(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_file_or_batch_that_a_service_will_not_have_is_refused(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     with pytest.raises(BatchRefused, match="no such input file") as refused:
         talk(lambda service: service.create("file-gone", NAMED))
     assert not refused.value.is_full
-    server.faults.append(Fault("POST", BATCHES, 404, body={"error": {"message": "No such File object: file-gone"}}))
+    server.faults.append(
+        Fault("POST", BATCHES, 404, body={"error": {"message": "No such File object: file-gone"}})
+    )
     refuses(BatchRefused, "file-gone", talk, lambda service: service.create("file-gone", NAMED))
     server.most_bytes = 10
     refuses(BatchRefused, "more than 10", talk, lambda service: service.upload(asked))
@@ -309,14 +376,25 @@ STEPS = [("POST", FILES), ("POST", BATCHES), ("GET", BATCHES)]
 
 @pytest.mark.parametrize(
     ("status", "code", "step", "at"),
-    [*((*each, STEPS[number % 3]) for number, each in enumerate(PERMANENT)), (*PERMANENT[0], STEPS[1])],
+    [
+        *((*each, STEPS[number % 3]) for number, each in enumerate(PERMANENT)),
+        (*PERMANENT[0], STEPS[1]),
+    ],
 )
 def test_what_will_not_pass_ends_the_run_at_once_with_a_next_step(
-    server: BatchServer, talk: Talk, asked: Path, status: int, code: str, step: str, at: tuple[str, str]
+    server: BatchServer,
+    talk: Talk,
+    asked: Path,
+    status: int,
+    code: str,
+    step: str,
+    at: tuple[str, str],
 ) -> None:
     method, path = at
     body = {"error": {"message": f"No, {KEY}", "code": code}}
-    server.faults.append(Fault(method, path, status, 100, body, {"Location": "http://127.0.0.1:9/v1"}))
+    server.faults.append(
+        Fault(method, path, status, 100, body, {"Location": "http://127.0.0.1:9/v1"})
+    )
 
     async def all_of_it(service: OpenAIBatches) -> None:
         await made(asked)(service)
@@ -330,7 +408,9 @@ def test_what_will_not_pass_ends_the_run_at_once_with_a_next_step(
     assert server.asked(method, path) == 1
 
 
-def test_without_a_batch_service_the_error_says_what_to_leave_out(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_without_a_batch_service_the_error_says_what_to_leave_out(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.serves = False
     refuses(EndpointError, r"no batch service .* leave --batch out", talk, made(asked))
 
@@ -340,18 +420,27 @@ def test_a_key_that_is_missing_is_asked_for(server: BatchServer, talk: Talk, ask
     refuses(EndpointError, "OPENAI_API_KEY", talk, made(asked))
 
 
-def test_a_batch_that_is_not_known_yet_is_asked_for_again(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_batch_that_is_not_known_yet_is_asked_for_again(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.fail("GET", BATCH, 404, times=3)
     assert talk(at_its_end(asked)).status == "completed"
     assert len(talk.slept) == 3
 
 
 def test_a_batch_that_is_never_known_ends_the_run(talk: Talk) -> None:
-    refuses(EndpointError, r"not known there .*No batch found", talk, lambda service: service.get("batch-x"))
+    refuses(
+        EndpointError,
+        r"not known there .*No batch found",
+        talk,
+        lambda service: service.get("batch-x"),
+    )
     assert openai_batches.SHORTLY_S <= sum(talk.slept) < openai_batches.SHORTLY_S + 120
 
 
-def test_a_night_without_network_is_waited_out_and_told_once(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_night_without_network_is_waited_out_and_told_once(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     with ExitStack() as stack:
 
         async def overnight(service: OpenAIBatches) -> Batch:
@@ -369,20 +458,32 @@ def test_a_night_without_network_is_waited_out_and_told_once(server: BatchServer
     assert max(talk.slept) <= 60
 
 
-def test_an_address_that_never_answered_is_not_tried_for_long(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_an_address_that_never_answered_is_not_tried_for_long(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     batch = talk(made(asked))
-    with server.away(), pytest.raises(EndpointError, match=r"Connection refused.*it never answered"):
+    with (
+        server.away(),
+        pytest.raises(EndpointError, match=r"Connection refused.*it never answered"),
+    ):
         talk(lambda service: service.get(batch.id))
     assert sum(talk.slept) >= openai_batches.FIRST_S
 
 
-def test_an_address_with_nobody_there_is_reported_at_once(server: BatchServer, talk: Talk, asked: Path) -> None:
-    with server.away(), pytest.raises(EndpointError, match=r"Connection refused.*it never answered"):
+def test_an_address_with_nobody_there_is_reported_at_once(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
+    with (
+        server.away(),
+        pytest.raises(EndpointError, match=r"Connection refused.*it never answered"),
+    ):
         talk(made(asked))
     assert sum(talk.slept) <= 10
 
 
-def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_batch_under_way_is_cancelled_and_one_over_is_left(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.fates.append(Fate(polls=5, done=4))
     batch = talk(made(asked))
     assert talk(lambda service: service.cancel(batch.id)).status == "cancelling"
@@ -397,7 +498,9 @@ def test_a_batch_under_way_is_cancelled_and_one_over_is_left(server: BatchServer
     assert talk(lambda service: service.cancel(batch.id)).status == "cancelled"
 
 
-def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk, asked: Path) -> None:
+def test_a_cancel_does_not_keep_the_user_waiting(
+    server: BatchServer, talk: Talk, asked: Path
+) -> None:
     server.fates.append(Fate(polls=9))
     batch = talk(made(asked))
     server.fail("POST", CANCEL, 503, times=1000)
@@ -406,7 +509,9 @@ def test_a_cancel_does_not_keep_the_user_waiting(server: BatchServer, talk: Talk
 
 
 @pytest.mark.parametrize("how", [404, 500, "drop"])
-def test_a_file_that_cannot_be_deleted_is_left(server: BatchServer, talk: Talk, asked: Path, how: int | str) -> None:
+def test_a_file_that_cannot_be_deleted_is_left(
+    server: BatchServer, talk: Talk, asked: Path, how: int | str
+) -> None:
     file_id = talk(lambda service: service.upload(asked))
     server.fail("DELETE", FILE, how, times=1000)
     talk(lambda service: service.delete(file_id))
@@ -417,7 +522,9 @@ def test_a_file_that_cannot_be_deleted_is_left(server: BatchServer, talk: Talk, 
     assert file_id not in server.files
 
 
-def test_a_download_cut_short_leaves_the_file_that_was_there(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
+def test_a_download_cut_short_leaves_the_file_that_was_there(
+    server: BatchServer, talk: Talk, tmp_path: Path
+) -> None:
     server.files["file-1"] = b"x" * 100_000
     to = tmp_path / "out.jsonl"
     to.write_bytes(b"as it was")
@@ -425,7 +532,9 @@ def test_a_download_cut_short_leaves_the_file_that_was_there(server: BatchServer
     server.fail("GET", CONTENT, 401)
     refuses(EndpointError, "refused", talk, lambda service: service.download("file-1", to))
     assert len(talk.slept) == 3
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out.jsonl", b"as it was")]
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [
+        ("out.jsonl", b"as it was")
+    ]
 
 
 def test_a_download_without_end_is_not_read_to_it(
@@ -447,12 +556,16 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
 
         async def fetch(service: OpenAIBatches) -> None:
             assert isinstance(service, OpenAIBatches)
-            await service._transport.send(Request("GET", "files/file-1/content", to=full, most=10**6))
+            await service._transport.send(
+                Request("GET", "files/file-1/content", to=full, most=10**6)
+            )
 
         refuses(OSError, "No space left", talk, fetch)
 
 
-def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Talk, tmp_path: Path) -> None:
+def test_a_compressed_file_is_not_taken_for_lines(
+    server: BatchServer, talk: Talk, tmp_path: Path
+) -> None:
     server.faults.append(Fault("GET", CONTENT, 200, headers={"Content-Encoding": "gzip"}))
     with pytest.raises(EndpointError, match='compressed as "gzip"'):
         talk(lambda service: service.download("file-1", tmp_path / "out.jsonl"))
@@ -462,16 +575,37 @@ def test_a_compressed_file_is_not_taken_for_lines(server: BatchServer, talk: Tal
 ODD = [
     ({"id": "b", "status": "CANCELED"}, "cancelled", True),
     (
-        {"id": "b", "status": "x" * 900, "request_counts": {"total": "7"}, "errors": "gone", "metadata": [1]},
+        {
+            "id": "b",
+            "status": "x" * 900,
+            "request_counts": {"total": "7"},
+            "errors": "gone",
+            "metadata": [1],
+        },
         "x" * 40,
         False,
     ),
     (
-        {"id": "b", "status": "completed", "request_counts": 3, "created_at": "soon", "output_file_id": 7},
+        {
+            "id": "b",
+            "status": "completed",
+            "request_counts": 3,
+            "created_at": "soon",
+            "output_file_id": 7,
+        },
         "completed",
         True,
     ),
-    ({"id": "b", "status": "failed", "errors": [{"message": "no"}], "metadata": {"a": 1, "b": "c"}}, "failed", True),
+    (
+        {
+            "id": "b",
+            "status": "failed",
+            "errors": [{"message": "no"}],
+            "metadata": {"a": 1, "b": "c"},
+        },
+        "failed",
+        True,
+    ),
 ]
 
 
@@ -492,7 +626,9 @@ def test_ids_of_a_service_stay_within_the_path(server: BatchServer, talk: Talk) 
     assert (method, path) == ("GET", "/batches/../models?x=/y")
 
 
-def test_all_of_it_is_in_the_log_without_the_key(server: BatchServer, talk: Talk, asked: Path, tmp_path: Path) -> None:
+def test_all_of_it_is_in_the_log_without_the_key(
+    server: BatchServer, talk: Talk, asked: Path, tmp_path: Path
+) -> None:
     talk.options = {"debug_http": str(tmp_path / "log")}
     talk(at_its_end(asked))
     text = (tmp_path / "log").read_text()

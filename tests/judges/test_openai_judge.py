@@ -43,7 +43,12 @@ def test_reads_an_answer_with_its_model_usage_and_id_or_that_of_the_endpoints_lo
 
 def test_always_sends_temperature_and_top_p_and_a_seed_only_where_there_is_one() -> None:
     with serving(lambda *_: completion()) as wire:
-        ask(wire.url, QUESTION, Question(QUESTION.messages, samples=3, seed=5), extra_body={"top_k": 4, "top_p": 0.5})
+        ask(
+            wire.url,
+            QUESTION,
+            Question(QUESTION.messages, samples=3, seed=5),
+            extra_body={"top_k": 4, "top_p": 0.5},
+        )
     assert wire.bodies[0] == {
         "model": "judge", "messages": [{"role": "user", "content": "Rate this."}], "max_tokens": 1024,
         "temperature": 1.0, "top_p": 0.5, "top_k": 4,
@@ -81,23 +86,35 @@ FIRST: list[tuple[Answer, str, str]] = [
         "gives up",
         "context_length",
     ),
-    (error(400, "request (9000 tokens) exceeds the available context size"), "gives up", "context_length"),
+    (
+        error(400, "request (9000 tokens) exceeds the available context size"),
+        "gives up",
+        "context_length",
+    ),
     (error(413, "too large"), "gives up", "context_length"),
     (error(400, "The response was filtered", code="content_filter"), "gives up", "filtered"),
     (error(400, "something odd"), "gives up", "bad_request"),
-    (as_json('[{"error": {"code": 400, "message": "something odd"}}]', status=400), "gives up", "bad_request"),
+    (
+        as_json('[{"error": {"code": 400, "message": "something odd"}}]', status=400),
+        "gives up",
+        "bad_request",
+    ),
     (as_json('{"message": "flat and odd", "code": "400"}', status=400), "gives up", "bad_request"),
 ]
 
 
 @pytest.mark.parametrize(("answer", "then", "said"), FIRST)
-def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(answer: Answer, then: str, said: str) -> None:
+def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(
+    answer: Answer, then: str, said: str
+) -> None:
     with serving(once(answer)) as wire:
         if then == "ends":
             refuses(EndpointError, said, ask, wire.url)
         else:
             (outcome,) = ask(wire.url).outcomes
-            assert isinstance(outcome, Reply) if then == "again" else failure(outcome).reason == said
+            assert (
+                isinstance(outcome, Reply) if then == "again" else failure(outcome).reason == said
+            )
     assert len(wire.bodies) == 1 + (then == "again")
 
 
@@ -105,17 +122,28 @@ def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(answer: Answer, 
     ("headers", "least", "most"),
     [
         ({"retry-after": "7"}, 7, 8),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:25 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 25, 26),
+        (
+            {
+                "retry-after": "Wed, 21 Oct 2015 07:28:25 GMT",
+                "date": "Wed, 21 Oct 2015 07:28:00 GMT",
+            },
+            25,
+            26,
+        ),
         ({"retry-after": "7200"}, MAX_HOLD_S, MAX_HOLD_S + 1),
     ],
 )
-def test_waits_as_long_as_an_endpoint_says_or_says_so(headers: dict[str, str], least: float, most: float) -> None:
+def test_waits_as_long_as_an_endpoint_says_or_says_so(
+    headers: dict[str, str], least: float, most: float
+) -> None:
     with serving(once(error(429, "slow down", headers))) as wire:
         talk = ask(wire.url)
     reply(talk.outcomes[0])
     assert len(wire.bodies) == 2
     assert least <= max(talk.slept) <= most
-    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == (least == MAX_HOLD_S)
+    assert len([line for line in talk.notices if "7200" in line and "after 120 s" in line]) == (
+        least == MAX_HOLD_S
+    )
 
 
 def test_asks_again_when_the_connection_breaks_in_the_middle() -> None:
@@ -174,13 +202,23 @@ def test_says_that_no_key_was_sent_where_one_is_wanted() -> None:
 @pytest.mark.parametrize(
     ("refused", "message", "sent"),
     [
-        ("max_tokens", "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", "max_completion_tokens"),
-        ("temperature", "Unsupported value: 'temperature' does not support 0.5 with this model.", None),
+        (
+            "max_tokens",
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.",
+            "max_completion_tokens",
+        ),
+        (
+            "temperature",
+            "Unsupported value: 'temperature' does not support 0.5 with this model.",
+            None,
+        ),
         ("seed", 'Unknown name "seed": Cannot find field.', None),
         ("n", "'n' must be 1", None),
     ],
 )
-def test_learns_once_which_parameter_is_refused(refused: str, message: str, sent: str | None) -> None:
+def test_learns_once_which_parameter_is_refused(
+    refused: str, message: str, sent: str | None
+) -> None:
     def handler(_: int, body: dict[str, Any]) -> Answer:
         choices = completion()["choices"] * body.get("n", 1)
         return error(400, message) if refused in body else completion(choices=choices)
@@ -229,12 +267,19 @@ def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
 def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
     choices: list[dict[str, Any]] = [
         {"message": {"content": None, "reasoning": "hm"}, "finish_reason": "length"},
-        {"message": {"content": [{"type": "text", "text": "Rating: "}, {"text": "2"}]}, "finish_reason": None},
+        {
+            "message": {"content": [{"type": "text", "text": "Rating: "}, {"text": "2"}]},
+            "finish_reason": None,
+        },
         {"message": {"content": None, "refusal": "I cannot"}},
         {"message": {"content": "\ud800 Rating: 1"}},
     ]
-    body = completion(choices=choices, usage={"prompt_tokens": "12", "completion_tokens": -1}, model=None, id=None)
-    with serving(lambda *_: web.Response(body=json.dumps(body).encode(), content_type="application/json")) as wire:
+    body = completion(
+        choices=choices, usage={"prompt_tokens": "12", "completion_tokens": -1}, model=None, id=None
+    )
+    with serving(
+        lambda *_: web.Response(body=json.dumps(body).encode(), content_type="application/json")
+    ) as wire:
         got = reply(ask(wire.url, Question(QUESTION.messages, samples=4)).outcomes[0])
     assert [(answer.text, answer.finish_reason, answer.refusal) for answer in got.answers] == [
         ("", "length", None),
@@ -281,9 +326,14 @@ def test_says_each_kind_of_trouble_once() -> None:
 
 
 def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
-    refusal = error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens")
+    refusal = error(
+        400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens"
+    )
     with serving(once(refusal)) as wire:
-        talk = ask(wire.url, extra_body={"max_tokens": 7, "chat_template_kwargs": {"enable_thinking": False}})
+        talk = ask(
+            wire.url,
+            extra_body={"max_tokens": 7, "chat_template_kwargs": {"enable_thinking": False}},
+        )
     assert wire.bodies[0]["max_tokens"] == 7
     assert wire.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
     assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("bad_request", 1)

@@ -61,7 +61,9 @@ def rated(value: int, _messages: Messages) -> str:
     return f"Rating: {value}"
 
 
-def ask(function: Any, question: Question = QUESTION, price: Price | None = None, **options: Any) -> Reply | Failure:
+def ask(
+    function: Any, question: Question = QUESTION, price: Price | None = None, **options: Any
+) -> Reply | Failure:
     async def asking() -> Reply | Failure:
         made = Options(model="mine", **options)
         asked = Checked(FunctionJudge(function, made), made, Meter(price))
@@ -76,7 +78,9 @@ def ask(function: Any, question: Question = QUESTION, price: Price | None = None
 @pytest.mark.parametrize("function", [by_length, by_length_later])
 def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
-    run = judge(data, attribute="helpfulness", budget=90, judge=function, run=tmp_path / "r", quiet=True)
+    run = judge(
+        data, attribute="helpfulness", budget=90, judge=function, run=tmp_path / "r", quiet=True
+    )
 
     assert run.scores()["n"].sum() == 90
     assert set(run.judgments()["model"]) == {f"{__name__}.{function.__name__}"}
@@ -86,12 +90,16 @@ def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path:
     assert "://" not in status_of(run.path).lines["judge"]
 
 
-def test_goes_on_with_the_same_function_and_says_how_if_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goes_on_with_the_same_function_and_says_how_if_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     data = write_pairs(tmp_path / "p.jsonl", 4)
     run = judge(data, attribute="coherence", budget=40, judge=by_length, run=tmp_path / "r")
 
-    assert open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
+    assert (
+        open_run(run.path).resume(budget=60, judge=by_length, quiet=True).scores()["n"].sum() == 60
+    )
     said = r"pass it again: open_run\(.*\)\.resume\(judge=by_length\)"
     refuses(InputError, said, open_run(run.path).resume, budget=80)
     said = r"judge is python:.*by_length, not python:.*by_length_later; .*start a new run"
@@ -133,15 +141,26 @@ def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Same("Rating: 1", "one é"), lambda: Same("Rating: 1", "裁"), lambda: partial(rated, 1)]
+    "make",
+    [
+        lambda: Same("Rating: 1", "one é"),
+        lambda: Same("Rating: 1", "裁"),
+        lambda: partial(rated, 1),
+    ],
 )
-def test_goes_on_with_an_object_that_has_a_name_and_with_the_same_bound_arguments(make: Any, tmp_path: Path) -> None:
+def test_goes_on_with_an_object_that_has_a_name_and_with_the_same_bound_arguments(
+    make: Any, tmp_path: Path
+) -> None:
     data = write_pairs(tmp_path / "p.jsonl", 2)
-    run = judge(data, attribute="helpfulness", budget=4, judge=make(), run=tmp_path / "r", quiet=True)
+    run = judge(
+        data, attribute="helpfulness", budget=4, judge=make(), run=tmp_path / "r", quiet=True
+    )
     assert run.resume(budget=8, judge=make(), quiet=True).scores()["n"].sum() == 8
 
 
-def test_says_how_to_go_on_with_a_judge_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_says_how_to_go_on_with_a_judge_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, nameless = write_pairs(tmp_path / "p.jsonl", 2), Same("Rating: 1")
     run = judge(data, attribute="helpfulness", budget=4, judge=nameless, run=tmp_path / "r")
     assert "has no name of its own" in capsys.readouterr().err
@@ -163,11 +182,20 @@ def test_tries_again_what_a_function_raises_and_gives_no_rating_for_it(tmp_path:
         return by_length(messages)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    asked: dict[str, Any] = {"attribute": "coherence", "budget": 60, "concurrency": 4, "quiet": True}
+    asked: dict[str, Any] = {
+        "attribute": "coherence",
+        "budget": 60,
+        "concurrency": 4,
+        "quiet": True,
+    }
     run = judge(data, judge=now_and_then, run=tmp_path / "r", **asked)
     assert run.scores()["n"].sum() == 60
     assert seen[0] > 85
-    assert not [each for each in run.path.rglob("*") if each.is_file() and b"sk-planted" in each.read_bytes()]
+    assert not [
+        each
+        for each in run.path.rglob("*")
+        if each.is_file() and b"sk-planted" in each.read_bytes()
+    ]
 
 
 def test_ends_where_a_function_never_answers(tmp_path: Path) -> None:
@@ -176,7 +204,8 @@ def test_ends_where_a_function_never_answers(tmp_path: Path) -> None:
 
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with pytest.raises(
-        EndpointError, match=r"the judge has not answered a single call .ValueError: no such program.; mend the judge"
+        EndpointError,
+        match=r"the judge has not answered a single call .ValueError: no such program.; mend the judge",
     ):
         judge(data, attribute="coherence", budget=60, judge=away, run=tmp_path / "r", max_retries=0)
 
@@ -194,7 +223,15 @@ def test_calls_a_plain_function_by_no_more_threads_than_calls_at_a_time(tmp_path
         return by_length(messages)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
-    judge(data, attribute="coherence", budget=60, judge=slow, run=tmp_path / "r", concurrency=3, quiet=True)
+    judge(
+        data,
+        attribute="coherence",
+        budget=60,
+        judge=slow,
+        run=tmp_path / "r",
+        concurrency=3,
+        quiet=True,
+    )
     assert most[0] == 3
 
 
@@ -218,10 +255,18 @@ def test_makes_a_failure_of_what_cannot_be_kept(said: Any, reason: str) -> None:
     "reply",
     [
         Reply((Answer("Rating: 3", 7),), 5, Usage(-5, 2**80, float("nan")), 5, "soon"),  # type: ignore[arg-type]
-        Reply((Answer("Rating: 3", "\ud800"),), "\ud800", Usage(1.5, -1, -3.0), "\ud800" * 9999, float("nan")),  # type: ignore[arg-type]
+        Reply(
+            (Answer("Rating: 3", "\ud800"),),
+            "\ud800",
+            Usage(1.5, -1, -3.0),  # type: ignore[arg-type]
+            "\ud800" * 9999,
+            float("nan"),
+        ),
     ],
 )
-def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tmp_path: Path) -> None:
+def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(
+    reply: Reply, tmp_path: Path
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     same = Same(reply, "same")
     run = judge(data, attribute="helpfulness", budget=8, judge=same, run=tmp_path / "r", quiet=True)
@@ -234,18 +279,32 @@ def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(reply: Reply, tm
     assert rows["request_id"].str.len().max() < 1000
 
 
-@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    "raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+)
 @pytest.mark.parametrize("later", [False, True])
-def test_ends_where_a_judge_raises_what_ends_programs(raised: type[BaseException], later: bool, tmp_path: Path) -> None:
+def test_ends_where_a_judge_raises_what_ends_programs(
+    raised: type[BaseException], later: bool, tmp_path: Path
+) -> None:
     def ends(_messages: Messages) -> str:
         raise raised
 
     async def ends_later(_messages: Messages) -> str:
         raise raised
 
-    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 8, "quiet": True, "max_retries": 0}
+    asked: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "budget": 8,
+        "quiet": True,
+        "max_retries": 0,
+    }
     with pytest.raises(EndpointError, match="mend the judge"):
-        judge(write_pairs(tmp_path / "p.jsonl", 2), judge=ends_later if later else ends, run=tmp_path / "r", **asked)
+        judge(
+            write_pairs(tmp_path / "p.jsonl", 2),
+            judge=ends_later if later else ends,
+            run=tmp_path / "r",
+            **asked,
+        )
 
 
 def test_says_that_an_answer_is_text() -> None:
@@ -310,7 +369,12 @@ def test_names_the_package_whose_judge_is_broken(install: Install, code: str, sa
 def test_says_which_judges_there_are_and_which_two_have_one_name(install: Install) -> None:
     install("robin-one", "def judge(messages): return ''", "twin")
     install("robin-two", "def judge(messages): return ''", "twin")
-    refuses(InputError, r"robin-one and robin-two both add twin. Uninstall one", registry.check_known, "twin")
+    refuses(
+        InputError,
+        r"robin-one and robin-two both add twin. Uninstall one",
+        registry.check_known,
+        "twin",
+    )
     said = r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
     refuses(InputError, said, registry.check_known, "twim")
 
@@ -334,10 +398,23 @@ def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
         yield started
 
 
-def test_a_package_adds_a_judge_that_robin_uses_by_name(with_packages: Starts, tmp_path: Path) -> None:
+def test_a_package_adds_a_judge_that_robin_uses_by_name(
+    with_packages: Starts, tmp_path: Path
+) -> None:
     start = partial(with_packages.robin, cwd=tmp_path)
     write_pairs(tmp_path / "pairs.jsonl", 6)
-    arguments = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o", "scores.csv")
+    arguments = (
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "--budget",
+        "60",
+        "--run",
+        "r",
+        "-o",
+        "scores.csv",
+    )
 
     done = start(*arguments, "--judge", "length")
     assert done.returncode == 0, done.stderr
@@ -358,9 +435,22 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(with_packages: Starts, t
 
 
 @pytest.mark.parametrize("name", ["at-once", "as-asked"])
-def test_lets_the_judge_of_a_package_use_pandas(name: str, with_packages: Starts, tmp_path: Path) -> None:
+def test_lets_the_judge_of_a_package_use_pandas(
+    name: str, with_packages: Starts, tmp_path: Path
+) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 2)
-    command = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", name)
+    command = (
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "--budget",
+        "4",
+        "--run",
+        "r",
+        "--judge",
+        name,
+    )
     done = with_packages.robin(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert set(open_run(tmp_path / "r").judgments()["rating"]) == {1}
@@ -374,16 +464,31 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
         "    threading.Event().wait()\n"
         "robin_cli.judge('pairs.jsonl', attribute='coherence', budget=9, judge=stuck, run='r', timeout=0.01, max_retries=0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    has(done.stderr, "the judge has not answered a single call", "raise --timeout, or mend the judge")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    has(
+        done.stderr,
+        "the judge has not answered a single call",
+        "raise --timeout, or mend the judge",
+    )
     assert "--base-url" not in done.stderr
 
 
-@pytest.mark.parametrize("tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)])
+@pytest.mark.parametrize(
+    "tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)]
+)
 def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
     reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
-    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 4, "scoring": "logprobs", "quiet": True}
-    run = judge(write_pairs(tmp_path / "p.jsonl", 2), judge=lambda _: reply, run=tmp_path / "r", **asked)
+    asked: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "budget": 4,
+        "scoring": "logprobs",
+        "quiet": True,
+    }
+    run = judge(
+        write_pairs(tmp_path / "p.jsonl", 2), judge=lambda _: reply, run=tmp_path / "r", **asked
+    )
     assert list(run.judgments()["rating"]) == [3] * 4
 
 
@@ -397,14 +502,23 @@ class Mine(FunctionJudge):
 def test_keeps_scores_of_a_judge_that_cannot_close(
     install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = MINE + "    async def aclose(self):\n        closed.append(1)\n        raise SystemExit('cannot close')\n"
+    code = (
+        MINE
+        + "    async def aclose(self):\n        closed.append(1)\n        raise SystemExit('cannot close')\n"
+    )
     install("robin-open", code, "open", "Mine")
     data = write_pairs(tmp_path / "p.jsonl", 2)
-    run = judge(data, attribute="helpfulness", budget=8, judge="open", model=["a", "b"], run=tmp_path / "r")
+    run = judge(
+        data, attribute="helpfulness", budget=8, judge="open", model=["a", "b"], run=tmp_path / "r"
+    )
     assert run.scores()["score"].tolist() == [3, 3]
     assert sys.modules["robin_open"].closed == [1, 1]
     said = capsys.readouterr().err
-    has(said, "note: a: could not be closed (SystemExit: cannot close)", "note: b: could not be closed")
+    has(
+        said,
+        "note: a: could not be closed (SystemExit: cannot close)",
+        "note: b: could not be closed",
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -419,10 +533,25 @@ def test_stops_a_judge_that_swallows_that_it_is_cancelled(install: Install, tmp_
     )
     install("robin-deaf", code, "deaf")
     write_pairs(tmp_path / "pairs.jsonl", 2)
-    command = ("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge", "deaf")
+    command = (
+        "judge",
+        "pairs.jsonl",
+        "-a",
+        "helpfulness",
+        "--budget",
+        "4",
+        "--run",
+        "r",
+        "--judge",
+        "deaf",
+    )
     env = environment(PYTHONPATH=str(tmp_path / "site"))
     working = subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", *command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "robin_cli", *command],
+        cwd=tmp_path,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert working.stderr is not None
     while not (tmp_path / "asked").exists():
@@ -440,7 +569,10 @@ def test_stops_a_judge_that_swallows_that_it_is_cancelled(install: Install, tmp_
 
 @pytest.mark.parametrize("raised", [RuntimeError, EndpointError])
 def test_writes_and_shows_no_secret_that_a_judge_puts_into_an_error(
-    raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: type[Exception],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "gsk_planted0123456789")
     monkeypatch.setenv("SOME_PASSWORD", "gsk_planted0123456789-longer")
@@ -453,16 +585,22 @@ def test_writes_and_shows_no_secret_that_a_judge_puts_into_an_error(
     data = write_pairs(tmp_path / "p.jsonl", 4)
     said = ""
     try:
-        judge(data, attribute="helpfulness", budget=12, judge=away, run=tmp_path / "r", max_retries=0)
+        judge(
+            data, attribute="helpfulness", budget=12, judge=away, run=tmp_path / "r", max_retries=0
+        )
     except EndpointError as error:
         said = "".join(traceback.format_exception(error))
         assert "401 for [key], [key] and more" in said
     files = "".join(str(pq.read_table(each)) for each in (tmp_path / "r").rglob("*.parquet"))
     files += "".join(
-        each.read_bytes().decode("utf-8", "replace") for each in (tmp_path / "r").rglob("*") if each.is_file()
+        each.read_bytes().decode("utf-8", "replace")
+        for each in (tmp_path / "r").rglob("*")
+        if each.is_file()
     )
     assert "planted" not in said + files + capsys.readouterr().err
-    assert raised is EndpointError or "[key]" in str(open_run(tmp_path / "r").judgments()["text"].tolist())
+    assert raised is EndpointError or "[key]" in str(
+        open_run(tmp_path / "r").judgments()["text"].tolist()
+    )
 
 
 def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
@@ -476,9 +614,15 @@ def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
 
 @pytest.mark.parametrize("told", ["most_samples", "most_cost"])
 @pytest.mark.parametrize("what", ["raise ValueError('no number')", "return 'many'"])
-def test_says_what_a_judge_cannot_tell_of_itself(told: str, what: str, install: Install, tmp_path: Path) -> None:
+def test_says_what_a_judge_cannot_tell_of_itself(
+    told: str, what: str, install: Install, tmp_path: Path
+) -> None:
     code = MINE + f"    def tell(self, *_): {what}\n"
-    code += "    most_samples = property(tell)\n" if told == "most_samples" else "    most_cost = tell\n"
+    code += (
+        "    most_samples = property(tell)\n"
+        if told == "most_samples"
+        else "    most_cost = tell\n"
+    )
     install("robin-unsure", code, "unsure", "Mine")
     data = write_pairs(tmp_path / "p.jsonl", 2)
     asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 8, "samples_per_request": 2}

@@ -39,9 +39,13 @@ async def served(replay: Replay) -> AsyncIterator[str]:
         await server
 
 
-async def talk(*calls: dict[str, object], pool: Pool | VotePool = POOL, first_place: float = 0.0) -> list[object]:
+async def talk(
+    *calls: dict[str, object], pool: Pool | VotePool = POOL, first_place: float = 0.0
+) -> list[object]:
     got: list[object] = []
-    async with served(Replay({pool.name: pool}, source="x.csv", seed=1, first_place=first_place)) as url:
+    async with served(
+        Replay({pool.name: pool}, source="x.csv", seed=1, first_place=first_place)
+    ) as url:
         assert url.startswith("http://127.0.0.1:")
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
             got.append([model.id async for model in client.models.list()])
@@ -71,7 +75,9 @@ def test_answers_as_the_pool_does_and_says_that_it_is_a_replay() -> None:
 
 
 def test_repeats_itself_for_the_same_seed_only() -> None:
-    _, *answers = asyncio.run(talk({"n": 40, "seed": 1}, {"n": 40, "seed": 1}, {"n": 40, "seed": 2}))
+    _, *answers = asyncio.run(
+        talk({"n": 40, "seed": 1}, {"n": 40, "seed": 1}, {"n": 40, "seed": 2})
+    )
     first, again, other = map(ratings, answers)
     assert first == again != other
 
@@ -103,7 +109,9 @@ def test_answers_a_prompt_with_the_same_pair_always_and_others_with_others() -> 
         ("POST", "/v1/completions", b"{}", 404),
     ],
 )
-def test_answers_bad_requests_without_breaking(method: str, path: str, body: bytes | None, status: int) -> None:
+def test_answers_bad_requests_without_breaking(
+    method: str, path: str, body: bytes | None, status: int
+) -> None:
     async def scene() -> int:
         async with (
             served(Replay({"set": POOL}, source="x")) as url,
@@ -119,7 +127,10 @@ def test_listens_on_loopback_only() -> None:
     async def scene() -> list[str]:
         reached = []
         async with served(Replay({"set": POOL}, source="x")) as url:
-            for host in ("127.0.0.1", "127.0.0.2"):  # what listens on every address answers on the second as well
+            for host in (
+                "127.0.0.1",
+                "127.0.0.2",
+            ):  # what listens on every address answers on the second as well
                 try:
                     _, writer = await asyncio.open_connection(host, urlsplit(url).port)
                 except OSError:
@@ -135,7 +146,10 @@ def test_listens_on_loopback_only() -> None:
 def test_takes_the_time_it_is_told_to() -> None:
     async def scene() -> float:
         body = {"model": "replay:set", "messages": [{}]}
-        async with served(Replay({"set": POOL}, source="x", latency_s=0.05)) as url, aiohttp.ClientSession() as client:
+        async with (
+            served(Replay({"set": POOL}, source="x", latency_s=0.05)) as url,
+            aiohttp.ClientSession() as client,
+        ):
             started = time.monotonic()
             async with client.post(f"{url}/chat/completions", json=body) as answer:
                 assert answer.status == 200
@@ -145,7 +159,8 @@ def test_takes_the_time_it_is_told_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [{"model": "gpt"}, {"n": 0}, {"n": 500}, {"seed": -1}, {"messages": []}, {"stream": True}]
+    "call",
+    [{"model": "gpt"}, {"n": 0}, {"n": 500}, {"seed": -1}, {"messages": []}, {"stream": True}],
 )
 def test_refuses_as_an_endpoint_does(call: dict[str, object]) -> None:
     _, error = asyncio.run(talk(call))
@@ -171,22 +186,33 @@ VOTES = VotePool(
 
 
 def verdicts(
-    pair: Pair, order: str, *, first_place: float = 0.0, ties: bool = True, n: int = 1, **how: object
+    pair: Pair,
+    order: str,
+    *,
+    first_place: float = 0.0,
+    ties: bool = True,
+    n: int = 1,
+    **how: object,
 ) -> list[str]:
     """What is said of the first response shown, as texts."""
     form = "json_schema" if how else "text"
     prompts = load_prompts((), answer_format=form, pairwise=True, ties=ties)
     messages = prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))
-    _, answer = asyncio.run(talk({"messages": messages, "n": n} | how, pool=VOTES, first_place=first_place))
+    _, answer = asyncio.run(
+        talk({"messages": messages, "n": n} | how, pool=VOTES, first_place=first_place)
+    )
     if not hasattr(answer, "choices"):
         return [str(answer)]
     return [choice.message.content for choice in answer.choices]
 
 
 @pytest.mark.parametrize(
-    ("number", "first", "second"), [(0, "A", "B"), (1, "B", "A"), (2, "tie", "tie"), (3, None, "B"), (4, "A", "B")]
+    ("number", "first", "second"),
+    [(0, "A", "B"), (1, "B", "A"), (2, "tie", "tie"), (3, None, "B"), (4, "A", "B")],
 )
-def test_answers_with_the_verdict_on_two_responses_in_order(number: int, first: str | None, second: str) -> None:
+def test_answers_with_the_verdict_on_two_responses_in_order(
+    number: int, first: str | None, second: str
+) -> None:
     pair = VOTES.pairs[number]
     turned = replace(pair, response=pair.other or "", other=pair.response)
     for each, orders in ((pair, ORDERS), (turned, ORDERS[::-1])):
@@ -236,7 +262,8 @@ def test_planted_order_effects_are_the_mean_difference_between_the_orders() -> N
     votes, rng = Votes(VOTES, 0.2), np.random.default_rng(1)
     points = {"A": 1.0, "tie": 0.5, "B": 0.0}
     first, second = (
-        np.mean([points[votes.verdict(Asked(0, order, ties=True), rng)] for _ in range(20_000)]) for order in (0, 1)
+        np.mean([points[votes.verdict(Asked(0, order, ties=True), rng)] for _ in range(20_000)])
+        for order in (0, 1)
     )
     # The second is of the response that then comes first, which is B.
     assert (first - (1 - second)) / 2 == pytest.approx(0.2, abs=0.01)

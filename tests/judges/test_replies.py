@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.replies import Completion, Stop, Unsupported, classify, duration_s, read_completion, retry_after_s
+from robin_cli.judges.replies import (
+    Completion,
+    Stop,
+    Unsupported,
+    classify,
+    duration_s,
+    read_completion,
+    retry_after_s,
+)
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Usage
 
@@ -19,12 +27,27 @@ def test_reads_how_long_to_wait() -> None:
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 30.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "date": "Wed, 21 Oct 2015 07:29:00 GMT"}, 0.0),
+        (
+            {
+                "retry-after": "Wed, 21 Oct 2015 07:28:30 GMT",
+                "date": "Wed, 21 Oct 2015 07:28:00 GMT",
+            },
+            30.0,
+        ),
+        (
+            {
+                "retry-after": "Wed, 21 Oct 2015 07:28:00 GMT",
+                "date": "Wed, 21 Oct 2015 07:29:00 GMT",
+            },
+            0.0,
+        ),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360.0),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "500ms"}, 0.5),
         ({"x-ratelimit-remaining-tokens": "900", "x-ratelimit-reset-tokens": "6m0s"}, None),
-        ({"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "1h2m3s"}, 3723.0),
+        (
+            {"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "1h2m3s"},
+            3723.0,
+        ),
         (
             {
                 "x-ratelimit-remaining-requests": "0",
@@ -38,7 +61,10 @@ def test_reads_how_long_to_wait() -> None:
         ({"retry-after": "-5"}, 0.0),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "1" + "0" * 400}, None),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),  # nobody says what time it is there
+        (
+            {"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"},
+            None,
+        ),  # nobody says what time it is there
         ({"retry-after": "Wed, 32 Oct 99999 07:28:30 GMT", "date": "x"}, None),
         ({"retry-after": "soon"}, None),
         ({}, None),
@@ -47,7 +73,14 @@ def test_reads_how_long_to_wait() -> None:
 
 
 def test_reads_durations() -> None:
-    for text, seconds in (("1m30s", 90.0), ("1h", 3600.0), ("20", 20.0), ("1m x", None), ("", None), ("-3", 0)):
+    for text, seconds in (
+        ("1m30s", 90.0),
+        ("1h", 3600.0),
+        ("20", 20.0),
+        ("1m x", None),
+        ("", None),
+        ("-3", 0),
+    ):
         assert duration_s(text) == seconds, (text, seconds)
 
 
@@ -56,7 +89,9 @@ def test_reads_a_date_to_wait_for_by_the_clock_it_is_given() -> None:
 
 
 def refused(http_status: int, message: str, **fields: Any) -> object:
-    body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": None, **fields}})
+    body = json.dumps(
+        {"error": {"message": message, "type": "error", "param": None, "code": None, **fields}}
+    )
     return outcome(classify(http_status, body.encode(), {}))
 
 
@@ -64,7 +99,11 @@ def outcome(problem: object) -> object:
     """What it means, in short."""
     if isinstance(problem, Failure):
         return "throttled" if problem.throttled else problem.reason
-    return f"without {problem.parameter}" if isinstance(problem, Unsupported) else type(problem).__name__
+    return (
+        f"without {problem.parameter}"
+        if isinstance(problem, Unsupported)
+        else type(problem).__name__
+    )
 
 
 def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
@@ -72,10 +111,25 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         # the key and the account: every call would fail
         (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Stop"),  # Gemini
         (400, "Your credit balance is too low to access the Anthropic API.", {}, "Stop"),
-        (429, "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5", {}, "Stop"),  # Groq
+        (
+            429,
+            "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5",
+            {},
+            "Stop",
+        ),  # Groq
         (429, "Rate limit exceeded: free-models-per-day", {"code": 429}, "Stop"),  # OpenRouter
-        (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.", {}, "throttled"),
-        (429, "Resource has been exhausted (e.g. check quota).", {"status": "RESOURCE_EXHAUSTED"}, "throttled"),
+        (
+            429,
+            "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.",
+            {},
+            "throttled",
+        ),
+        (
+            429,
+            "Resource has been exhausted (e.g. check quota).",
+            {"status": "RESOURCE_EXHAUSTED"},
+            "throttled",
+        ),
         # the model
         (400, "invalid model ID", {}, "Stop"),
         (400, "x/y is not a valid model ID", {"code": 400}, "Stop"),
@@ -83,22 +137,62 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         (400, "Invalid model name passed in model=x", {"code": "400"}, "Stop"),  # litellm
         (403, "Project does not have access to model `x`", {}, "Stop"),
         # one pair
-        (403, "Your chosen model requires moderation and your input was flagged", {"code": 403}, "filtered"),
-        (400, "The response was filtered due to Azure OpenAI's content management policy", {}, "filtered"),
+        (
+            403,
+            "Your chosen model requires moderation and your input was flagged",
+            {"code": 403},
+            "filtered",
+        ),
+        (
+            400,
+            "The response was filtered due to Azure OpenAI's content management policy",
+            {},
+            "filtered",
+        ),
         (400, "prompt is too long: 200001 tokens > 200000 maximum", {}, "context_length"),
-        (400, "The input token count (9) exceeds the maximum number of tokens allowed (8).", {}, "context_length"),
-        (429, "Request too large for gpt-4 on tokens per min (TPM): Limit 10, Requested 12", {}, "context_length"),
-        (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096", {}, "context_length"),
+        (
+            400,
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+            {},
+            "context_length",
+        ),
+        (
+            429,
+            "Request too large for gpt-4 on tokens per min (TPM): Limit 10, Requested 12",
+            {},
+            "context_length",
+        ),
+        (
+            422,
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",
+            {},
+            "context_length",
+        ),
         (
             400,
             "'max_tokens' or 'max_completion_tokens' is too large: 500. This model's maximum context length is 100",
             {"param": "max_tokens"},
             "context_length",  # vLLM: this prompt leaves too little room, others may not
         ),
-        (400, "max_tokens is too large: 9. This model supports at most 8", {"param": "max_tokens"}, "bad_request"),
+        (
+            400,
+            "max_tokens is too large: 9. This model supports at most 8",
+            {"param": "max_tokens"},
+            "bad_request",
+        ),
         # one parameter
-        (400, "Use 'max_completion_tokens' instead.", {"param": "max_tokens"}, "without max_tokens"),
-        (400, "Unsupported parameter: 'max_tokens' is not supported with this model.", {}, "without max_tokens"),
+        (
+            400,
+            "Use 'max_completion_tokens' instead.",
+            {"param": "max_tokens"},
+            "without max_tokens",
+        ),
+        (
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported with this model.",
+            {},
+            "without max_tokens",
+        ),
         (400, "'n' : number must be at most 1", {}, "without n"),  # Groq
         (400, "n must be 1 when using greedy sampling, got 3.", {}, "without n"),  # vLLM
         (422, "seed: Extra inputs are not permitted", {}, "without seed"),
@@ -117,7 +211,10 @@ def test_takes_a_503_of_a_full_queue_for_one_request_too_many() -> None:
             b"Request dropped due to backpressure (num_queued_requests=64, max_queued_requests=64).",
             "throttled",
         ),  # Ray Serve
-        (b'{"object":"error","message":"The request queue is full.","code":503}', "throttled"),  # SGLang
+        (
+            b'{"object":"error","message":"The request queue is full.","code":503}',
+            "throttled",
+        ),  # SGLang
         (b"no healthy upstream", "http_503"),
     ):
         assert outcome(classify(503, told, {})) == meaning, (told, meaning)
@@ -125,9 +222,13 @@ def test_takes_a_503_of_a_full_queue_for_one_request_too_many() -> None:
 
 def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
     def body(quota: str) -> bytes:
-        violation = {"violations": [{"quotaId": f"GenerateRequests{quota}PerProjectPerModel-FreeTier"}]}
+        violation = {
+            "violations": [{"quotaId": f"GenerateRequests{quota}PerProjectPerModel-FreeTier"}]
+        }
         message = "You exceeded your current quota, please check your plan and billing details."
-        return json.dumps([{"error": {"code": 429, "message": message, "details": [violation]}}]).encode()
+        return json.dumps(
+            [{"error": {"code": 429, "message": message, "details": [violation]}}]
+        ).encode()
 
     assert outcome(classify(429, body("PerDay"), {})) == "Stop"
     assert outcome(classify(429, body("PerMinute"), {})) == "throttled"
@@ -146,7 +247,10 @@ def test_sees_the_error_in_a_200() -> None:
         ({"error": "a string"}, "malformed"),
         ({"error": {"code": 200}}, "malformed"),
         ({"object": "error", "message": "flat", "code": 503}, "http_503"),
-        ({"choices": [{"error": {"code": 502, "message": "up"}, "message": {"content": ""}}]}, "http_502"),
+        (
+            {"choices": [{"error": {"code": 502, "message": "up"}, "message": {"content": ""}}]},
+            "http_502",
+        ),
         ({"choices": "none"}, "malformed"),
         ({"choices": [None]}, "malformed"),
         ([{"error": {"code": 400}}], "malformed"),
@@ -157,7 +261,10 @@ def test_sees_the_error_in_a_200() -> None:
 
 
 def test_keeps_the_choices_that_did_not_break() -> None:
-    choices = [{"message": {"content": "Rating: 2"}}, {"error": {"code": 502}, "message": {"content": "Rat"}}]
+    choices = [
+        {"message": {"content": "Rating: 2"}},
+        {"error": {"code": 502}, "message": {"content": "Rat"}},
+    ]
     got = read_completion(json.dumps({"choices": choices}).encode(), {"x-request-id": "req-1"})
     assert isinstance(got, Completion)
     assert [answer.text for answer in got.answers] == ["Rating: 2"]
@@ -186,10 +293,23 @@ def test_believes_no_cost_that_no_call_has() -> None:
         *((value, value) for value in (0, 0.25, 1000)),
         *(
             (value, None)
-            for value in (1000.01, 1e12, 1e400, -1, -1e-9, float("nan"), float("-inf"), 10**400, "inf", True)
+            for value in (
+                1000.01,
+                1e12,
+                1e400,
+                -1,
+                -1e-9,
+                float("nan"),
+                float("-inf"),
+                10**400,
+                "inf",
+                True,
+            )
         ),
     ):
-        got = read_completion(json.dumps({"choices": [{}], "usage": {"prompt_tokens": 9, "cost": told}}).encode(), {})
+        got = read_completion(
+            json.dumps({"choices": [{}], "usage": {"prompt_tokens": 9, "cost": told}}).encode(), {}
+        )
         assert isinstance(got, Completion), (told, believed)
         assert got.usage == Usage(9, None, cost_usd=believed), (told, believed)
 
@@ -207,25 +327,60 @@ def test_says_an_error_in_one_line_that_steers_no_terminal() -> None:
 
 
 names = [
-    *("retry-after", "retry-after-ms", "date", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    *(
+        "retry-after",
+        "retry-after-ms",
+        "date",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ),
     "location",
 ]
-text_of_any_kind = st.text(st.sampled_from("a0{}\n\x00\x1b\ud800\udfffé🐦"), max_size=10) | st.sampled_from(
-    ["rate limit", "context length", "max_tokens is not supported", "model not found", "insufficient_quota"]
+text_of_any_kind = st.text(
+    st.sampled_from("a0{}\n\x00\x1b\ud800\udfffé🐦"), max_size=10
+) | st.sampled_from(
+    [
+        "rate limit",
+        "context length",
+        "max_tokens is not supported",
+        "model not found",
+        "insufficient_quota",
+    ]
 )
 waits = st.from_regex(r"[-+]?[0-9]{0,400}(\.[0-9]*)?(ms|s|m|h|e)?([0-9]+(ms|s))?", fullmatch=True)
 dates = st.from_regex(
-    r"(Mon, )?[0-9]{1,3} (Jan|Feb|Xxx) [0-9]{1,6} [0-9]{1,3}:[0-9:]{0,6} ?(GMT|[-+]\d{4})?", fullmatch=True
+    r"(Mon, )?[0-9]{1,3} (Jan|Feb|Xxx) [0-9]{1,6} [0-9]{1,3}:[0-9:]{0,6} ?(GMT|[-+]\d{4})?",
+    fullmatch=True,
 )
 headers_of_any_kind = st.dictionaries(st.sampled_from(names), st.text(max_size=30) | waits | dates)
-fields = ["error", "choices", "message", "content", "text", "code", "usage", "prompt_tokens", "model", "id", "object"]
+fields = [
+    "error",
+    "choices",
+    "message",
+    "content",
+    "text",
+    "code",
+    "usage",
+    "prompt_tokens",
+    "model",
+    "id",
+    "object",
+]
 json_of_any_kind = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | text_of_any_kind | st.just(10**400),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(fields), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(fields), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 completions_of_any_kind = st.fixed_dictionaries(
-    {"choices": st.lists(st.dictionaries(st.sampled_from(["message", "error", "finish_reason"]), json_of_any_kind))},
+    {
+        "choices": st.lists(
+            st.dictionaries(
+                st.sampled_from(["message", "error", "finish_reason"]), json_of_any_kind
+            )
+        )
+    },
     optional={"usage": json_of_any_kind, "model": json_of_any_kind, "id": json_of_any_kind},
 )
 
@@ -243,9 +398,13 @@ def test_makes_no_negative_duration_of_any_text(text: str) -> None:
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
-def test_adds_up_the_parts_of_a_duration(hours: int, minutes: int, seconds: int, thousandths: int) -> None:
+def test_adds_up_the_parts_of_a_duration(
+    hours: int, minutes: int, seconds: int, thousandths: int
+) -> None:
     text = f"{hours}h{minutes}m{seconds}s{thousandths}ms"
-    assert duration_s(text) == pytest.approx(hours * 3600 + minutes * 60 + seconds + thousandths / 1000)
+    assert duration_s(text) == pytest.approx(
+        hours * 3600 + minutes * 60 + seconds + thousandths / 1000
+    )
 
 
 @given(
@@ -265,5 +424,6 @@ def test_makes_something_of_any_200(content: object) -> None:
         texts = [got.model, got.request_id or "", *(answer.text for answer in got.answers)]
         "".join(texts).encode()
         assert all(
-            tokens is None or 0 <= tokens < 2**63 for tokens in (got.usage.prompt_tokens, got.usage.completion_tokens)
+            tokens is None or 0 <= tokens < 2**63
+            for tokens in (got.usage.prompt_tokens, got.usage.completion_tokens)
         )

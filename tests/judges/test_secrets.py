@@ -26,7 +26,9 @@ from tests.conftest import free_port, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Talk, ask, completion, error, serving
 
 KEY = "sk-planted/7d1e5c+90ab42=="
-_BASE64 = [base64.b64encode(f"{before}{KEY}".encode()).decode() for before in ("", "a", "u:", "Bearer ")]
+_BASE64 = [
+    base64.b64encode(f"{before}{KEY}".encode()).decode() for before in ("", "a", "u:", "Bearer ")
+]
 _PERCENT = "".join(f"%{ord(mark):02X}" for mark in KEY)
 _ESCAPED = "".join(f"\\u{ord(mark):04x}" for mark in KEY)
 _ENCODED = [
@@ -36,9 +38,26 @@ _ENCODED = [
     *(x.translate({43: "-", 47: "_"}) for x in _BASE64),
 ]
 FORMS = (
-    *(KEY, KEY.encode().hex(), KEY.encode().hex().upper(), KEY.replace("/", "\\/"), _ESCAPED, json.dumps(_ESCAPED)),
-    *(quote(KEY, safe=""), _PERCENT, _PERCENT.lower(), KEY[:7] + quote(_PERCENT[21:]), quote(_BASE64[1], safe="")),
-    *(*_BASE64, *(each.translate({43: "-", 47: "_"}) for each in _BASE64), f"{_BASE64[2][:9]}\r\n{_BASE64[2][9:]}"),
+    *(
+        KEY,
+        KEY.encode().hex(),
+        KEY.encode().hex().upper(),
+        KEY.replace("/", "\\/"),
+        _ESCAPED,
+        json.dumps(_ESCAPED),
+    ),
+    *(
+        quote(KEY, safe=""),
+        _PERCENT,
+        _PERCENT.lower(),
+        KEY[:7] + quote(_PERCENT[21:]),
+        quote(_BASE64[1], safe=""),
+    ),
+    *(
+        *_BASE64,
+        *(each.translate({43: "-", 47: "_"}) for each in _BASE64),
+        f"{_BASE64[2][:9]}\r\n{_BASE64[2][9:]}",
+    ),
     *(
         f"{KEY[:9]}\n{KEY[9:]}",
         f"{KEY[:9]}\\n{KEY[9:]}",
@@ -53,7 +72,9 @@ KEYS = ("sk-planted-7d1e5c90ab42", "gsk_planted7d1e5c90ab42", "planted/7d1e5c90+
 
 
 def html(status: int) -> Callable[[str], web.Response]:
-    return lambda key: web.Response(status=status, text=f"<p>{'x' * 280} {key}</p>", content_type="text/html")
+    return lambda key: web.Response(
+        status=status, text=f"<p>{'x' * 280} {key}</p>", content_type="text/html"
+    )
 
 
 ECHOES: dict[str, Callable[[str], Answer]] = {
@@ -83,14 +104,22 @@ def shown(url: str, key: str, caplog: pytest.LogCaptureFixture) -> str:
     except EndpointError as refused:
         raised = f"{refused!r} {refused} " + "".join(traceback.format_exception(refused))
     details = [outcome.detail for outcome in talk.outcomes if isinstance(outcome, Failure)]
-    logged = [f"{record.getMessage()} {record.args!r} {record.exc_text}" for record in caplog.records]
+    logged = [
+        f"{record.getMessage()} {record.args!r} {record.exc_text}" for record in caplog.records
+    ]
     return "\n".join([raised, repr(talk), *details, caplog.text, *logged])
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [*((name, KEYS[at % 3]) for at, name in enumerate(ECHOES)), *(("401", key) for key in KEYS[1:])]
+    ("name", "key"),
+    [
+        *((name, KEYS[at % 3]) for at, name in enumerate(ECHOES)),
+        *(("401", key) for key in KEYS[1:]),
+    ],
 )
-def test_never_shows_the_key_that_an_endpoint_echoes(name: str, key: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_never_shows_the_key_that_an_endpoint_echoes(
+    name: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     with serving(lambda *_: ECHOES[name](key)) as wire:
         seen = shown(wire.url, key, caplog)
@@ -101,7 +130,9 @@ def test_never_shows_the_key_that_an_endpoint_echoes(name: str, key: str, caplog
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_never_shows_the_key_when_nobody_listens(key: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_never_shows_the_key_when_nobody_listens(
+    key: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     assert key[:10] not in shown(f"http://127.0.0.1:{free_port()}/v1", key, caplog)
 
@@ -123,8 +154,12 @@ def test_follows_no_redirect_to_another_host(status: int) -> None:
     assert (len(wire.bodies), other.bodies) == (1, [])
 
 
-@pytest.mark.parametrize("name", ["401", "500, long before it", "redirect", "error in 200", "HTML in 200"])
-def test_writes_requests_and_answers_for_a_bug_report_without_the_key(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["401", "500, long before it", "redirect", "error in 200", "HTML in 200"]
+)
+def test_writes_requests_and_answers_for_a_bug_report_without_the_key(
+    name: str, tmp_path: Path
+) -> None:
     log = tmp_path / "http.jsonl"
     cookies = {"Set-Cookie": "session=abc123", "X-Api-Key": KEYS[0]}
 
@@ -154,14 +189,24 @@ def test_writes_that_nobody_answered(tmp_path: Path) -> None:
 
 
 def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
-    refuses(InputError, "--debug-http", ask, "http://127.0.0.1:9/v1", debug_http=str(tmp_path / "no" / "http.jsonl"))
+    refuses(
+        InputError,
+        "--debug-http",
+        ask,
+        "http://127.0.0.1:9/v1",
+        debug_http=str(tmp_path / "no" / "http.jsonl"),
+    )
 
 
 def test_takes_the_key_out_and_nothing_beside_it() -> None:
     redactor = Redactor(KEY)
     for form in FORMS:
         for text in (f'It is 100% {form} ("so\\it")', f"{form}, or\n {form}"):
-            clean = {text.replace(form, "[key]"), *nearly(text, form), *(() if form in {KEY, *_ENCODED} else {"[key]"})}
+            clean = {
+                text.replace(form, "[key]"),
+                *nearly(text, form),
+                *(() if form in {KEY, *_ENCODED} else {"[key]"}),
+            }
             assert redactor.text(text) in clean
             sent = json.dumps({"a": text, "b": "stays"}).encode()
             found = json.loads(redactor.body(sent))
@@ -169,7 +214,9 @@ def test_takes_the_key_out_and_nothing_beside_it() -> None:
             assert found["b"] == "stays"
     fine = "A sk-token, 100% fine: planted 7d1e\\n %41 \\u0041 " + KEY[:-3]
     assert redactor.text(fine) is fine
-    assert Redactor("none").error("none given (Bearer abc123); or") == "none given (Bearer [key]); or"
+    assert (
+        Redactor("none").error("none given (Bearer abc123); or") == "none given (Bearer [key]); or"
+    )
     assert Redactor("sk-1").text("sk-1") == "sk-1"
 
 
@@ -180,7 +227,9 @@ def nearly(text: str, form: str) -> Iterator[str]:
             yield text.replace(form, f"{form[:first]}[key]{form[last:]}")
 
 
-@pytest.mark.parametrize("unseen", [*"\u200b\u200c\u200d\u2060\u00ad\ufeff\u200e\u202a\u180e\ufe0f"])
+@pytest.mark.parametrize(
+    "unseen", [*"\u200b\u200c\u200d\u2060\u00ad\ufeff\u200e\u202a\u180e\ufe0f"]
+)
 def test_takes_out_a_key_that_is_cut_by_what_nobody_sees(unseen: str) -> None:
     redactor, cut = Redactor(KEY), f"{KEY[:5]}{unseen}{unseen.join(KEY[5:])}"
     assert redactor.text(f"a {cut} z") == "[key]"
@@ -214,15 +263,23 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
 
     def headers(form: str) -> Answer:
         sent = {"X-Request-Id": " ".join(form.split()).encode("ascii", "replace").decode()}
-        return web.Response(body=json.dumps(completion()), headers=sent, content_type="application/json")
+        return web.Response(
+            body=json.dumps(completion()), headers=sent, content_type="application/json"
+        )
 
     fields: list[Callable[[str], Answer]] = [
         lambda form: completion(f"Feedback: it is {form}.\nRating: 3"),
-        lambda form: choice(form, message={"content": [{"text": t} for t in ("Rating: 3 ", form[:8], form[8:])]}),
+        lambda form: choice(
+            form, message={"content": [{"text": t} for t in ("Rating: 3 ", form[:8], form[8:])]}
+        ),
         lambda form: choice(form, message={"content": "", "refusal": form}),
-        lambda form: choice(form, message={"reasoning_content": form, "tool_calls": [{form: form}]}),
+        lambda form: choice(
+            form, message={"reasoning_content": form, "tool_calls": [{form: form}]}
+        ),
         lambda form: choice(form, finish_reason=form),
-        lambda form: choice(form, logprobs={"content": [{"token": form, "logprob": 0.0, "top_logprobs": []}]}),
+        lambda form: choice(
+            form, logprobs={"content": [{"token": form, "logprob": 0.0, "top_logprobs": []}]}
+        ),
         lambda form: completion(service_tier=form, system_fingerprint=form),
         lambda form: completion(id=form),
         lambda form: completion(model=form),
@@ -235,36 +292,76 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     calls = 4 * len(FORMS)
     assert calls < math.lcm(len(fields), len(FORMS))  # each form in four fields
     write_pairs(tmp_path / "pairs.jsonl", calls)
-    logging = {"OPENAI_API_KEY": KEY, "OPENAI_LOG": "debug", "PYTHONASYNCIODEBUG": "1"}  # which say more than any other
+    logging = {
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_LOG": "debug",
+        "PYTHONASYNCIODEBUG": "1",
+    }  # which say more than any other
     with serving(answer) as wire:
         where = ("--base-url", wire.url, "--model", "m")
         command = ("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls), *where)
-        more = ("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4", "--debug-http", "log")
+        more = (
+            "--run",
+            "r",
+            "-o",
+            "s.csv",
+            "--max-retries",
+            "0",
+            "--concurrency",
+            "4",
+            "--debug-http",
+            "log",
+        )
         said = [robin(*command, *more, cwd=tmp_path, **logging)]
         assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
-        said.append(robin("resume", "r", "-b", str(calls + 9), "-o", "s.csv", cwd=tmp_path, OPENAI_API_KEY=KEY))
+        said.append(
+            robin(
+                "resume", "r", "-b", str(calls + 9), "-o", "s.csv", cwd=tmp_path, OPENAI_API_KEY=KEY
+            )
+        )
         said.append(robin("check", *where, cwd=tmp_path, OPENAI_API_KEY=KEY))
-    commands = [("report", "r", "-o", "report.html"), ("status", "r"), ("status", "r", "--json"), ("export", "r")]
+    commands = [
+        ("report", "r", "-o", "report.html"),
+        ("status", "r"),
+        ("status", "r", "--json"),
+        ("export", "r"),
+    ]
     commands += [
-        ("export", "r", "--what", "judgments", "-o", f"calls.{end}") for end in ("csv", "jsonl", "parquet", "xlsx")
+        ("export", "r", "--what", "judgments", "-o", f"calls.{end}")
+        for end in ("csv", "jsonl", "parquet", "xlsx")
     ]
     said += [robin(*each, cwd=tmp_path, OPENAI_API_KEY=KEY) for each in commands]
-    kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.name != "pairs.jsonl"]
+    kept = [
+        file.read_bytes()
+        for file in tmp_path.rglob("*")
+        if file.is_file() and file.name != "pairs.jsonl"
+    ]
     kept += [(each.stdout + each.stderr).encode() for each in said]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     packed = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     kept += [gzip.decompress(base64.b64decode(text)) for text in [packed["rows"], *packed["texts"]]]
     kept.append(pd.read_parquet(tmp_path / "r" / "judgments").to_csv().encode())
     for form in FORMS:
-        shapes = {form, " ".join(form.split()), json.dumps(form)[1:-1], json.dumps(form, ensure_ascii=False)[1:-1]}
+        shapes = {
+            form,
+            " ".join(form.split()),
+            json.dumps(form)[1:-1],
+            json.dumps(form, ensure_ascii=False)[1:-1],
+        }
         assert not [form for text in kept for shape in shapes if shape.encode() in text]
     assert all(each.returncode == 0 for each in said), said
     assert b"[key]" in kept[-1]
 
 
 def test_writes_what_a_batch_service_sends_without_the_key(tmp_path: Path) -> None:
-    lines = [json.dumps({"custom_id": f"request-{n}", "error": {"message": form}}) for n, form in enumerate(FORMS)]
-    lines += [json.dumps({"long": "x" * (2**18 - 40) + KEY + "x" * 9000}), json.dumps({"last": KEY})]
+    lines = [
+        json.dumps({"custom_id": f"request-{n}", "error": {"message": form}})
+        for n, form in enumerate(FORMS)
+    ]
+    lines += [
+        json.dumps({"long": "x" * (2**18 - 40) + KEY + "x" * 9000}),
+        json.dumps({"last": KEY}),
+    ]
     sent = "\n".join(lines).encode()
     with (tmp_path / "output.jsonl").open("wb") as file:
         kept = WithoutKey(file, Redactor(KEY))
@@ -273,5 +370,7 @@ def test_writes_what_a_batch_service_sends_without_the_key(tmp_path: Path) -> No
         kept.flush()
     came = (tmp_path / "output.jsonl").read_text(encoding="utf-8")
     assert not [form for form in FORMS if form in came or json.dumps(form)[1:-1] in came]
-    assert [list(json.loads(line)) for line in came.splitlines()] == [list(json.loads(line)) for line in lines]
+    assert [list(json.loads(line)) for line in came.splitlines()] == [
+        list(json.loads(line)) for line in lines
+    ]
     assert len(came.splitlines()[-2]) == len(lines[-2]) - len(KEY) + len("[key]")

@@ -18,7 +18,9 @@ from tests.conftest import has, refuses
 from tests.judges import virtual, wire
 from tests.judges.wire import QUESTION, ask, completion, error, serving
 
-NO_CAPACITY = error(429, "Resource unavailable: no flex capacity, try again later", code="resource_unavailable")
+NO_CAPACITY = error(
+    429, "Resource unavailable: no flex capacity, try again later", code="resource_unavailable"
+)
 GROQ_FULL = error(498, "Flex tier capacity exceeded", code="capacity_exceeded")
 
 
@@ -46,7 +48,11 @@ def usage(outcome: Reply | Failure) -> Usage:
 
 
 def test_asks_at_the_tier_and_records_what_the_answer_says_it_was() -> None:
-    details = {"prompt_tokens": 2000, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 1024}}
+    details = {
+        "prompt_tokens": 2000,
+        "completion_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 1024},
+    }
     with serving(lambda *_: completion(service_tier="flex", usage=details)) as server:
         told = usage(ask(server.url, service_tier="flex").outcomes[0])
     assert server.bodies[0]["service_tier"] == "flex"
@@ -55,12 +61,17 @@ def test_asks_at_the_tier_and_records_what_the_answer_says_it_was() -> None:
     with serving(lambda number, _: completion() if number else busy) as server:
         talk = ask(server.url)
     assert "service_tier" not in server.bodies[0]
-    assert (usage(talk.outcomes[0]).service_tier, usage(talk.outcomes[0]).cached_tokens) == (None, None)
+    assert (usage(talk.outcomes[0]).service_tier, usage(talk.outcomes[0]).cached_tokens) == (
+        None,
+        None,
+    )
     assert "too many requests" in talk.notices[0]
 
 
 @pytest.mark.parametrize("status", NO_ROOM_SAID)
-def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(status: int) -> None:
+def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(
+    status: int,
+) -> None:
     with serving(full(20, status)) as server:
         talk = ask(server.url, service_tier="flex", max_retries=2)
     assert usage(talk.outcomes[0]).service_tier == "flex"
@@ -71,7 +82,9 @@ def test_waits_for_room_beyond_all_retries_with_growing_pauses_and_says_so_once(
 
 
 @pytest.mark.parametrize("tier", [None, "flex"])
-def test_takes_a_503_that_says_nothing_of_load_for_an_endpoint_that_is_away(tier: str | None) -> None:
+def test_takes_a_503_that_says_nothing_of_load_for_an_endpoint_that_is_away(
+    tier: str | None,
+) -> None:
     with serving(lambda *_: error(503, "no healthy upstream")) as server:
         talk = ask(server.url, service_tier=tier, max_retries=2)
     (failure,) = talk.outcomes
@@ -100,14 +113,24 @@ def test_sends_a_call_without_room_again_at_once_at_the_normal_tier_if_it_may() 
 
 def no_flex(number: int, body: dict[str, Any]) -> wire.Answer:
     if "service_tier" in body:
-        return error(400, "Flex is not available for this model.", param="service_tier", type="invalid_request_error")
+        return error(
+            400,
+            "Flex is not available for this model.",
+            param="service_tier",
+            type="invalid_request_error",
+        )
     return completion()
 
 
 @pytest.mark.parametrize(
     "refusal",
     [
-        error(400, "Flex is not available for this model.", param="service_tier", type="invalid_request_error"),
+        error(
+            400,
+            "Flex is not available for this model.",
+            param="service_tier",
+            type="invalid_request_error",
+        ),
         error(400, "Unsupported service_tier: flex", type="invalid_request_error"),
         error(400, "The model judge is not available with flex processing"),
         error(422, "Invalid value: 'service_tier' must be one of auto, default"),
@@ -115,7 +138,9 @@ def no_flex(number: int, body: dict[str, Any]) -> wire.Answer:
 )
 def test_refuses_a_tier_that_the_model_does_not_have_and_says_what_to_do(refusal: Any) -> None:
     with serving(lambda *_: refusal) as server:
-        refuses(EndpointError, r"service.tier.*--tier-fallback", ask, server.url, service_tier="flex")
+        refuses(
+            EndpointError, r"service.tier.*--tier-fallback", ask, server.url, service_tier="flex"
+        )
 
 
 def test_leaves_out_a_tier_that_the_model_does_not_have_if_it_may() -> None:

@@ -45,14 +45,27 @@ class Talk:
 
 def completion(text: str | None = "Feedback: fine.\nRating: 3", **change: Any) -> dict[str, Any]:
     """A well-formed chat completion; ``change`` replaces top-level fields."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    body = {"id": "chatcmpl-1", "object": "chat.completion", "model": "judge-1", "choices": [choice]}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+    }
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "judge-1",
+        "choices": [choice],
+    }
     return {**body, "usage": {"prompt_tokens": 100, "completion_tokens": 9}, **change}
 
 
-def error(status: int, message: str, headers: dict[str, str] | None = None, **fields: Any) -> web.Response:
+def error(
+    status: int, message: str, headers: dict[str, str] | None = None, **fields: Any
+) -> web.Response:
     """An error in OpenAI's form."""
-    body = orjson.dumps({"error": {"message": message, "type": "error", "param": None, "code": None, **fields}})
+    body = orjson.dumps(
+        {"error": {"message": message, "type": "error", "param": None, "code": None, **fields}}
+    )
     return web.Response(status=status, body=body, headers=headers, content_type="application/json")
 
 
@@ -74,7 +87,9 @@ def serving(handler: Handler) -> Iterator[Wire]:
 class Clock:
     """Time that passes only where somebody sleeps. One limiter goes by it, and so does the judge."""
 
-    def __init__(self, limiter: Callable[[Callable[[], float], Callable[[float], Awaitable[None]]], Limiter]) -> None:
+    def __init__(
+        self, limiter: Callable[[Callable[[], float], Callable[[float], Awaitable[None]]], Limiter]
+    ) -> None:
         self.now_s = 0.0
         self.slept: list[float] = []
         self.limiter = limiter(lambda: self.now_s, self.sleep)
@@ -134,7 +149,9 @@ async def until(met: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def _serve(wire: Wire, handler: Handler, ready: threading.Event, over: threading.Event) -> None:
+async def _serve(
+    wire: Wire, handler: Handler, ready: threading.Event, over: threading.Event
+) -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read())
         wire.bodies.append(body)

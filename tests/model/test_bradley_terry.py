@@ -10,10 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from robin_cli.model.bradley_terry import NotConnected, fit, information, is_bounded, win_chances, wins_of, with_prior
+from robin_cli.model.bradley_terry import (
+    NotConnected,
+    fit,
+    information,
+    is_bounded,
+    win_chances,
+    wins_of,
+    with_prior,
+)
 
 
-def drawn(systems: int, votes: int, seed: int) -> tuple[list[int], list[int], list[Any], list[float]]:
+def drawn(
+    systems: int, votes: int, seed: int
+) -> tuple[list[int], list[int], list[Any], list[float]]:
     """Votes with ties, of weights."""
     import evalica
 
@@ -37,19 +47,29 @@ def test_finds_the_strengths_that_evalica_does() -> None:
             for systems, votes in ((2, 60), (5, 300), (20, 4000)):
                 a, b, winners, weights = drawn(systems, votes, systems)
                 if not has_ties:
-                    winners = [evalica.Winner.X if each is evalica.Winner.Draw else each for each in winners]
+                    winners = [
+                        evalica.Winner.X if each is evalica.Winner.Draw else each
+                        for each in winners
+                    ]
                 points = [
-                    1.0 if each is evalica.Winner.X else 0.5 if each is evalica.Winner.Draw else 0.0 for each in winners
+                    1.0 if each is evalica.Winner.X else 0.5 if each is evalica.Winner.Draw else 0.0
+                    for each in winners
                 ]
                 weight = np.array(weights) if has_weights else np.ones(votes)
-                theirs = evalica.bradley_terry(a, b, winners, weights=weight.tolist(), tolerance=1e-13, limit=100_000)
+                theirs = evalica.bradley_terry(
+                    a, b, winners, weights=weight.tolist(), tolerance=1e-13, limit=100_000
+                )
                 scores = np.log(theirs.scores.sort_index().to_numpy())
                 wins = np.zeros((systems, systems))
                 np.add.at(wins, (a, b), weight * points)
                 np.add.at(wins, (b, a), weight * (1 - np.array(points)))
                 found = fit(wins)
                 assert found.is_bounded, (has_ties, has_weights, systems)
-                assert found.values == pytest.approx(scores - scores.mean(), abs=1e-6), (has_ties, has_weights, systems)
+                assert found.values == pytest.approx(scores - scores.mean(), abs=1e-6), (
+                    has_ties,
+                    has_weights,
+                    systems,
+                )
 
 
 def test_counts_comparisons_as_votes_of_which_each_side_has_its_part() -> None:
@@ -58,9 +78,15 @@ def test_counts_comparisons_as_votes_of_which_each_side_has_its_part() -> None:
 
 
 @given(st.integers(2, 9), st.integers(0, 10_000), st.floats(0.5, 1e5))
-def test_expects_of_each_system_as_many_wins_as_it_has(systems: int, seed: int, votes: float) -> None:
+def test_expects_of_each_system_as_many_wins_as_it_has(
+    systems: int, seed: int, votes: float
+) -> None:
     rng = np.random.default_rng(seed)
-    wins = votes * rng.uniform(0.0, 1.0, (systems, systems)) ** 3 * (rng.random((systems, systems)) < 0.8)
+    wins = (
+        votes
+        * rng.uniform(0.0, 1.0, (systems, systems)) ** 3
+        * (rng.random((systems, systems)) < 0.8)
+    )
     wins += np.diag(np.ones(systems - 1), 1) + np.diag(np.ones(systems - 1), -1)
     found = fit(wins)
     np.fill_diagonal(wins, 0.0)
@@ -106,7 +132,9 @@ def test_knows_as_much_of_strengths_as_the_likelihood_bends() -> None:
     wins, at = rng.uniform(1, 5, (3, 3)), np.array([0.4, -0.1, -0.3])
     votes = wins + wins.T
 
-    def slope(strength: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def slope(
+        strength: np.ndarray[tuple[int], np.dtype[np.float64]],
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         each = wins - votes * win_chances(strength)
         np.fill_diagonal(each, 0.0)
         return np.asarray(each.sum(axis=1))

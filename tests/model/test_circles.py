@@ -23,7 +23,9 @@ def votes(chances: list[float], times: int, seed: int) -> tuple[FloatArray, IntA
 
 
 def test_finds_three_systems_that_go_in_a_circle_by_the_ratio_of_two_normal_distributions() -> None:
-    y, system = votes([0.7, 0.3, 0.9, 0.7, 0.9, 0.9], 40, 0)  # 0 beats 1, 1 beats 2, 2 beats 0, and all beat 3
+    y, system = votes(
+        [0.7, 0.3, 0.9, 0.7, 0.9, 0.9], 40, 0
+    )  # 0 beats 1, 1 beats 2, 2 beats 0, and all beat 3
     wins = wins_of(y, system, 4)
     strength = fit(wins + 0.5 * PRIOR * (1 - np.eye(4))).values
     rows = np.eye(4)[COUPLES[:, 0]] - np.eye(4)[COUPLES[:, 1]]
@@ -41,7 +43,9 @@ def test_finds_three_systems_that_go_in_a_circle_by_the_ratio_of_two_normal_dist
 
     found = circle(np.append(y, np.nan), np.concatenate([system, [[0, 1]]]), 4)
     assert found is not None
-    assert found.evidence == pytest.approx(np.mean([density(each) / density(0.0) for each in (0.25, 0.5, 1.0)]))
+    assert found.evidence == pytest.approx(
+        np.mean([density(each) / density(0.0) for each in (0.25, 0.5, 1.0)])
+    )
     assert found.evidence > 1 / ALARM
     start = found.systems.index(0)
     assert (*found.systems[start:], *found.systems[:start]) == (0, 1, 2)

@@ -33,7 +33,9 @@ def tournament(systems: int, prompts: int) -> list[Pair]:
     return [comparison(prompt, *two) for prompt in range(prompts) for two in combinations(names, 2)]
 
 
-def matches(pairs: list[Pair], seed: int | None = 1, judges: int = 1, *, wants_best: bool = False) -> Matches:
+def matches(
+    pairs: list[Pair], seed: int | None = 1, judges: int = 1, *, wants_best: bool = False
+) -> Matches:
     names = [f"j{number}" for number in range(judges)]
     space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), names, [POINTS], ORDERS)
     return matches_among(space, pairs, seed, wants_best=wants_best)
@@ -67,7 +69,9 @@ def test_asks_in_an_order_that_neither_the_order_of_the_data_nor_its_size_change
     assert asked_in_turn(matches(mixed)) == asked_in_turn(matches(pairs))
     assert asked_in_turn(matches(pairs, seed=2)) != asked_in_turn(matches(pairs))
     few = [pair for pair in pairs if int(pair.pair_id.split(":")[0]) < 10]
-    of_couple = [each for each in asked_in_turn(matches(pairs)) if each in {pair.pair_id for pair in few}]
+    of_couple = [
+        each for each in asked_in_turn(matches(pairs)) if each in {pair.pair_id for pair in few}
+    ]
     first = [each for each in of_couple if each.endswith("s0:s1")]
     assert first == [each for each in asked_in_turn(matches(few)) if each.endswith("s0:s1")]
 

@@ -15,7 +15,10 @@ NAMES, SCALES = ("helpfulness", "verbosity (words)"), (Scale(0, 4), Scale(1, 10)
 def test_understands_what_is_required() -> None:
     for text, expected in (
         ("mean(helpfulness)>=3", Requirement("mean", Criterion("helpfulness", ">=", 3))),
-        ("  mean ( helpfulness )  <  2.5 ", Requirement("mean", Criterion("helpfulness", "<", 2.5))),
+        (
+            "  mean ( helpfulness )  <  2.5 ",
+            Requirement("mean", Criterion("helpfulness", "<", 2.5)),
+        ),
         ("mean(verbosity (words))>5", Requirement("mean", Criterion("verbosity (words)", ">", 5))),
         (
             "share(helpfulness>=3)>=0.9",
@@ -28,7 +31,9 @@ def test_understands_what_is_required() -> None:
         ("all(helpfulness>1)", Requirement("all", Criterion("helpfulness", ">", 1), 0.1)),
         (
             "compare( new , old, verbosity (words) ) > -0.5",
-            Requirement("compare", Criterion("verbosity (words)", ">", -0.5), systems=("new", "old")),
+            Requirement(
+                "compare", Criterion("verbosity (words)", ">", -0.5), systems=("new", "old")
+            ),
         ),
         (
             'compare("a, b","say ""so""",helpfulness)>=0',
@@ -48,14 +53,22 @@ def test_takes_score_for_the_only_attribute_and_a_margin_in_points() -> None:
     ("text", "place", "fact"),
     [
         ("", 1, "a requirement begins with its kind"),
-        ("median(helpfulness)>=3", 1, '"median" is none of mean, share, all, compare; did you mean "mean"?'),
+        (
+            "median(helpfulness)>=3",
+            1,
+            '"median" is none of mean, share, all, compare; did you mean "mean"?',
+        ),
         ("  compare(A,B)>=0", 11, "of which attribute (helpfulness, verbosity (words))?"),
         ("compare(A)>=0", 9, "inside the brackets name two systems"),
         ("compare(A,A,helpfulness)>=0", 9, "inside the brackets name two systems"),
         ("compare(A,B,C,helpfulness)>=0", 9, "inside the brackets name two systems"),
         ("compare(A,B,tone)>=0", 9, '"tone" is not judged here'),
         ("compare(A,B,helpfulness)", 25, "behind the bracket write >=NUMBER"),
-        ("compare(A,B,helpfulness)>=4", 27, "no two means on the scale 0-4 of helpfulness differ by 4"),
+        (
+            "compare(A,B,helpfulness)>=4",
+            27,
+            "no two means on the scale 0-4 of helpfulness differ by 4",
+        ),
         ("mean", 5, 'a "(" belongs here'),
         ("mean helpfulness>=3", 5, 'a "(" belongs here'),
         ("mean(helpfulness>=3", 20, 'a ")" is missing'),
@@ -74,7 +87,11 @@ def test_takes_score_for_the_only_attribute_and_a_margin_in_points() -> None:
         ("share(helpfulness>=9)>=0.9", 20, "the threshold 9 is not inside the scale"),
         ("share(helpfulness!=3)>=0.9", 18, '"!=" is no requirement'),
         ("share(helpfulness>=3)", 22, "behind the bracket write >=SHARE"),
-        ("share(helpfulness>=3)>=90", 24, "90 is no share between 0 and 1; write nine tenths as 0.9"),
+        (
+            "share(helpfulness>=3)>=90",
+            24,
+            "90 is no share between 0 and 1; write nine tenths as 0.9",
+        ),
         ("share(helpfulness>=3)>=0", 24, "0 is no share between 0 and 1"),
         ("share(helpfulness>=3)>=1", 24, "ask all(helpfulness>=3)"),
         ("all(helpfulness>=3)>=0.9", 20, 'nothing belongs behind "all(…)"'),
@@ -87,9 +104,13 @@ def test_says_where_a_requirement_is_not_understood(text: str, place: int, fact:
     assert fact in str(raised.value)
 
 
-@pytest.mark.parametrize(("text", "margin"), [("all(helpfulness>=3.95)", None), ("share(helpfulness>=3)>=0.9", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "margin"), [("all(helpfulness>=3.95)", None), ("share(helpfulness>=3)>=0.9", 1.0)]
+)
 def test_refuses_a_margin_that_leaves_nothing_to_decide(text: str, margin: float | None) -> None:
-    with pytest.raises(InputError, match=r"--margin .*: reaches from the threshold .* to the end of the scale 0-4"):
+    with pytest.raises(
+        InputError, match=r"--margin .*: reaches from the threshold .* to the end of the scale 0-4"
+    ):
         requirement_of(text, NAMES, SCALES, margin=margin)
 
 

@@ -11,19 +11,28 @@ from robin_cli.model.space import ArmSpace
 def space(pairs: int, attributes: int, judges: int) -> ArmSpace:
     scales = [Scale(0, 4 + number % 2) for number in range(attributes)]
     return ArmSpace(
-        [f"p{k}" for k in range(pairs)], [f"a{k}" for k in range(attributes)], [f"j{k}" for k in range(judges)], scales
+        [f"p{k}" for k in range(pairs)],
+        [f"a{k}" for k in range(attributes)],
+        [f"j{k}" for k in range(judges)],
+        scales,
     )
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4))
-def test_finds_an_arm_by_its_coordinates_and_coordinates_by_the_arm(pairs: int, attributes: int, judges: int) -> None:
+def test_finds_an_arm_by_its_coordinates_and_coordinates_by_the_arm(
+    pairs: int, attributes: int, judges: int
+) -> None:
     arms = space(pairs, attributes, judges)
-    every = [(p, a, j) for p in range(pairs) for a in range(attributes) for j in range(judges)]  # pair by pair
+    every = [
+        (p, a, j) for p in range(pairs) for a in range(attributes) for j in range(judges)
+    ]  # pair by pair
     assert len(arms) == len(every)
     assert list(zip(arms.pair, arms.attribute, arms.judge, strict=True)) == every
     assert arms.arm_at(arms.pair, arms.attribute, arms.judge).tolist() == list(range(len(every)))
     assert [int(arms.arm_at(*at)) for at in every] == list(range(len(every)))
-    assert [arm for pair in range(pairs) for arm in arms.arms_of_pair(pair)] == list(range(len(every)))
+    assert [arm for pair in range(pairs) for arm in arms.arms_of_pair(pair)] == list(
+        range(len(every))
+    )
     assert all(set(arms.pair[list(arms.arms_of_pair(pair))]) == {pair} for pair in range(pairs))
 
 

@@ -16,7 +16,10 @@ from robin_cli.model.task import Task
     ("sizes", "said"),
     [
         ([1_001, 2], "a group has 1,001 responses, and at most 1,000 can be compared"),
-        ([1_000, *[2] * 20_000], "the largest of 20,001 groups has 1,000 responses, the others 2.0 on average"),
+        (
+            [1_000, *[2] * 20_000],
+            "the largest of 20,001 groups has 1,000 responses, the others 2.0 on average",
+        ),
     ],
 )
 def test_refuses_groups_whose_comparison_would_take_all_memory(sizes: list[int], said: str) -> None:
@@ -33,4 +36,9 @@ def test_compares_groups_that_are_a_little_unequal() -> None:
     space = ArmSpace([str(pair) for pair in range(len(group))], ["a"], ["j"], [Scale(0, 4)])
     decision = decision_of("best", ["a"], [Scale(0, 4)], margin=None, error_rate=0.05)
 
-    assert (Task(decision, space, group).contests >= 0).sum(axis=(1, 2)).tolist() == [1_000, 2, 2, 1]
+    assert (Task(decision, space, group).contests >= 0).sum(axis=(1, 2)).tolist() == [
+        1_000,
+        2,
+        2,
+        1,
+    ]

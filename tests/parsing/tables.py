@@ -13,5 +13,14 @@ def each(found: Found, *texts: Text) -> list[tuple[Text, Found]]:
     return [(text, found) for text in texts]
 
 
-REASONS = ("missing", "out_of_range", "not_an_integer", "ambiguous", "truncated", "refused", "empty", "filtered")
+REASONS = (
+    "missing",
+    "out_of_range",
+    "not_an_integer",
+    "ambiguous",
+    "truncated",
+    "refused",
+    "empty",
+    "filtered",
+)
 """Why an answer may hold no rating: these words are public."""

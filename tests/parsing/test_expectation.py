@@ -23,10 +23,17 @@ def token(text: str, likely: dict[str, float] | None = None, *, raw: bool = True
     """A token as endpoints send it, with those that could have stood in its place."""
 
     def one(each: str, probability: float) -> dict[str, Any]:
-        return {"token": each, "logprob": math.log(probability), "bytes": list(each.encode()) if raw else None}
+        return {
+            "token": each,
+            "logprob": math.log(probability),
+            "bytes": list(each.encode()) if raw else None,
+        }
 
     likely = likely or {text: 1.0}
-    return {**one(text, likely.get(text, 1e-9)), "top_logprobs": [one(each, p) for each, p in likely.items()]}
+    return {
+        **one(text, likely.get(text, 1e-9)),
+        "top_logprobs": [one(each, p) for each, p in likely.items()],
+    }
 
 
 def rated(likely: dict[str, float], drawn: str, scale: Scale, *after: str) -> Expectation:
@@ -86,7 +93,9 @@ def test_refuses_numbers_that_take_several_tokens_whichever_was_drawn() -> None:
 
 
 def test_takes_a_split_tokenizer_where_no_rating_begins_another() -> None:
-    assert rated({"8": 0.97, "1": 0.02, "7": 0.01}, "8", TEN).value == pytest.approx(8 - 0.01 / 0.98, abs=2**-12)
+    assert rated({"8": 0.97, "1": 0.02, "7": 0.01}, "8", TEN).value == pytest.approx(
+        8 - 0.01 / 0.98, abs=2**-12
+    )
     assert rated({"0": 0.5, "3": 0.5}, "0", FIVE).value == 1.5
     assert rated({"7": 0.5, "8": 0.5}, "7", HUNDRED, "5").why == "split_numbers"
 
@@ -128,7 +137,14 @@ def test_finds_the_place_where_more_than_the_text_was_written() -> None:
     # before it reasoning that says the same, behind it white space and an end mark, which servers leave out
     text = "Rating: 3"
     before = [token("Rating: "), token("3"), token("\n")]
-    tokens = [*before, token("Rating"), token(": "), token("3", {"3": 0.5, "1": 0.5}), token("\n\n"), token("<|end|>")]
+    tokens = [
+        *before,
+        token("Rating"),
+        token(": "),
+        token("3", {"3": 0.5, "1": 0.5}),
+        token("\n\n"),
+        token("<|end|>"),
+    ]
     assert expectation_of(RATING, tokens, text, 8, FIVE).value == 2
 
 
@@ -137,20 +153,35 @@ def test_reads_probabilities_that_are_none_as_not_there() -> None:
         return expectation_of(RATING, [{"token": "3", "logprob": logprob}], "3", 0, FIVE).off_scale
 
     assert told(0) == told(0.0) == told(1e-3) == 0  # rounded up on its way here
-    assert told(1.5e-3) == told(True) == told(False) == told("0") == told(None) == told(float("nan")) == 1
+    assert (
+        told(1.5e-3)
+        == told(True)
+        == told(False)
+        == told("0")
+        == told(None)
+        == told(float("nan"))
+        == 1
+    )
     assert told(math.log(0.96)) == pytest.approx(0.04)
 
 
 def test_counts_too_much_probability_as_all_of_it() -> None:
     many = [{"token": str(k), "logprob": 0.0} for k in range(5)]
-    found = expectation_of(RATING, [{"token": "2", "logprob": 0.0, "top_logprobs": many}], "2", 0, FIVE)
+    found = expectation_of(
+        RATING, [{"token": "2", "logprob": 0.0, "top_logprobs": many}], "2", 0, FIVE
+    )
     assert (found.value, found.off_scale) == (2.0, 0.0)
 
 
 def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints_give() -> None:
     def told(before: int) -> str | None:
-        listed = [*({"token": "x", "logprob": -9.0} for _ in range(before)), {"token": "1", "logprob": 0.0}]
-        return expectation_of(RATING, [{"token": "x", "logprob": -9.0, "top_logprobs": listed}], "x", 0, FIVE).why
+        listed = [
+            *({"token": "x", "logprob": -9.0} for _ in range(before)),
+            {"token": "1", "logprob": 0.0},
+        ]
+        return expectation_of(
+            RATING, [{"token": "x", "logprob": -9.0, "top_logprobs": listed}], "x", 0, FIVE
+        ).why
 
     assert (told(999), told(1000)) == (None, "off_scale")
     assert TOP_LOGPROBS == 20  # OpenAI refuses more: "must be at most 20"
@@ -158,7 +189,12 @@ def test_looks_at_a_thousand_tokens_of_a_place_and_asks_for_as_many_as_endpoints
 
 def test_reads_the_text_of_a_token_whose_bytes_are_none() -> None:
     for raw in ([300], [256], [-1], [True], ["3"], "3", [], None):
-        assert expectation_of(RATING, [{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE).value == 3, raw
+        assert (
+            expectation_of(
+                RATING, [{"token": "3", "bytes": raw, "logprob": 0.0}], "3", 0, FIVE
+            ).value
+            == 3
+        ), raw
 
 
 def test_takes_negative_ratings_of_one_token_and_refuses_a_sign_alone() -> None:
@@ -174,7 +210,10 @@ def test_leaves_numbers_with_leading_zeros_to_the_text() -> None:
 def test_says_where_there_are_no_log_probabilities_or_tokens_of_another_text() -> None:
     assert expectation_of(RATING, None, "Rating: 3", 8, FIVE).why == "no_logprobs"
     assert expectation_of(RATING, [], "Rating: 3", 8, FIVE).why == "no_logprobs"
-    assert expectation_of(RATING, [token("Rating"), token(": 4")], "Rating: 3", 8, FIVE).why == "unaligned"
+    assert (
+        expectation_of(RATING, [token("Rating"), token(": 4")], "Rating: 3", 8, FIVE).why
+        == "unaligned"
+    )
 
 
 def test_finds_the_place_by_bytes_where_a_character_takes_several_tokens() -> None:
@@ -186,10 +225,14 @@ def test_finds_the_place_by_bytes_where_a_character_takes_several_tokens() -> No
 
 
 @given(
-    st.dictionaries(st.sampled_from(["0", "1", "2", "3", "4", " 2", "x", "9"]), st.floats(1e-6, 1), min_size=1),
+    st.dictionaries(
+        st.sampled_from(["0", "1", "2", "3", "4", " 2", "x", "9"]), st.floats(1e-6, 1), min_size=1
+    ),
     st.randoms(use_true_random=False),
 )
-def test_keeps_the_mean_of_the_text_and_never_leaves_the_scale(weights: dict[str, float], rng: random.Random) -> None:
+def test_keeps_the_mean_of_the_text_and_never_leaves_the_scale(
+    weights: dict[str, float], rng: random.Random
+) -> None:
     total = sum(weights.values())
     likely = {text: weight / total for text, weight in weights.items()}
     drawn = rng.choice(sorted(likely))
@@ -200,7 +243,9 @@ def test_keeps_the_mean_of_the_text_and_never_leaves_the_scale(weights: dict[str
     assert found.off_scale == pytest.approx(1 - mass, abs=1e-6)
     assert (found.value is None) == (found.off_scale > MOST_OFF_SCALE)
     if found.value is not None:
-        assert found.value == pytest.approx(sum(int(text) * p for text, p in on_scale.items()) / mass, abs=2**-12)
+        assert found.value == pytest.approx(
+            sum(int(text) * p for text, p in on_scale.items()) / mass, abs=2**-12
+        )
         assert FIVE.low <= found.value <= FIVE.high
         assert (found.value * 4096).is_integer()
 
@@ -209,13 +254,20 @@ JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["token", "logprob", "bytes", "top_logprobs"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["token", "logprob", "bytes", "top_logprobs"]), inner, max_size=4
+        )
     ),
     max_leaves=6,
 )
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["token", "logprob", "bytes", "top_logprobs"]), JUNK), max_size=5))
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["token", "logprob", "bytes", "top_logprobs"]), JUNK),
+        max_size=5,
+    )
+)
 def test_never_stumbles_over_what_an_endpoint_sends(tokens: list[dict[str, Any]]) -> None:
     for text in ("", "Rating: 3", "".join(str(each.get("token")) for each in tokens)):
         found = expectation_of(RATING, tokens, text, max(0, len(text) - 1), FIVE)

@@ -17,7 +17,9 @@ HUNDRED = Scale(0, 100)
 SIGNED = Scale(-2, 2)
 
 
-def read(text: str | None, scale: Scale = FIVE, *, finish_reason: str | None = None) -> int | str | None:
+def read(
+    text: str | None, scale: Scale = FIVE, *, finish_reason: str | None = None
+) -> int | str | None:
     """The rating, or the reason there is none."""
     rating = RATING.parse(text, scale, finish_reason=finish_reason)
     return rating.reason if rating.value is None else rating.value
@@ -240,7 +242,10 @@ def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered() -> None:
     for text in (None, "", "Rating: 3"):
         assert RATING.parse(text, FIVE, refusal="I can't help with that.").reason == "refused", text
         assert RATING.parse(text, FIVE, finish_reason="content_filter").reason == "filtered", text
-        assert RATING.parse(text, FIVE, finish_reason="content_filter", refusal="No.").reason == "filtered", text
+        assert (
+            RATING.parse(text, FIVE, finish_reason="content_filter", refusal="No.").reason
+            == "filtered"
+        ), text
 
 
 def test_takes_an_empty_refusal_for_none() -> None:
@@ -269,16 +274,22 @@ def test_gets_through_any_length_of_anything() -> None:
         parts = "\n".join(filled(head, filling, LONG // len(HEADS)) for head in HEADS)
         lines = "\n" in filling or "\r" in filling
         for text in (
-            [parts] if lines else [parts, *(filled(head, filling, LONG) for head in ("Rating: 3", "I'm sorry"))]
+            [parts]
+            if lines
+            else [parts, *(filled(head, filling, LONG) for head in ("Rating: 3", "I'm sorry"))]
         ):
-            assert RATING.parse(text, FIVE, finish_reason="length").reason in (None, *REASONS), filling
+            assert RATING.parse(text, FIVE, finish_reason="length").reason in (None, *REASONS), (
+                filling
+            )
             assert lines or RATING.parse(text, FIVE).reason in (None, *REASONS), filling
 
 
 # a busy machine is no reason to fail
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-SCALES = st.builds(lambda low, width: Scale(low, low + width), st.integers(-20, 20), st.integers(1, 100))
+SCALES = st.builds(
+    lambda low, width: Scale(low, low + width), st.integers(-20, 20), st.integers(1, 100)
+)
 ENDINGS = st.sampled_from([None, "stop", "length", "content_filter", "tool_calls", "\ud800"])
 ANYTHING = st.text(alphabet=st.characters(exclude_categories=()))
 PIECES = [
@@ -295,7 +306,10 @@ TEXTS = st.one_of(ANYTHING, FRAGMENTS)
 def without_rating_lines(text: str) -> str:
     """The text with a word put before Rating wherever it comes first in a line, and without tags of reasoning."""
     text = re.sub("think", "thank", text, flags=re.IGNORECASE)
-    return "".join(re.sub("rating", "my rating", line, flags=re.IGNORECASE) for line in text.splitlines(keepends=True))
+    return "".join(
+        re.sub("rating", "my rating", line, flags=re.IGNORECASE)
+        for line in text.splitlines(keepends=True)
+    )
 
 
 @settings(UNHURRIED, max_examples=200)
@@ -311,7 +325,25 @@ def test_gives_a_rating_on_the_scale_or_a_known_reason(
         assert scale.low <= rating.value <= scale.high
 
 
-BEFORE = ["", "  ", "- ", "* ", "• ", "> ", "1. ", "2) ", "### ", "**", "_", "`", '"', "“", "[", "\ufeff", "> - **"]
+BEFORE = [
+    "",
+    "  ",
+    "- ",
+    "* ",
+    "• ",
+    "> ",
+    "1. ",
+    "2) ",
+    "### ",
+    "**",
+    "_",
+    "`",
+    '"',
+    "“",
+    "[",
+    "\ufeff",
+    "> - **",
+]
 
 
 LABELS = [
@@ -335,13 +367,21 @@ AFTER = [
 @settings(UNHURRIED, max_examples=150)
 @given(
     data=st.tuples(*map(st.sampled_from, (BEFORE, LABELS, COLONS, NUMBERS, AFTER))),
-    scale=st.builds(lambda low, width: Scale(low, low + width), st.integers(0, 20), st.integers(1, 100)),
+    scale=st.builds(
+        lambda low, width: Scale(low, low + width), st.integers(0, 20), st.integers(1, 100)
+    ),
     place=st.integers(0, 100),
     full_width=st.booleans(),
 )
-def test_reads_each_rating_back_in_any_dress(data: tuple[str, ...], scale: Scale, place: int, full_width: bool) -> None:
+def test_reads_each_rating_back_in_any_dress(
+    data: tuple[str, ...], scale: Scale, place: int, full_width: bool
+) -> None:
     k = scale.low + place % scale.levels
-    digits = str(k).translate({ord("0") + digit: ord("０") + digit for digit in range(10)}) if full_width else str(k)
+    digits = (
+        str(k).translate({ord("0") + digit: ord("０") + digit for digit in range(10)})
+        if full_width
+        else str(k)
+    )
     text = "".join(data).format(k=digits, low=scale.low, high=scale.high)
     assert read(text, scale) == k
     assert read(f"Feedback: fine\n{text}", scale) == k
@@ -349,13 +389,17 @@ def test_reads_each_rating_back_in_any_dress(data: tuple[str, ...], scale: Scale
 
 @UNHURRIED
 @given(text=TEXTS.map(without_rating_lines), scale=SCALES, finish_reason=ENDINGS)
-def test_reads_no_rating_where_no_line_starts_with_rating(text: str, scale: Scale, finish_reason: str | None) -> None:
+def test_reads_no_rating_where_no_line_starts_with_rating(
+    text: str, scale: Scale, finish_reason: str | None
+) -> None:
     assert RATING.parse(text, scale, finish_reason=finish_reason).value is None
 
 
 @UNHURRIED
 @given(before=TEXTS.map(without_rating_lines), said=TEXTS, scale=SCALES, finish_reason=ENDINGS)
-def test_reads_the_same_whatever_stands_before(before: str, said: str, scale: Scale, finish_reason: str | None) -> None:
+def test_reads_the_same_whatever_stands_before(
+    before: str, said: str, scale: Scale, finish_reason: str | None
+) -> None:
     answer = "Rating:" + re.sub("think", "thank", said, flags=re.IGNORECASE)
     assert read(f"{before}\n{answer}", scale, finish_reason=finish_reason) == read(
         answer, scale, finish_reason=finish_reason

@@ -47,7 +47,11 @@ def test_reads_the_rating_of_an_object() -> None:
         ('{"rating": "1234567890"}', None, "not_an_integer"),
         ("[" * 100_000, None, "missing"),
         ("", None, "empty"),
-        ("Feedback: fine\nRating: 2", 2, None),  # the endpoint took the schema, and let the judge write as it likes
+        (
+            "Feedback: fine\nRating: 2",
+            2,
+            None,
+        ),  # the endpoint took the schema, and let the judge write as it likes
         ("I think 3", None, "missing"),
     ):
         assert read(text)[:2] == (value, reason), (text, value, reason)
@@ -65,7 +69,10 @@ def test_finds_the_rating_of_an_object_in_its_text() -> None:
         ('{"rating": 3}', 11),
         ('{"rating" : "-1"}', 13),
         ('{"feedback": "\\"rating\\": 3", "rating":2}', 39),
-        ('{"part": {"rating": 1}, "rating": 2}', None),  # which of two is meant cannot be told from the text
+        (
+            '{"part": {"rating": 1}, "rating": 2}',
+            None,
+        ),  # which of two is meant cannot be told from the text
         ('{"rating": null}', None),
     ):
         assert RATING.place(text, "json_schema") == at, (text, at)
@@ -84,7 +91,11 @@ def test_tells_whether_an_answer_has_the_structure_that_was_asked_for() -> None:
         ("[3]", "json_schema", False),
         ("{" * 1_000_000, "json_schema", False),
         ('{"x": [' + "{}, " * 998 + "{}]}", "json_schema", True),
-        ('{"x": [' + "{}, " * 999 + "{}]}", "json_schema", False),  # of more than a thousand objects none is read
+        (
+            '{"x": [' + "{}, " * 999 + "{}]}",
+            "json_schema",
+            False,
+        ),  # of more than a thousand objects none is read
         ("Rating: 3", "json_schema", False),
         ("Feedback: fine\nRating: -1\n", "grammar", True),
         ("<think>so</think>Feedback: fine\nRating: 3", "grammar", True),
@@ -121,7 +132,11 @@ def test_finds_the_number_that_the_parser_read(text: str) -> None:
 
 
 def test_finds_the_number_after_reasoning_and_marks() -> None:
-    for text in ("Rating: 3", "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4", "Rating (0-4): 3\n\nBye"):
+    for text in (
+        "Rating: 3",
+        "<think>Rating: 1</think>Feedback: a\r\n**Rating:** 3/4",
+        "Rating (0-4): 3\n\nBye",
+    ):
         at = RATING.place(text, "text")
         assert at is not None, text
         assert text[at] == "3", text

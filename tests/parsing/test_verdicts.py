@@ -23,7 +23,9 @@ TIES, NO_TIES = Scale(0, 2), Scale(0, 1)
 A, TIE, B = 2, 1, 0
 
 
-def read(text: str | None, scale: Scale = TIES, *, finish_reason: str | None = None) -> int | str | None:
+def read(
+    text: str | None, scale: Scale = TIES, *, finish_reason: str | None = None
+) -> int | str | None:
     """The points of the first response, or the reason there are none."""
     found = VERDICT.parse(text, scale, finish_reason=finish_reason)
     return found.reason if found.value is None else found.value
@@ -170,20 +172,41 @@ def test_goes_by_what_the_endpoint_says_first() -> None:
 
 
 def test_keeps_the_feedback() -> None:
-    assert VERDICT.parse("Feedback: A is right.\nB is not.\nVerdict: A", TIES).feedback == "A is right.\nB is not."
+    assert (
+        VERDICT.parse("Feedback: A is right.\nB is not.\nVerdict: A", TIES).feedback
+        == "A is right.\nB is not."
+    )
 
 
 # what holds for any text
 
 
-WORDS = ("Verdict", "Feedback:", "Response ", "tie", "and", "or", "is better", "than", "because", "<think>", "</think>")
+WORDS = (
+    "Verdict",
+    "Feedback:",
+    "Response ",
+    "tie",
+    "and",
+    "or",
+    "is better",
+    "than",
+    "because",
+    "<think>",
+    "</think>",
+)
 PIECES = st.sampled_from([*WORDS, *"AABBabC1: \n>*[]().,-—/':："])
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=25).map("".join))
 
 
 @settings(max_examples=500)
-@given(TEXTS, st.sampled_from([TIES, NO_TIES]), st.sampled_from([None, "stop", "length", "content_filter"]))
-def test_finds_a_verdict_or_a_reason_in_any_text(text: str, scale: Scale, finish_reason: str | None) -> None:
+@given(
+    TEXTS,
+    st.sampled_from([TIES, NO_TIES]),
+    st.sampled_from([None, "stop", "length", "content_filter"]),
+)
+def test_finds_a_verdict_or_a_reason_in_any_text(
+    text: str, scale: Scale, finish_reason: str | None
+) -> None:
     found = VERDICT.parse(text, scale, finish_reason=finish_reason)
     assert (found.value is None) == (found.reason in REASONS)
     assert found.value is None or scale.low <= found.value <= scale.high
@@ -219,7 +242,12 @@ def test_reads_no_verdict_in_feedback(feedback: str) -> None:
 
 
 def test_reads_answers_of_any_length() -> None:
-    for text in ("Verdict: " + "A " * 200_000, "Verdict: " + "(" * 200_000, "*" * 300_000, "Verdict" * 50_000):
+    for text in (
+        "Verdict: " + "A " * 200_000,
+        "Verdict: " + "(" * 200_000,
+        "*" * 300_000,
+        "Verdict" * 50_000,
+    ):
         assert isinstance(read(text), str), text
 
 
@@ -254,7 +282,11 @@ def test_reads_the_verdict_of_an_object() -> None:
         ('{"verdict": ["A"]}', None, "out_of_range"),
         ('{"verdict": "A", "verdict": "B"}', None, "ambiguous"),
         ('{"verdict": "A", "verdict": "A"}', A, None),
-        ("Feedback: fine\nVerdict: B", B, None),  # the endpoint took the schema, and let the judge write as it likes
+        (
+            "Feedback: fine\nVerdict: B",
+            B,
+            None,
+        ),  # the endpoint took the schema, and let the judge write as it likes
         ("[" * 100_000, None, "missing"),
         ("", None, "empty"),
     ):
@@ -303,11 +335,16 @@ def test_finds_the_verdict_beside_any_feedback(feedback: str, verdict: str) -> N
 
 def token(text: str, **others: float) -> dict[str, Any]:
     """A token, and the probabilities of those that could have stood there."""
-    shown = [{"token": name.replace("_", " "), "logprob": math.log(share)} for name, share in others.items()]
+    shown = [
+        {"token": name.replace("_", " "), "logprob": math.log(share)}
+        for name, share in others.items()
+    ]
     return {"token": text, "logprob": shown[0]["logprob"] if shown else 0.0, "top_logprobs": shown}
 
 
-def expected(text: str, *last: dict[str, Any], scale: Scale = TIES) -> tuple[float | None, str | None]:
+def expected(
+    text: str, *last: dict[str, Any], scale: Scale = TIES
+) -> tuple[float | None, str | None]:
     place = VERDICT.place(text, "text")
     assert place is not None
     drawn = "".join(each["token"] for each in last)
@@ -326,8 +363,14 @@ def test_takes_the_probability_of_a_against_b() -> None:
 def test_goes_by_the_text_where_much_of_the_probability_is_of_no_verdict() -> None:
     assert expected("Verdict: A", token(" A", _A=0.9, _C=0.1)) == (None, "off_scale")
     assert expected("Verdict: A", token(" A", _A=0.9, _Response=0.1)) == (None, "off_scale")
-    assert expected("Verdict: A", token(" A", _A=0.9, _a=0.1)) == (None, "off_scale")  # perhaps of "a tie"
-    assert expected("Verdict: A", token(" A", _A=0.9, _tie=0.1), scale=NO_TIES) == (None, "off_scale")
+    assert expected("Verdict: A", token(" A", _A=0.9, _a=0.1)) == (
+        None,
+        "off_scale",
+    )  # perhaps of "a tie"
+    assert expected("Verdict: A", token(" A", _A=0.9, _tie=0.1), scale=NO_TIES) == (
+        None,
+        "off_scale",
+    )
     value, why = expected("Verdict: A", token(" A", _A=0.96))
     assert (value, why) == (2.0, None)
 
@@ -343,7 +386,9 @@ def test_expects_what_sums_are_exact_of(a: float, tie: float) -> None:
     a, tie = a / 2 + 0.01, tie / 2.1
     left = 1 - a - tie
     others = {"_A": a, "_tie": tie, "_B": left}
-    value, _ = expected("Verdict: A", token(" A", **{name: share for name, share in others.items() if share > 0}))
+    value, _ = expected(
+        "Verdict: A", token(" A", **{name: share for name, share in others.items() if share > 0})
+    )
     assert value is not None
     assert value * 2**12 == round(value * 2**12)
     assert value == pytest.approx(2 * a + tie, abs=2**-12)
@@ -355,8 +400,12 @@ def test_expects_what_sums_are_exact_of(a: float, tie: float) -> None:
 SPACE = ArmSpace(["p"], (PREFERENCE,), ["judge"], [TIES], ORDERS)
 
 
-def kept(arm: int, text: str, tokens: list[dict[str, Any]] | None = None) -> tuple[int | None, float | None]:
-    reader = AnswerReader(SPACE, PREFER, answer_format="text", by_logprobs=tokens is not None, notify=lambda _: None)
+def kept(
+    arm: int, text: str, tokens: list[dict[str, Any]] | None = None
+) -> tuple[int | None, float | None]:
+    reader = AnswerReader(
+        SPACE, PREFER, answer_format="text", by_logprobs=tokens is not None, notify=lambda _: None
+    )
     reply = Reply((Answer(text, "stop", tokens=tokens),), "m", Usage(), None, 0.0)
     (judgment,) = reader.judgments(arm, 0, reply)
     assert judgment.attribute == ORDERS[arm]

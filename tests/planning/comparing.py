@@ -26,7 +26,9 @@ def comparisons(
 ) -> Matches:
     """Every two systems on every prompt; the lower is A on even prompts."""
     couples = [(i, j) for i in range(systems) for j in range(i)]
-    rows = [(prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in couples]
+    rows = [
+        (prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in couples
+    ]
     ids = [f"c{number}" for number in range(len(rows))]
     space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)
     names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
@@ -34,12 +36,20 @@ def comparisons(
     return matches_of(space, prompt, text, names, 0, wants_best=wants_best)
 
 
-def policy_for(matches: Matches, name: str, budget: int = 1000, objective: str = "worst-case") -> Policy:
-    return make_policy(name, Setup(len(matches.space), budget, VOTES, matches=matches, objective=objective))
+def policy_for(
+    matches: Matches, name: str, budget: int = 1000, objective: str = "worst-case"
+) -> Policy:
+    return make_policy(
+        name, Setup(len(matches.space), budget, VOTES, matches=matches, objective=objective)
+    )
 
 
 def planner_of(
-    matches: Matches, policy: Policy, arms: WritableArms, budget: int | None = None, verdicts: Verdicts | None = None
+    matches: Matches,
+    policy: Policy,
+    arms: WritableArms,
+    budget: int | None = None,
+    verdicts: Verdicts | None = None,
 ) -> Planner:
     space = matches.space
     return Planner(
@@ -55,10 +65,14 @@ def planner_of(
 
 def system_numbers(matches: Matches) -> list[tuple[int, int]]:
     """Which system A and B of each comparison are, as :func:`comparisons` numbers them."""
-    return [(int(matches.names[a][1:]), int(matches.names[b][1:])) for a, b in matches.system.tolist()]
+    return [
+        (int(matches.names[a][1:]), int(matches.names[b][1:])) for a, b in matches.system.tolist()
+    ]
 
 
-def by_strength(matches: Matches, strength: list[float], seed: int, effect: float = 0.0) -> Callable[[int], float]:
+def by_strength(
+    matches: Matches, strength: list[float], seed: int, effect: float = 0.0
+) -> Callable[[int], float]:
     """A judge by Bradley and Terry, for which the first place adds ``effect`` to the log odds."""
     numbers, rng, space = system_numbers(matches), np.random.default_rng(seed), matches.space
 

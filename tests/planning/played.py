@@ -40,11 +40,14 @@ def work(
 def by_turns(ratings: Sequence[Sequence[float]]) -> Callable[[Ticket], Outcome]:
     """Answer an arm's k-th call with ratings[arm][k], around and around."""
     return lambda ticket: [
-        float(ratings[ticket.arm][(ticket.draw + each) % len(ratings[ticket.arm])]) for each in range(ticket.calls)
+        float(ratings[ticket.arm][(ticket.draw + each) % len(ratings[ticket.arm])])
+        for each in range(ticket.calls)
     ]
 
 
-def play(policy: Policy, ratings: Sequence[Sequence[float]], calls: int, arms: WritableArms | None = None) -> list[int]:
+def play(
+    policy: Policy, ratings: Sequence[Sequence[float]], calls: int, arms: WritableArms | None = None
+) -> list[int]:
     """The arms asked, one call after another; the draws of ``arms`` that are there go on."""
     planner = Planner(WritableArms(len(ratings)) if arms is None else arms, policy)
     planner.block = 1

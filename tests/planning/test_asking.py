@@ -24,17 +24,31 @@ from robin_cli.planning.asking import (
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.stopping import Standing, reached
-from robin_cli.planning.urgency import IN_WARM_UP, NEVER, Front, by_turns, most_urgent, shared, urgency_by
+from robin_cli.planning.urgency import (
+    IN_WARM_UP,
+    NEVER,
+    Front,
+    by_turns,
+    most_urgent,
+    shared,
+    urgency_by,
+)
 from robin_cli.policies.base import WARM_UP
 from robin_cli.policies.own.robin import Robin
 from tests.planning.played import work
 
 
 @given(
-    st.lists(st.lists(st.sampled_from([NEVER, 0.0, 0.5, 1.0, 3.0]), min_size=7, max_size=7), min_size=1, max_size=4),
+    st.lists(
+        st.lists(st.sampled_from([NEVER, 0.0, 0.5, 1.0, 3.0]), min_size=7, max_size=7),
+        min_size=1,
+        max_size=4,
+    ),
     st.integers(1, 7),
 )
-def test_finds_the_most_urgent_ties_to_the_lower_index(urgencies: list[list[float]], count: int) -> None:
+def test_finds_the_most_urgent_ties_to_the_lower_index(
+    urgencies: list[list[float]], count: int
+) -> None:
     expected = [sorted(range(7), key=lambda arm: (-row[arm], arm))[:count] for row in urgencies]
     assert most_urgent(np.array(urgencies), count).tolist() == expected
     front = Front()
@@ -99,18 +113,24 @@ def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
 
 def test_gives_another_chance_to_what_a_judge_that_never_rated_lost() -> None:
     arms = WritableArms(6)
-    for arm, (n, streak, unparsed) in enumerate([(0, 5, 5), (9, 5, 5), (0, 5, 5), (0, 2, 2), (0, 5, 4), (0, 5, 6)]):
+    for arm, (n, streak, unparsed) in enumerate(
+        [(0, 5, 5), (9, 5, 5), (0, 5, 5), (0, 2, 2), (0, 5, 4), (0, 5, 6)]
+    ):
         arms.n[arm], arms.streak[arm], arms.n_unparsed[arm] = n, streak, unparsed
     give_another_chance(arms, np.array([0, 1, 1, 0, 0, 0], dtype=np.int32))
     # judge 1 rated an arm; of arm 4 a call was refused, which another judge would not mend
     assert list(arms.streak) == [0, 5, 5, 2, 5, 0]
 
 
-def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_vary_by_their_calls() -> None:
+def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_vary_by_their_calls() -> (
+    None
+):
     def urgency(*variances: float, n: list[float], pending: list[float]) -> FloatArray:
         zero = np.zeros(len(n))
         policy = Robin(np.array(variances))
-        return urgency_by(policy, None, np.array(n), np.array(pending), zero, zero, np.arange(len(n)))[0]
+        return urgency_by(
+            policy, None, np.array(n), np.array(pending), zero, zero, np.arange(len(n))
+        )[0]
 
     found = urgency(1e15, 0.3, 0.0, 0.0, 0.0, n=[1, 5, 1, 1, 3], pending=[0, 2, 0, 1, 0])
     assert found[1] == 0.3 / 7
@@ -160,7 +180,9 @@ def at(budget: CallBudget) -> Standing:
     return SimpleNamespace(arms=WritableArms(1), budget=budget)
 
 
-def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> None:
+def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> (
+    None
+):
     looked: list[int] = []
     budget = CallBudget(2000)
 
@@ -236,7 +258,8 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
     """With −1 for an arm that may not be asked, and no arm twice."""
     count, made = data.draw(st.integers(1, len(columns))), data.draw(st.integers(0, 99))
     urgency, nearness = (
-        np.array([NEVER if each < 0 else each for each in column], float) for column in zip(*columns, strict=True)
+        np.array([NEVER if each < 0 else each for each in column], float)
+        for column in zip(*columns, strict=True)
     )
     orders = [
         [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
@@ -252,8 +275,12 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
     expected = dict(reversed(taken))
 
     fronts = [(Front(), Front())]
-    chosen = shared(fronts, urgency[None], nearness[None], count, made, np.array([[part]]))[0].tolist()
-    found = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns))
+    chosen = shared(fronts, urgency[None], nearness[None], count, made, np.array([[part]]))[
+        0
+    ].tolist()
+    found = by_turns(
+        np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns)
+    )
     few = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, count)
 
     assert found == expected

@@ -14,7 +14,9 @@ from robin_cli.planning.budget import CallBudget, MoneyBudget
     before=st.integers(0, 9),
     calls=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5), st.booleans()), max_size=60),
 )
-def test_never_spends_more_than_the_budget(total: int, before: int, calls: list[tuple[int, int, bool]]) -> None:
+def test_never_spends_more_than_the_budget(
+    total: int, before: int, calls: list[tuple[int, int, bool]]
+) -> None:
     budget = CallBudget(total + before, before)
     spent, under_way = [before], list[tuple[int, int]]()
     for reserve, spend, answered_at_once in calls:
@@ -30,7 +32,10 @@ def test_never_spends_more_than_the_budget(total: int, before: int, calls: list[
             first, used = under_way.pop(0)
             budget.settle(first, used)
             spent.append(used)
-        assert (budget.spent, budget.reserved) == (sum(spent), sum(reserved for reserved, _ in under_way))
+        assert (budget.spent, budget.reserved) == (
+            sum(spent),
+            sum(reserved for reserved, _ in under_way),
+        )
         assert budget.left == total + before - sum(spent)
         assert budget.exhausted == (sum(spent) == total + before)
 
@@ -48,7 +53,9 @@ def test_reserves_one_unit_at_least_and_no_more_than_there_are(units: int) -> No
 def test_settles_no_more_than_was_reserved(reserved: int, spent: int) -> None:
     budget = CallBudget(5)
     budget.reserve(2)
-    with pytest.raises(ValueError, match=f"cannot settle {spent} of {reserved} units with 2 reserved"):
+    with pytest.raises(
+        ValueError, match=f"cannot settle {spent} of {reserved} units with 2 reserved"
+    ):
         budget.settle(reserved, spent)
     budget.settle(2, 2)
     assert (budget.spent, budget.left, budget.exhausted) == (2, 3, False)
@@ -77,7 +84,9 @@ def test_money_covers_what_may_be_spent_at_most() -> None:
     budget.reserve(0.5)
     assert budget.covers(0.25)
     assert not budget.covers(0.3125)
-    with pytest.raises(ValueError, match=r"\$0\.312500 do not fit into \$1\.0 with \$0\.750000 taken"):
+    with pytest.raises(
+        ValueError, match=r"\$0\.312500 do not fit into \$1\.0 with \$0\.750000 taken"
+    ):
         budget.reserve(0.3125)
     budget.settle(0.5, 0.125)
     assert (budget.spent, budget.reserved) == (0.375, 0.0)
@@ -155,4 +164,6 @@ def test_money_of_a_call_that_was_lost_is_gone_and_teaches_nothing() -> None:
     assert (budget.spent, budget.lost, budget.reserved) == (0.0, 0.4, 0.0)
     assert not budget.covers(0.7)
     budget.reserve(0.1)
-    assert not budget.covers(0.1)  # no call of this judge was paid yet, so what it takes is not known
+    assert not budget.covers(
+        0.1
+    )  # no call of this judge was paid yet, so what it takes is not known

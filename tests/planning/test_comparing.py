@@ -54,14 +54,24 @@ def test_asks_both_orders_of_a_comparison_equally_often(
             assert waits or arms.n[other] >= made or other == ticket.arm
     is_kept = np.asarray(~space.by_pair(arms.retired_mask).any(axis=1))
     apart = np.ptp(space.by_pair(arms.counts), axis=1)
-    assert (apart <= 1 + in_vain)[is_kept].all()  # one, and those asked beside calls that brought no verdict
+    assert (apart <= 1 + in_vain)[
+        is_kept
+    ].all()  # one, and those asked beside calls that brought no verdict
     assert arms.spent == 400 or arms.retired_mask.any()
 
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
     matches = comparisons(5, 40)
     arms = WritableArms(len(matches.space))
-    list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 3, 3.3, 6, 9], 1), 300))
+    list(
+        play(
+            matches,
+            policy_for(matches, "tournament"),
+            arms,
+            by_strength(matches, [0, 3, 3.3, 6, 9], 1),
+            300,
+        )
+    )
     asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
     whole = np.asarray(matches.space.by_pair(arms.counts > 0).all(axis=1))
     for couple, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
@@ -74,7 +84,11 @@ def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
 
 def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
     matches = comparisons(4, 60)
-    rating, numbers, seen = by_strength(matches, [0.0, 2.0, 2.8, 5.0], 1), system_numbers(matches), [0]
+    rating, numbers, seen = (
+        by_strength(matches, [0.0, 2.0, 2.8, 5.0], 1),
+        system_numbers(matches),
+        [0],
+    )
 
     def misled(arm: int) -> float:
         a, b = numbers[matches.space.pair[arm]]
@@ -87,7 +101,11 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
     list(play(matches, policy_for(matches, "tournament"), arms, misled, 400))
     with np.errstate(invalid="ignore"):
         points = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2
-    of_them = [(p if a == 2 else 1 - p) for p, (a, b) in zip(points, numbers, strict=True) if {a, b} == {1, 2}]
+    of_them = [
+        (p if a == 2 else 1 - p)
+        for p, (a, b) in zip(points, numbers, strict=True)
+        if {a, b} == {1, 2}
+    ]
     assert np.isfinite(of_them).sum() > 30
     assert np.nanmean(of_them) > 0.5
 
@@ -95,7 +113,15 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
 def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> None:
     matches = comparisons(3, 4)
     arms = WritableArms(len(matches.space))
-    list(play(matches, policy_for(matches, "tournament"), arms, by_strength(matches, [0, 0.2, 0.4], 1), 24 * 3))
+    list(
+        play(
+            matches,
+            policy_for(matches, "tournament"),
+            arms,
+            by_strength(matches, [0, 0.2, 0.4], 1),
+            24 * 3,
+        )
+    )
     assert (arms.counts >= 1).all()
     assert arms.spent == 72
 
@@ -119,7 +145,11 @@ def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -
     for name in ("uniform", "preferences", "tournament"):
         matches = comparisons(4, 20, 2)
         arms = WritableArms(len(matches.space))
-        list(play(matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100))
+        list(
+            play(
+                matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100
+            )
+        )
         n = matches.space.by_pair(arms.counts)
         assert (n > 0).all(axis=1).sum() == 25
         assert not n[(n == 0).any(axis=1)].any()
@@ -149,7 +179,11 @@ def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name
     hopeless = matches.space.by_pair(np.arange(len(matches.space)))[::2]
     planner = planner_of(matches, policy_for(matches, name), arms, 10_000)
     of_hopeless = set(hopeless[:, 0].tolist())
-    list(itertools.islice(work(planner, lambda each: (None,) if each.arm in of_hopeless else (2.0,)), 1_000))
+    list(
+        itertools.islice(
+            work(planner, lambda each: (None,) if each.arm in of_hopeless else (2.0,)), 1_000
+        )
+    )
     assert arms.retired_mask[hopeless[:, 0]].sum() > 0
     beside = hopeless[:, 1][arms.retired_mask[hopeless[:, 0]]]
     assert (arms.counts[beside] <= 1).all(), "it is of no use without the other order"
@@ -162,7 +196,15 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
         for seed in range(12):
             matches = comparisons(6, 60)
             arms = WritableArms(len(matches.space))
-            list(play(matches, policy_for(matches, name), arms, by_strength(matches, strength, seed), 240))
+            list(
+                play(
+                    matches,
+                    policy_for(matches, name),
+                    arms,
+                    by_strength(matches, strength, seed),
+                    240,
+                )
+            )
             with np.errstate(invalid="ignore"):
                 preference = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2.0
             there = ~np.isnan(preference)

@@ -38,11 +38,18 @@ class Case(NamedTuple):
     space: ArmSpace
     together: int = 1
 
-    def planner(self, arms: WritableArms, policy: Policy | None = None, *, budget: int = BUDGET) -> Planner:
+    def planner(
+        self, arms: WritableArms, policy: Policy | None = None, *, budget: int = BUDGET
+    ) -> Planner:
         """A planner that chooses one by one."""
         first, judge = self.space.first_fit, self.space.judge
         planner = Planner(
-            arms, policy or self.policy, budget=budget, judge=judge, together=self.together, first_fit=first
+            arms,
+            policy or self.policy,
+            budget=budget,
+            judge=judge,
+            together=self.together,
+            first_fit=first,
         )
         planner.block = 1
         return planner
@@ -59,21 +66,33 @@ class Case(NamedTuple):
 
 def scores(name: str, *, several_scales: bool = False, begun: bool = False) -> Case:
     scales = (SCALE, LONG)[: 1 + several_scales]
-    space = ArmSpace([str(each) for each in range(20 // len(scales))], ("a", "b")[: len(scales)], ["j"], scales)
+    space = ArmSpace(
+        [str(each) for each in range(20 // len(scales))], ("a", "b")[: len(scales)], ["j"], scales
+    )
     prior = np.tile([0.5, 2.0], 10) if begun else None
-    setup = Setup(len(space), BUDGET, SCALE, delta=0.3, variances=np.random.default_rng(2).random(len(space)))
+    setup = Setup(
+        len(space), BUDGET, SCALE, delta=0.3, variances=np.random.default_rng(2).random(len(space))
+    )
     return Case(policy_by_scale(name, setup, prior, space.by_scale()), space)
 
 
 def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
-    space = ArmSpace([str(each) for each in range(12)], ["a"], [str(each) for each in range(judges)], [SCALE])
-    task = Task(decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1), space, np.arange(12) // 4)
+    space = ArmSpace(
+        [str(each) for each in range(12)], ["a"], [str(each) for each in range(judges)], [SCALE]
+    )
+    task = Task(
+        decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1), space, np.arange(12) // 4
+    )
     setup = Setup(len(space), budget, SCALE, task=task)
-    return Case(policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space)
+    return Case(
+        policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space
+    )
 
 
 def settling(text: str) -> Case:
-    space = ArmSpace([str(each) for each in range(32)], ["a"], ["cheap", "dear"], [SCALE], settles=True)
+    space = ArmSpace(
+        [str(each) for each in range(32)], ["a"], ["cheap", "dear"], [SCALE], settles=True
+    )
     task = Task(
         decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1),
         space,
@@ -81,7 +100,9 @@ def settling(text: str) -> Case:
         seed=1,
     )
     setup = Setup(len(space), BUDGET, SCALE, task=task)
-    return Case(policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space)
+    return Case(
+        policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space
+    )
 
 
 def comparing(name: str) -> Case:
@@ -95,7 +116,10 @@ def paired() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    **{name: lambda name=name: scores(name) for name in ("uniform", "robin-hood", "robin", "dirichlet", "two-priors")},  # type: ignore[misc]
+    **{
+        name: lambda name=name: scores(name)  # type: ignore[misc]
+        for name in ("uniform", "robin-hood", "robin", "dirichlet", "two-priors")
+    },
     "two scales": lambda: scores("two-priors", several_scales=True),
     "warm": lambda: scores("dirichlet", begun=True),
     "warm robin-hood on two scales": lambda: scores("robin-hood", several_scales=True, begun=True),
@@ -125,7 +149,9 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
             arms.next_draw[arm] += 1
             if number == last_refit(at, first):
                 policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
-        assert [each.arm for each in work(case.planner(arms, policy), by_turns(ratings))] == whole[at:], at
+        assert [each.arm for each in work(case.planner(arms, policy), by_turns(ratings))] == whole[
+            at:
+        ], at
 
 
 @every_case
@@ -145,10 +171,15 @@ def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
     for run in range(runs):
         asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        told = iter(np.diff(total[:, run], axis=0, prepend=0.0)[np.arange(300), asked].round().tolist())
+        told = iter(
+            np.diff(total[:, run], axis=0, prepend=0.0)[np.arange(300), asked].round().tolist()
+        )
         planner = Planner(WritableArms(len(case.space)), case.policy, budget=300, first_fit=first)
         planner.block = 1
-        assert [ticket.arm for ticket in work(planner, lambda _, told=told: [next(told)])] == asked.tolist()  # type: ignore[misc]
+        assert [
+            ticket.arm
+            for ticket in work(planner, lambda _, told=told: [next(told)])  # type: ignore[misc]
+        ] == asked.tolist()
 
 
 @every_case
@@ -166,15 +197,20 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             return list(Unanswered)[1 + rng.integers(3)]
         scale = case.space.scale_of(ticket.arm)
         return [
-            None if rng.random() < 0.02 else float(rng.integers(scale.low, scale.high + 1)) for _ in range(ticket.calls)
+            None if rng.random() < 0.02 else float(rng.integers(scale.low, scale.high + 1))
+            for _ in range(ticket.calls)
         ]
 
     draws: set[tuple[int, int]] = set()
-    for call, ticket in enumerate(work(planner, answer, at_once=at_once, luck=rng, samples=samples)):
+    for call, ticket in enumerate(
+        work(planner, answer, at_once=at_once, luck=rng, samples=samples)
+    ):
         assert 1 <= ticket.calls <= samples
         assert not arms.retired(ticket.arm)
         mine = {(ticket.arm, ticket.draw + each) for each in range(ticket.calls)}
-        assert not mine & draws or planner.budget.reserved, "numbered twice, but for calls that were not made"
+        assert not mine & draws or planner.budget.reserved, (
+            "numbered twice, but for calls that were not made"
+        )
         draws |= mine
         assert (sum(arms.pending), arms.spent) == (planner.budget.reserved, planner.budget.spent)
         if call % 40 == 0:
@@ -209,20 +245,28 @@ def test_starves_no_arm(name: str, objective: str) -> None:
     setup = Setup(len(arms), BUDGET, SCALE, objective=objective)
     prior = np.where(np.arange(len(arms)) % 3, 0.0, 2.0) if name == "warm" else None
     policy = policy_by_scale(
-        "two-priors" if name in {"warm", "two scales"} else name, setup, prior, case.space.by_scale()
+        "two-priors" if name in {"warm", "two scales"} else name,
+        setup,
+        prior,
+        case.space.by_scale(),
     )
     list(work(case.planner(arms, policy, budget=100 * len(arms)), by_turns(constant)))
     assert arms.counts.min() >= 10
 
 
 def test_makes_of_a_prior_without_weight_what_there_is_without_one() -> None:
-    for name, objective in itertools.product(("robin-hood", "dirichlet", "two-priors"), ("worst-case", "mean-error")):
+    for name, objective in itertools.product(
+        ("robin-hood", "dirichlet", "two-priors"), ("worst-case", "mean-error")
+    ):
         setup = Setup(20, BUDGET, SCALE, delta=0.3, objective=objective)
         case, prior = scores("uniform"), np.random.default_rng(4).random(20)
         cold, warm = (warm_policy(name, setup, each, weight=0.0) for each in (None, prior))
         assert (cold.warm_up, type(cold)) == (warm.warm_up, type(cold))
         asked = [
-            [each.arm for each in work(case.planner(WritableArms(20), policy), by_turns(case.ratings()))]
+            [
+                each.arm
+                for each in work(case.planner(WritableArms(20), policy), by_turns(case.ratings()))
+            ]
             for policy in (cold, warm)
         ]
         assert asked[0] == asked[1], (name, objective)

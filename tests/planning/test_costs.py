@@ -27,7 +27,9 @@ def costs_of(each: list[float], *, per: Per = Per.ARM, judges: int = 1) -> Costs
     return Costs(np.array(each), judge, prices, tokens=(1.0, 0.0), per=per)
 
 
-def played(policy: Policy, costs: Costs | None, dollars: float, each: FloatArray, ratings: FloatArray) -> WritableArms:
+def played(
+    policy: Policy, costs: Costs | None, dollars: float, each: FloatArray, ratings: FloatArray
+) -> WritableArms:
     """The arms once ``dollars`` are spent, a call of arm i costing each[i]; its k-th rating is ratings[i, k]."""
     arms = WritableArms(len(each))
     planner = Planner(arms, policy, costs=costs)
@@ -55,7 +57,12 @@ UNLIKE, MIXED = np.array([0.04, 0.04, 0.25, 0.25, 1.0, 1.0]), [1.0, 20.0, 1.0, 4
     ],
 )
 def test_asks_by_sigma_and_the_root_of_the_cost_or_by_the_variance_or_by_the_judges_price(
-    objective: str, per: Per, judges: int, variances: FloatArray, each: list[float], wanted: FloatArray
+    objective: str,
+    per: Per,
+    judges: int,
+    variances: FloatArray,
+    each: list[float],
+    wanted: FloatArray,
 ) -> None:
     costs = costs_of(each, per=per, judges=judges)
     arms = played(Robin(variances, objective), costs, 20_000.0, np.array(each), np.ones((6, 1)))
@@ -77,7 +84,9 @@ def test_has_the_error_at_equal_dollars_that_the_theory_says() -> None:
     assert errors[True] == pytest.approx(by_the_dollar / dollars, rel=0.01)
     theory = by_the_dollar / (sd.sum() * (sd * each).sum())
     assert errors[True] / errors[False] == pytest.approx(theory, rel=0.01)
-    assert theory == pytest.approx((1 + math.sqrt(20)) ** 2 / 42, rel=0.02)  # that of two judges that vary alike
+    assert theory == pytest.approx(
+        (1 + math.sqrt(20)) ** 2 / 42, rel=0.02
+    )  # that of two judges that vary alike
 
 
 @pytest.mark.parametrize("name", ["two-priors", "robin-hood", "dirichlet"])
@@ -112,7 +121,9 @@ def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
 def test_asks_as_without_costs_where_all_calls_cost_the_same() -> None:
     rng = np.random.default_rng(3)
     ratings = rng.integers(0, 5, (6, 40)).astype(np.float64)
-    policy = make_policy("two-priors", Setup(arms=6, budget=300, scale=Scale(0, 4), objective="mean-error"))
+    policy = make_policy(
+        "two-priors", Setup(arms=6, budget=300, scale=Scale(0, 4), objective="mean-error")
+    )
 
     by_money = played(policy, costs_of([2.0] * 6), 600.0, np.full(6, 2.0), ratings)
     by_calls = played(policy, None, 600.0, np.full(6, 2.0), ratings)
@@ -148,7 +159,9 @@ def test_takes_the_endpoints_own_word_for_what_it_charged() -> None:
 
 def test_counts_a_rating_the_dearer_the_more_answers_hold_none() -> None:
     judge = np.array([0, 1] * 3, dtype=np.int32)
-    costs = Costs(np.full(6, 400.0), judge, np.full((2, 2), 1e-6), tokens=NOTHING_KNOWN, per=Per.ARM)
+    costs = Costs(
+        np.full(6, 400.0), judge, np.full((2, 2), 1e-6), tokens=NOTHING_KNOWN, per=Per.ARM
+    )
     for number in (0, 1):
         costs.add(number, 300 * 100, 300 * 10, 300 * 110e-6)
     costs.learn(np.array([100, 50] * 3))

@@ -31,7 +31,9 @@ from robin_cli.policies.registry import make_policy
 from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import SCALE, next_of, play, rated, work
 
-some_ratings = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8)
+some_ratings = st.lists(
+    st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8
+)
 
 
 def three(_: Ticket) -> list[float]:
@@ -47,14 +49,19 @@ def by_two(pairs: int, judges: int) -> Systems:
     """Two systems that answered a prompt after the other."""
     names = [[str(number) for number in range(each)] for each in (pairs, judges, -(-pairs // 2))]
     prompt, system = np.divmod(np.arange(pairs), 2)
-    return systems_of(ArmSpace(names[0], ["a"], names[1], [SCALE]), system, ["one", "other"], prompt, names[2], 1)
+    return systems_of(
+        ArmSpace(names[0], ["a"], names[1], [SCALE]), system, ["one", "other"], prompt, names[2], 1
+    )
 
 
 # ── the paper's choices ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def scanned(
-    ratings: Sequence[Sequence[int]], calls: int, warm_up: int, worth: Callable[[int, list[int]], float]
+    ratings: Sequence[Sequence[int]],
+    calls: int,
+    warm_up: int,
+    worth: Callable[[int, list[int]], float],
 ) -> list[int]:
     """The paper's algorithms as it writes them: whole rounds, then an argmax over all arms for every call."""
     seen: list[list[int]] = [[] for _ in ratings]
@@ -62,7 +69,11 @@ def scanned(
     for call in range(calls):
         arm = call % len(ratings)
         if call >= warm_up * len(ratings):  # arms that never vary: the one with the fewest calls
-            arm = int(np.argmax([worth(each, mine) + 1e-300 / len(mine) for each, mine in enumerate(seen)]))
+            arm = int(
+                np.argmax(
+                    [worth(each, mine) + 1e-300 / len(mine) for each, mine in enumerate(seen)]
+                )
+            )
         seen[arm].append(ratings[arm][len(seen[arm]) % len(ratings[arm])])
         asked.append(arm)
     return asked
@@ -74,10 +85,17 @@ def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], de
 
     def worth(_: int, seen: list[int]) -> float:
         n, total, squares = len(seen), sum(seen), sum(x * x for x in seen)
-        return (n * squares - total * total) / (n * n) / (1 - math.sqrt(4 * math.log(1 / delta) / n)) / n
+        return (
+            (n * squares - total * total)
+            / (n * n)
+            / (1 - math.sqrt(4 * math.log(1 / delta) / n))
+            / n
+        )
 
     calls = policy.warm_up * len(ratings) + 150
-    assert play(policy, ratings, calls) == scanned(ratings, calls, math.floor(4 * math.log(1 / delta)) + 1, worth)
+    assert play(policy, ratings, calls) == scanned(
+        ratings, calls, math.floor(4 * math.log(1 / delta)) + 1, worth
+    )
 
 
 @given(some_ratings, st.integers(1, 200), st.data())
@@ -110,7 +128,9 @@ def test_chooses_a_sixty_fourth_of_the_arms_at_once_the_most_urgent_and_each_onc
     for ticket in planner.plan(640):
         planner.tell(ticket, [3.0])
     assert [each.arm for each in planner.plan(10)] == np.argsort(-variances)[:10].tolist()
-    assert planner.plan(1)[0].arm == np.argsort(-variances)[10], "those of the first block are under way"
+    assert planner.plan(1)[0].arm == np.argsort(-variances)[10], (
+        "those of the first block are under way"
+    )
 
 
 def test_has_the_error_of_one_by_one_in_blocks() -> None:
@@ -120,7 +140,8 @@ def test_has_the_error_of_one_by_one_in_blocks() -> None:
     ratings = Ratings.of([rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()])
     policy = make_policy("two-priors", Setup(640, 8 * 640, SCALE))
     (one,), (blocks,) = (
-        simulate(ratings, policy, [8 * 640], 40, np.random.default_rng(4), block=each) for each in (1, None)
+        simulate(ratings, policy, [8 * 640], 40, np.random.default_rng(4), block=each)
+        for each in (1, None)
     )
     assert blocks.wce.mean() == pytest.approx(one.wce.mean(), rel=0.05)
     assert blocks.mean_error.mean() == pytest.approx(one.mean_error.mean(), rel=0.01)
@@ -132,11 +153,15 @@ def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -
     planner.tell(first[0], Unanswered.TRANSIENT)
     for arm in (2, 3):
         planner.tell(planner.plan(1)[0], Unanswered.PERMANENT if arm == 2 else [3.0])
-    assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], "0 failed, and others were rated since"
+    assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], (
+        "0 failed, and others were rated since"
+    )
     assert planner.arms.retired(2)
 
 
-def test_chooses_and_fits_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
     planner = Planner(WritableArms(6), make_policy("two-priors", Setup(6, 200, SCALE)), budget=200)
     begun: list[Callable[[], None]] = []
@@ -149,7 +174,9 @@ def test_chooses_and_fits_elsewhere_where_there_are_many_arms(monkeypatch: pytes
             works += 1
         elif len(under_way) > 4 or (under_way and not begun):
             told = under_way.pop(int(rng.integers(len(under_way))))
-            planner.tell(told, Unanswered.WITHDRAWN if rng.random() < 0.1 else [float(rng.integers(0, 5))])
+            planner.tell(
+                told, Unanswered.WITHDRAWN if rng.random() < 0.1 else [float(rng.integers(0, 5))]
+            )
     assert works > 200
     assert planner.budget.spent == 200
     assert planner.arms.counts.min() > 15
@@ -178,11 +205,20 @@ def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) ->
     # everything asked at once, answers in any order: the first arm to be answered must not run away
     for seed in range(20):
         arms = WritableArms(3)
-        list(work(Planner(arms, policy, budget=30), three, at_once=99, luck=np.random.default_rng(seed)))
+        list(
+            work(
+                Planner(arms, policy, budget=30),
+                three,
+                at_once=99,
+                luck=np.random.default_rng(seed),
+            )
+        )
         assert arms.counts.tolist() == [10, 10, 10]
 
 
-def by_the_clock(planner: Planner, took: Callable[[Ticket], float], places: int, rng: np.random.Generator) -> None:
+def by_the_clock(
+    planner: Planner, took: Callable[[Ticket], float], places: int, rng: np.random.Generator
+) -> None:
     """Spend the budget, each call taking its time, and as many as ``places`` under way."""
     now, under_way = 0.0, list[tuple[float, Ticket]]()
     while not planner.budget.exhausted:
@@ -207,7 +243,9 @@ def test_keeps_an_even_share_for_arms_whose_first_answers_are_slow(name: str) ->
     # three first calls take as long as three hundred others
     arms = WritableArms(120)
     planner = Planner(arms, make_policy(name, Setup(120, 300, SCALE)), budget=300)
-    slow: Callable[[Ticket], float] = lambda ticket: 300.0 if ticket.arm < 3 and not ticket.draw else 1.0  # noqa: E731
+    slow: Callable[[Ticket], float] = lambda ticket: (  # noqa: E731
+        300.0 if ticket.arm < 3 and not ticket.draw else 1.0
+    )
     by_the_clock(planner, slow, 32, np.random.default_rng(0))
     assert arms.spent == 300
     assert arms.counts.min() >= 1
@@ -247,7 +285,9 @@ def test_goes_on_at_full_breadth_after_arms_were_given_up(
 ) -> None:
     planner = Planner(WritableArms(arms), policy, budget=800)
     most = 0
-    for ticket in work(planner, lambda each: answer if each.arm in bad else [float(each.draw % 5)], at_once=places):
+    for ticket in work(
+        planner, lambda each: answer if each.arm in bad else [float(each.draw % 5)], at_once=places
+    ):
         assert ticket
         most = max(most, planner.budget.reserved) if planner.budget.available < 200 else 0
     assert planner.budget.spent == 800
@@ -255,7 +295,9 @@ def test_goes_on_at_full_breadth_after_arms_were_given_up(
 
 
 @pytest.mark.parametrize("failure", [Unanswered.TRANSIENT, Unanswered.UNREACHED])
-def test_leaves_a_failed_arm_alone_until_another_is_rated_or_there_is_no_other(failure: Unanswered) -> None:
+def test_leaves_a_failed_arm_alone_until_another_is_rated_or_there_is_no_other(
+    failure: Unanswered,
+) -> None:
     planner = Planner(WritableArms(2), Uniform())
     tickets = [next_of(planner, arm=arm) for arm in (0, 1, 0, 1)]
     planner.tell(tickets[0], failure)
@@ -287,7 +329,9 @@ def test_asks_for_several_ratings_at_a_time_under_every_policy(name: str, pairs:
     rng, arms = np.random.default_rng(0), WritableArms(pairs)
     policy = make_policy(name, Setup(pairs, 600, SCALE, variances=rng.random(pairs)))
     planner = Planner(arms, policy, budget=600)
-    tickets = list(work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=5))
+    tickets = list(
+        work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=5)
+    )
     assert arms.spent == 600
     assert len(tickets) <= 200
     assert arms.counts.min() >= 1
@@ -336,14 +380,20 @@ def totals(
     return list(arms.n)
 
 
-@given(st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans())
+@given(
+    st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans()
+)
 @example(129, 1420, 1, 0, False)  # the last window has one arm, and one call is left over
 @example(129, 1420, 1, 1, False)
 def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
     count: int, budget: int, judges: int, seed: int, endless: bool
 ) -> None:
-    policy: Policy = Uniform() if endless else RobinHood(c=19.85, warm_up=-(-budget // (count * judges)) + 1)
-    closely, evenly = (totals(policy, count, budget, judges, seed, 0, closely=each) for each in (True, False))
+    policy: Policy = (
+        Uniform() if endless else RobinHood(c=19.85, warm_up=-(-budget // (count * judges)) + 1)
+    )
+    closely, evenly = (
+        totals(policy, count, budget, judges, seed, 0, closely=each) for each in (True, False)
+    )
     assert sorted(closely) == sorted(evenly)
 
 
@@ -365,7 +415,9 @@ def test_spreads_evenly_what_is_left_or_readable_or_added_where_calls_follow_clo
 def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_each() -> None:
     planner = Planner(WritableArms(1000), Uniform(), budget=10_500, closely=True)
     order = np.array([ticket.arm for ticket in work(planner, three)])
-    assert order[:1000].tolist() == list(range(1000)), "each arm has its first rating as early as may be"
+    assert order[:1000].tolist() == list(range(1000)), (
+        "each arm has its first rating as early as may be"
+    )
     places = np.array([np.flatnonzero(order == arm)[1:9] for arm in range(1000)])
     assert np.diff(places, axis=1).max() <= 128 + planner.block
     assert sorted(np.bincount(order).tolist()) == [10] * 500 + [11] * 500
@@ -396,20 +448,26 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
 
     calls = np.bincount(judge, weights=arms.counts)
     assert calls.sum() == budget
-    assert calls[1] > 0.85 * calls[0]  # both judges' arms vary alike: half of the calls each, give or take
+    assert (
+        calls[1] > 0.85 * calls[0]
+    )  # both judges' arms vary alike: half of the calls each, give or take
 
 
 def test_asks_another_arm_of_the_judge_whose_arm_failed_before_others_run_ahead() -> None:
     # arms 0 and 2 are one judge's; of the other's, arm 1 varies most and arm 3 never
     arms = rated([1, 3] * 10, [0, 4] * 10, [1, 3] * 10, [2] * 20)
-    planner = Planner(arms, make_policy("dirichlet", Setup(4, 1000, SCALE)), budget=1000, judge=beside(2, 2))
+    planner = Planner(
+        arms, make_policy("dirichlet", Setup(4, 1000, SCALE)), budget=1000, judge=beside(2, 2)
+    )
 
     planner.tell(next_of(planner, arm=1), Unanswered.TRANSIENT)
     planner.tell(next_of(planner, arm=3), Unanswered.TRANSIENT)  # whose fault was it?
     planner.tell(next_of(planner, arm=1), [4.0])  # nobody else could tell: it is asked again
 
 
-def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_those_under_way() -> None:
+def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_those_under_way() -> (
+    None
+):
     # Two of arm 0's ten calls are under way: 9 - 9 // 4 = 7 calls ago it was as urgent as 1/7, which is more than 0.6778/5.
     policy = Robin(np.array([1.0, 0.6778]))
     planner = Planner(rated([2] * 8, [2] * 4), policy, budget=1000, judge=beside(1, 2))
@@ -420,7 +478,9 @@ def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_thos
 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:
-    planner = Planner(WritableArms(2), Robin(np.ones(2)), budget=50, stop=lambda at: at.budget.spent >= 7)
+    planner = Planner(
+        WritableArms(2), Robin(np.ones(2)), budget=50, stop=lambda at: at.budget.spent >= 7
+    )
     assert len(list(work(planner, three))) == 7
 
 
@@ -458,7 +518,9 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
     object.__setattr__(policy, "seen", [])
     numbers = itertools.count()
     planner = Planner(arms, policy)
-    list(itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151))
+    list(
+        itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151)
+    )
     points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.counts.sum()) + 1)}
     assert policy.seen == sorted(points - {0, last_refit(before, 4)})
 

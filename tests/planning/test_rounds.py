@@ -22,7 +22,12 @@ from robin_cli.policies.registry import make_policy
 SCALE = Scale(0, 4)
 
 
-@given(st.integers(1, 10**7), st.integers(1, 10**5), st.integers(1, 100), st.sampled_from([1, 2, 20, 2**40]))
+@given(
+    st.integers(1, 10**7),
+    st.integers(1, 10**5),
+    st.integers(1, 100),
+    st.sampled_from([1, 2, 20, 2**40]),
+)
 def test_spends_the_whole_budget_in_no_more_rounds_than_asked_for(
     budget: int, arms: int, rounds: int, warm_up: int
 ) -> None:
@@ -49,7 +54,9 @@ def test_gives_a_first_round_twice_what_each_further_one_has() -> None:
         (30, 1, (30,)),
         (1, 4, (1,)),
     ):
-        assert round_ends(100 * calls, 100, rounds) == tuple(round(100 * each) for each in a_pair), (
+        assert round_ends(100 * calls, 100, rounds) == tuple(
+            round(100 * each) for each in a_pair
+        ), (
             calls,
             rounds,
             a_pair,
@@ -62,7 +69,9 @@ def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() 
 
 
 def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> Planner:
-    return Planner(WritableArms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds))
+    return Planner(
+        WritableArms(arms), policy, budget=budget, round_depth=first_depth(budget, arms, rounds)
+    )
 
 
 def chosen(planner: Planner, end: int) -> list[Ticket]:
@@ -80,7 +89,10 @@ def test_asks_the_same_whatever_the_order_in_which_the_answers_of_a_round_come(n
     asked = []
     for order in (1, -1):
         planner = in_rounds(policy, arms, budget, rounds)
-        ratings = np.random.default_rng(4).integers(0, 5, (arms, budget)) * (np.arange(arms) % 3 > 0)[:, None]
+        ratings = (
+            np.random.default_rng(4).integers(0, 5, (arms, budget))
+            * (np.arange(arms) % 3 > 0)[:, None]
+        )
         mine = []
         for end in round_ends(budget, arms, rounds):
             tickets = chosen(planner, end)
@@ -107,7 +119,8 @@ def test_fills_a_round_to_one_level() -> None:
     stats = planner.arms
     sums = (stats.totals, stats.totals_sq, np.arange(arms))
     before, after = (
-        policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums) for more in (-1.0, 0.0)
+        policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums)
+        for more in (-1.0, 0.0)
     )
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"
     assert made[::2].sum() == 0, "those that never varied wait"
@@ -115,11 +128,15 @@ def test_fills_a_round_to_one_level() -> None:
 
 
 @pytest.mark.parametrize(("decides", "most"), [(True, 8), (False, 30)])
-def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(most: int, *, decides: bool) -> None:
+def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(
+    most: int, *, decides: bool
+) -> None:
     space = ArmSpace([str(number) for number in range(10)], ("a",), ("j",), (SCALE,))
     task = Task(decision_of("a>=2", ("a",), (SCALE,), margin=0.1, error_rate=0.05), space)
     verdicts = RunVerdicts(Evidence(task), LevelCounts(space)) if decides else None
-    policy = make_policy("robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6)))
+    policy = make_policy(
+        "robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6))
+    )
     planner = Planner(WritableArms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
     for ticket in chosen(planner, 40):
         planner.tell(ticket, (2.0,))

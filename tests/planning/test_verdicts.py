@@ -40,16 +40,24 @@ def task_over(
     """A decision over groups of these sizes, or over as many pairs by themselves."""
     names, scales = ("a", "b")[:attributes], (SHORT, LONG)[:attributes]
     pairs = [f"p{number}" for number in range(sum(sizes))]
-    space = ArmSpace(pairs, names, [f"j{number}" for number in range(judges)], scales, settles=settles)
+    space = ArmSpace(
+        pairs, names, [f"j{number}" for number in range(judges)], scales, settles=settles
+    )
     text = "best" if best else ",".join(("a>=2", "b<=5")[:attributes])
-    group = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes)) if best else None
+    group = (
+        np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes))
+        if best
+        else None
+    )
     return Task(decision_of(text, names, scales, margin=0.4, error_rate=error_rate), space, group)
 
 
 def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
     setup = Setup(len(task.space), budget, SHORT, delta=0.9, task=task)
     choice = chosen(name, setup)
-    return policy_by_scale(name if choice is None else choice.name, setup, None, task.space.by_scale())
+    return policy_by_scale(
+        name if choice is None else choice.name, setup, None, task.space.by_scale()
+    )
 
 
 def planner_for(
@@ -67,12 +75,15 @@ def planner_for(
     judge = task.space.judge if len(task.space.judges) > 1 else None
     policy = policy_for(task, budget, name)
     verdicts = RunVerdicts(Evidence(task), counts)
-    return verdicts, Planner(arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts)
+    return verdicts, Planner(
+        arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts
+    )
 
 
 @pytest.mark.parametrize("name", ["auto", "uniform", "two-priors", "robin-hood"])
 @pytest.mark.parametrize(
-    ("best", "judges", "attributes", "each"), [(True, 1, 1, 0), (True, 2, 2, 3), (False, 1, 2, 8), (False, 2, 1, 20)]
+    ("best", "judges", "attributes", "each"),
+    [(True, 1, 1, 0), (True, 2, 2, 3), (False, 1, 2, 8), (False, 2, 1, 20)],
 )
 def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made(
     name: str, best: bool, judges: int, attributes: int, each: int
@@ -90,7 +101,9 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
             levels = [scale.low, scale.low, scale.low + 1, scale.high]
             return [float(levels[each]) for each in rng.integers(4, size=ticket.calls)]
 
-        for ticket in work(planner, answer, at_once=1 + 4 * (seed % 2), luck=rng, samples=1 + 2 * (seed == 5)):
+        for ticket in work(
+            planner, answer, at_once=1 + 4 * (seed % 2), luck=rng, samples=1 + 2 * (seed == 5)
+        ):
             seen, contest = verdicts.seen, verdicts.evidence.contest[ticket.arm]
             # Where the budget certifies but a share of all decisions, each of these is asked for beyond what settles it.
             needs_more = seen is not None and verdicts.evidence.of_contests[0, contest] < seen.level
@@ -130,7 +143,9 @@ def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4])
-def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever_a_request_makes(samples: int) -> None:
+def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever_a_request_makes(
+    samples: int,
+) -> None:
     _, planner = planner_for(task_over([1, 1], best=False, error_rate=1e-9), 4_000)
     answer = by_turns([[1, 3], [3]])  # of a threshold at 2
     asked = [ticket.arm for ticket in islice(work(planner, answer, samples=samples), 12)]
@@ -157,16 +172,31 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
 def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
     best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float, settles: bool
 ) -> None:
-    task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=error_rate, settles=settles)
+    task = task_over(
+        sizes,
+        best=best,
+        judges=judges,
+        attributes=attributes,
+        error_rate=error_rate,
+        settles=settles,
+    )
     space, budget = task.space, 10 * len(task.space)
     rng, answers = np.random.default_rng(2), []
     for arm in range(len(space)):
         scale = space.scale_of(arm)
-        ratings = np.clip(rng.normal(rng.uniform(scale.low, scale.high), 1.0, 600).round(), scale.low, scale.high)
-        answers.append([None if rng.random() <= 0.1 or arm == 3 else each for each in ratings.tolist()])
+        ratings = np.clip(
+            rng.normal(rng.uniform(scale.low, scale.high), 1.0, 600).round(), scale.low, scale.high
+        )
+        answers.append(
+            [None if rng.random() <= 0.1 or arm == 3 else each for each in ratings.tolist()]
+        )
 
     def told(history: list[int]) -> tuple[WritableArms, LevelCounts, Policy, list[list[float]]]:
-        arms, counts, policy = WritableArms(len(space)), LevelCounts(space), policy_for(task, budget)
+        arms, counts, policy = (
+            WritableArms(len(space)),
+            LevelCounts(space),
+            policy_for(task, budget),
+        )
         found = [[answers[arm][history[:place].count(arm)]] for place, arm in enumerate(history)]
         ratings = [[each for each in one if each is not None] for one in found]
         fit = last_refit(sum(map(len, ratings)), space.first_fit)
@@ -175,7 +205,9 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
             arms.next_draw[arm] += 1
             counts.add(arm, rated)
             if rated and arms.counts.sum() == fit:
-                policy = policy.fitted(arms.counts.astype(float), arms.totals.copy(), arms.totals_sq.copy())
+                policy = policy.fitted(
+                    arms.counts.astype(float), arms.totals.copy(), arms.totals_sq.copy()
+                )
         return arms, counts, policy, ratings
 
     def gone_on(history: list[int], calls: int | None = None) -> list[int]:
@@ -189,10 +221,19 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
             verdicts.add(arm, rated)
         judge = space.judge if judges > 1 else None
         planner = Planner(
-            arms, policy, budget=budget, judge=judge, verdicts=verdicts, first_fit=space.first_fit, looked=looked
+            arms,
+            policy,
+            budget=budget,
+            judge=judge,
+            verdicts=verdicts,
+            first_fit=space.first_fit,
+            looked=looked,
         )
         planner.block = 1
-        return [each.arm for each in islice(work(planner, lambda each: [answers[each.arm][each.draw]]), calls)]
+        return [
+            each.arm
+            for each in islice(work(planner, lambda each: [answers[each.arm][each.draw]]), calls)
+        ]
 
     whole = gone_on([])
     for cut in range(len(space), len(whole), 10):

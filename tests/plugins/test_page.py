@@ -33,9 +33,18 @@ PAIRS = DEMO / "pairs.jsonl"
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package of the page, where Python finds it."""
-    code = [block for block in blocks(ROOT / "docs" / "plug-ins.md", "python") if "robin.judge(" not in block]
+    code = [
+        block
+        for block in blocks(ROOT / "docs" / "plug-ins.md", "python")
+        if "robin.judge(" not in block
+    ]
     points = "".join(blocks(ROOT / "docs" / "plug-ins.md", "text"))
-    put_package(tmp_path / "site", "my-package", "\n".join(code), tomllib.loads(points)["project"]["entry-points"])
+    put_package(
+        tmp_path / "site",
+        "my-package",
+        "\n".join(code),
+        tomllib.loads(points)["project"]["entry-points"],
+    )
     monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     importlib.invalidate_caches()
@@ -63,18 +72,35 @@ def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
         assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
 
 
-def test_the_carrier_of_the_page_makes_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str) -> None:
-    given: dict[str, Any] = {"attribute": "helpfulness", "base_url": replay_url, "model": REPLAY_MODEL, "budget": 70}
+def test_the_carrier_of_the_page_makes_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str
+) -> None:
+    given: dict[str, Any] = {
+        "attribute": "helpfulness",
+        "base_url": replay_url,
+        "model": REPLAY_MODEL,
+        "budget": 70,
+    }
     given |= {"quiet": True, "ray": "local", "run": str(tmp_path / "run")}
     found = metadata.entry_points(group="robin.carriers")
-    refuses(InputError, "--ray: my-package and robin-judge both add ray", robin_cli.judge, PAIRS, **given)
+    refuses(
+        InputError,
+        "--ray: my-package and robin-judge both add ray",
+        robin_cli.judge,
+        PAIRS,
+        **given,
+    )
     strangers = [each for each in found if each.dist is not None and each.dist.name == "my-package"]
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: strangers if group == "robin.carriers" else ())
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda *, group: strangers if group == "robin.carriers" else ()
+    )
     plugins.cache_clear()
     assert len(robin_cli.judge(PAIRS, **given).judgments()) == 70
 
 
-def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     plugins.cache_clear()
     given: dict[str, Any] = {
@@ -83,5 +109,8 @@ def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(monkeypatch
         "model": "m",
         "ray": "local",
     }
-    with pytest.raises(InputError, match=r"is not installed\. Install it: pip install '\.\[ray\]' in robin's checkout"):
+    with pytest.raises(
+        InputError,
+        match=r"is not installed\. Install it: pip install '\.\[ray\]' in robin's checkout",
+    ):
         robin_cli.judge(PAIRS, budget=70, **given)

@@ -27,12 +27,16 @@ def mixed(arms: int) -> list[tuple[Scale, IntArray]]:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@given(ratings=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8))
+@given(
+    ratings=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8)
+)
 def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
     objective: str, ratings: list[list[int]]
 ) -> None:
     setup = Setup(len(ratings), 1000, SHORT, delta=0.3, objective=objective)
-    stretched = [[2 * each + 10 for each in mine] if arm % 2 else mine for arm, mine in enumerate(ratings)]
+    stretched = [
+        [2 * each + 10 for each in mine] if arm % 2 else mine for arm, mine in enumerate(ratings)
+    ]
 
     one = play(warm_policy("robin-hood", setup, None), ratings, 150)
     several = play(policy_by_scale("robin-hood", setup, None, mixed(len(ratings))), stretched, 150)
@@ -43,19 +47,25 @@ def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
 def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
     rng = np.random.default_rng(7)
     n = np.full(40, 25.0)
-    ratings = np.where(np.arange(40) % 2, rng.integers(10, 19, (25, 40)), rng.integers(0, 5, (25, 40)))
+    ratings = np.where(
+        np.arange(40) % 2, rng.integers(10, 19, (25, 40)), rng.integers(0, 5, (25, 40))
+    )
     total, total_sq = ratings.sum(axis=0).astype(float), (ratings**2).sum(axis=0).astype(float)
     setup = Setup(40, 4000, SHORT)
     policy = policy_by_scale("two-priors", setup, None, mixed(40))
     assert isinstance(policy, ByScale)
 
-    keys = policy.fitted(n, total, total_sq).priority(n, np.zeros(40), total, total_sq, np.arange(40))
+    keys = policy.fitted(n, total, total_sq).priority(
+        n, np.zeros(40), total, total_sq, np.arange(40)
+    )
 
     for (scale, mine), width in zip(mixed(40), (4, 8), strict=True):
         own = warm_policy("two-priors", replace(setup, arms=20, scale=scale, evidence=8.0), None)
         assert own.refits
         known = own.fitted(n[mine], total[mine], total_sq[mine])
-        by_itself = known.priority(n[mine], np.zeros(20), total[mine], total_sq[mine], np.arange(20))
+        by_itself = known.priority(
+            n[mine], np.zeros(20), total[mine], total_sq[mine], np.arange(20)
+        )
         np.testing.assert_allclose(keys[mine], by_itself / width**2, rtol=1e-14)
 
 
@@ -70,12 +80,16 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
     assert isinstance(policy, ByScale)
 
     def keys(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        return policy.fitted(n, total, total_sq).priority(n, np.zeros(40), total, total_sq, np.arange(40))
+        return policy.fitted(n, total, total_sq).priority(
+            n, np.zeros(40), total, total_sq, np.arange(40)
+        )
 
     once = np.where(few == 1.0, 0.5, 1.0)
     told = keys(few, total * once, total_sq * once)
 
-    assert told[3::2].min() > 5 * told[::2].max()  # one pair of equal ratings proves nothing of nineteen others
+    assert (
+        told[3::2].min() > 5 * told[::2].max()
+    )  # one pair of equal ratings proves nothing of nineteen others
     assert keys(n, total, total_sq)[1::2].max() < told[3::2].min() / 2  # twenty do
 
 
@@ -93,7 +107,9 @@ def test_knows_each_worlds_own_variances_in_simulation() -> None:
 
 
 def test_one_scale_needs_no_weighing() -> None:
-    assert not isinstance(policy_by_scale("two-priors", Setup(4, 100, SHORT), None, [(SHORT, np.arange(4))]), ByScale)
+    assert not isinstance(
+        policy_by_scale("two-priors", Setup(4, 100, SHORT), None, [(SHORT, np.arange(4))]), ByScale
+    )
 
 
 def test_spreads_evenly_whatever_the_scales() -> None:

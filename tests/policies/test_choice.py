@@ -34,7 +34,11 @@ def pairwise(systems: int, *, wants_best: bool = False, named: bool = True) -> S
         (replace(SCORES, budget=1_234_567), "two-priors", ""),
         (replace(SCORES, budget=100, delta=0.5), "two-priors", ""),
         (THEORY, "robin-hood", "--mode theory is its own"),
-        (COMPARE, "paired", "for --objective compare, it asks prompts not asked yet before it repeats any"),
+        (
+            COMPARE,
+            "paired",
+            "for --objective compare, it asks prompts not asked yet before it repeats any",
+        ),
         (SIDES, "apt", ""),
         (BEST, "lucb", ""),
         (pairwise(3), "tournament", ""),
@@ -43,7 +47,9 @@ def pairwise(systems: int, *, wants_best: bool = False, named: bool = True) -> S
         (pairwise(3, wants_best=True), "duels", ""),
     ],
 )
-def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(setup: Setup, name: str, why: str) -> None:
+def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(
+    setup: Setup, name: str, why: str
+) -> None:
     choice = chosen("auto", setup)
     assert choice is not None
     assert choice.name == name
@@ -79,7 +85,9 @@ def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(setup: Setup, name: 
         ("preferences", SCORES, "take it with --pairwise"),
     ],
 )
-def test_refuses_a_scheduler_that_is_unknown_or_for_something_else(name: str, setup: Setup, said: str) -> None:
+def test_refuses_a_scheduler_that_is_unknown_or_for_something_else(
+    name: str, setup: Setup, said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         make_policy(name, setup)
 

@@ -25,12 +25,21 @@ SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
 
 def task_for(
-    text: str, pairs: int, judges: int = 1, group: list[int] | None = None, *, scales: tuple[Scale, ...] = (SHORT,)
+    text: str,
+    pairs: int,
+    judges: int = 1,
+    group: list[int] | None = None,
+    *,
+    scales: tuple[Scale, ...] = (SHORT,),
 ) -> Task:
     names = ("a", "b")[: len(scales)]
-    space = ArmSpace([str(each) for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales)
+    space = ArmSpace(
+        [str(each) for each in range(pairs)], names, [f"j{each}" for each in range(judges)], scales
+    )
     return Task(
-        decision_of(text, names, scales, margin=0.2, error_rate=0.05), space, None if group is None else np.array(group)
+        decision_of(text, names, scales, margin=0.2, error_rate=0.05),
+        space,
+        None if group is None else np.array(group),
     )
 
 
@@ -46,16 +55,22 @@ def variance(ratings: list[int], pooled: float, scale: Scale = SHORT) -> float:
     n, levels = len(ratings), scale.levels
     masses = [(2 / levels + ratings.count(x)) for x in range(scale.low, scale.high + 1)]
     weight = n + 2
-    center = sum(mass * x for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True)) / weight
-    flat = sum(mass * (x - center) ** 2 for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True)) / (
-        weight + 1
+    center = (
+        sum(mass * x for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True))
+        / weight
     )
+    flat = sum(
+        mass * (x - center) ** 2
+        for mass, x in zip(masses, range(scale.low, scale.high + 1), strict=True)
+    ) / (weight + 1)
     squares = sum((x - sum(ratings) / n) ** 2 for x in ratings)
     return math.sqrt(flat * (squares + 4 * pooled) / (n + 3))
 
 
 def sums(arms: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n, total, total_sq = (np.array([sum(x**k for x in each) for each in arms], dtype=float) for k in (0, 1, 2))
+    n, total, total_sq = (
+        np.array([sum(x**k for x in each) for each in arms], dtype=float) for k in (0, 1, 2)
+    )
     return n, total, total_sq
 
 
@@ -63,14 +78,18 @@ FEW = st.lists(st.integers(0, 4), min_size=2, max_size=8)
 
 
 @given(st.lists(FEW, min_size=2, max_size=5))
-def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(arms: list[list[int]]) -> None:
+def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(
+    arms: list[list[int]],
+) -> None:
     task = task_for("a>=3", len(arms))
     n, total, total_sq = sums(arms)
     policy = policy_for(task).fitted(n, total, total_sq)
     even, squares = 2.0, [sum((x - sum(each) / len(each)) ** 2 for x in each) for each in arms]
     pooled = (sum(squares) + even) / (sum(len(each) - 1 for each in arms) + 1)
 
-    found, later = (policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(arms))) for each in (0, 2))
+    found, later = (
+        policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(arms))) for each in (0, 2)
+    )
     for arm, ratings in enumerate(arms):
         mean, count = sum(ratings) / len(ratings), len(ratings)
         index = math.sqrt(count) * (abs(mean - 3) + 0.2) / math.sqrt(variance(ratings, pooled))
@@ -78,12 +97,16 @@ def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(arms: l
         assert later[arm] == pytest.approx(found[arm] * count / (count + 2))
     assert found.argmax() == min(
         range(len(arms)),
-        key=lambda arm: (abs(total[arm] / n[arm] - 3) + 0.2) / math.sqrt(variance(arms[arm], pooled) / n[arm]),
+        key=lambda arm: (
+            (abs(total[arm] / n[arm] - 3) + 0.2) / math.sqrt(variance(arms[arm], pooled) / n[arm])
+        ),
     ) or len(set(found)) < len(arms)
 
 
 @given(st.lists(FEW, min_size=4, max_size=4))
-def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(arms: list[list[int]]) -> None:
+def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(
+    arms: list[list[int]],
+) -> None:
     task = task_for("a>=3", 2, judges=2)
     n, total, total_sq = sums(arms)
     policy = policy_for(task)
@@ -101,7 +124,9 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(arms: list
     assert found[:, 0, :] == pytest.approx(index[:, None] * gain / gain.max(axis=1, keepdims=True))
 
 
-def normal_posterior(mean: float, variance: float, ratings: list[int], noise: float) -> tuple[float, float]:
+def normal_posterior(
+    mean: float, variance: float, ratings: list[int], noise: float
+) -> tuple[float, float]:
     """The posterior of a mean, rating by rating, as a Kalman filter has it."""
     for rating in ratings:
         gain = variance / (variance + noise)
@@ -110,9 +135,13 @@ def normal_posterior(mean: float, variance: float, ratings: list[int], noise: fl
 
 
 @pytest.mark.parametrize("text", ["a>=3", "best"])
-def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_least_clear(text: str) -> None:
+def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_least_clear(
+    text: str,
+) -> None:
     rng, pairs = np.random.default_rng(4), 40
-    space = ArmSpace([str(each) for each in range(pairs)], ["a"], ["cheap", "dear"], [SHORT], settles=True)
+    space = ArmSpace(
+        [str(each) for each in range(pairs)], ["a"], ["cheap", "dear"], [SHORT], settles=True
+    )
     task = Task(
         decision_of(text, ["a"], [SHORT], margin=0.2, error_rate=0.05),
         space,
@@ -122,7 +151,9 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
     quality = rng.integers(0, 5, pairs)
     cheap = [[int(np.clip(each + rng.integers(-1, 2), 0, 4))] for each in quality]
     dear = [
-        np.clip(each + rng.integers(-1, 2, rng.integers(1 if k in task.start else 0, 4)), 0, 4).tolist()
+        np.clip(
+            each + rng.integers(-1, 2, rng.integers(1 if k in task.start else 0, 4)), 0, 4
+        ).tolist()
         for k, each in enumerate(quality)
     ]
     n, total, total_sq = sums([each for both in zip(cheap, dear, strict=True) for each in both])
@@ -135,9 +166,14 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
 
     def by_hand(even: float) -> tuple[list[tuple[float, float]], list[float]]:
         """The posteriors, and the noise of a rating, where ``even`` is what is taken for it before anything was repeated."""
-        squares = [sum((x - sum(each) / len(each)) ** 2 for x in each) if each else 0.0 for each in dear]
+        squares = [
+            sum((x - sum(each) / len(each)) ** 2 for x in each) if each else 0.0 for each in dear
+        ]
         pooled = (sum(squares) + even) / (sum(max(len(each) - 1, 0) for each in dear) + 1)
-        noise = [(each + 4 * pooled) / (max(len(own) - 1, 0) + 4) for each, own in zip(squares, dear, strict=True)]
+        noise = [
+            (each + 4 * pooled) / (max(len(own) - 1, 0) + 4)
+            for each, own in zip(squares, dear, strict=True)
+        ]
         x = np.array([cheap[k][0] for k in task.start], float)
         y = np.array([sum(dear[k]) / len(dear[k]) for k in task.start])
         # Least squares with one point more, at which the slope is 1.
@@ -148,14 +184,16 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
         about = max(over - np.mean([noise[k] / len(dear[k]) for k in task.start]), over / 2)
         predicted = [y.mean() + slope * (cheap[k][0] - x.mean()) for k in range(pairs)]
         return [
-            normal_posterior(mean, about, own, each) for mean, own, each in zip(predicted, dear, noise, strict=True)
+            normal_posterior(mean, about, own, each)
+            for mean, own, each in zip(predicted, dear, noise, strict=True)
         ], noise
 
     scores = judged_means(task, n, total, total_sq)
     assert scores == pytest.approx([mean for mean, _ in by_hand(2.0)[0]])
     posterior, noise = by_hand(ninth)
     gain = [
-        variance - normal_posterior(mean, variance, [0], noise[k])[1] for k, (mean, variance) in enumerate(posterior)
+        variance - normal_posterior(mean, variance, [0], noise[k])[1]
+        for k, (mean, variance) in enumerate(posterior)
     ]
 
     assert (found[0::2] == -np.inf).all()  # the other judge has said all that it is asked
@@ -166,13 +204,16 @@ def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_leas
     for group in np.arange(pairs).reshape(-1, 4).tolist():
         lead = max(group, key=lambda k: posterior[k][0])
         urgency = {
-            k: (posterior[lead][1] + posterior[k][1]) / (posterior[lead][0] - posterior[k][0] + 0.2) ** 2
+            k: (posterior[lead][1] + posterior[k][1])
+            / (posterior[lead][0] - posterior[k][0] + 0.2) ** 2
             for k in group
             if k != lead
         }
         share = {k: each / max(gain[k], gain[lead]) for k, each in urgency.items()}
         share[lead] = max(share.values())
-        assert [found[2 * k + 1] for k in group] == pytest.approx([share[k] * gain[k] for k in group])
+        assert [found[2 * k + 1] for k in group] == pytest.approx(
+            [share[k] * gain[k] for k in group]
+        )
 
 
 def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, int]:
@@ -180,38 +221,57 @@ def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, 
     mean = {arm: sum(arms[arm]) / len(arms[arm]) for arm in group}
     lead = max(group, key=lambda arm: (mean[arm], -arm))
     error = {arm: variance(arms[arm], 2.0) / len(arms[arm]) for arm in group}
-    z = {arm: (mean[lead] - mean[arm] + 0.2) / math.sqrt(error[lead] + error[arm]) for arm in group if arm != lead}
+    z = {
+        arm: (mean[lead] - mean[arm] + 0.2) / math.sqrt(error[lead] + error[arm])
+        for arm in group
+        if arm != lead
+    }
     rival = min(z, key=lambda arm: z[arm])
     return z[rival], lead, rival
 
 
 @given(st.lists(FEW, min_size=7, max_size=7))
-def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(arms: list[list[int]]) -> None:
+def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(
+    arms: list[list[int]],
+) -> None:
     groups = [[0, 2, 4, 6], [1, 3, 5]]
     task = task_for("best", 7, group=[0, 1, 0, 1, 0, 1, 0])
     n, total, total_sq = sums(arms)
     policy = policy_for(task)
     assert policy.contests is not None
     there = policy.contests >= 0
-    n, total, total_sq = (np.where(there, each[policy.contests], 0.0) for each in (n, total, total_sq))
+    n, total, total_sq = (
+        np.where(there, each[policy.contests], 0.0) for each in (n, total, total_sq)
+    )
 
-    found = policy.priority(n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0))
+    found = policy.priority(
+        n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0)
+    )
 
     for number, group in enumerate(groups):
         z, lead, rival = nearest_rival(arms, group)
         mine = dict(
-            zip(policy.contests[number][there[number]].tolist(), found[number][there[number]].tolist(), strict=True)
+            zip(
+                policy.contests[number][there[number]].tolist(),
+                found[number][there[number]].tolist(),
+                strict=True,
+            )
         )
         assert set(mine) == set(group)
         top = max(mine.values())
         assert top == pytest.approx(1 / z**2)
-        gain = {arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1)) for arm in (lead, rival)}
+        gain = {
+            arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1))
+            for arm in (lead, rival)
+        }
         assert mine[max(gain, key=lambda arm: gain[arm])] == pytest.approx(top)
 
 
 def after_a_look(policy: Policy, log: list[float], n: FloatArray, level: float) -> Seen:
     zero = np.zeros(len(log))
-    found = policy.sight(zero + log, np.array([level]), (n, n * 0.0, n * 0.0), n.sum(axis=-1, keepdims=True))
+    found = policy.sight(
+        zero + log, np.array([level]), (n, n * 0.0, n * 0.0), n.sum(axis=-1, keepdims=True)
+    )
     assert found is not None
     return found._replace(level=np.array([level]))
 
@@ -228,9 +288,13 @@ def test_half_of_the_calls_go_to_the_threshold_that_is_certain_soonest(
 
     for found, ratings in zip(near.tolist(), arms, strict=True):
         square = (abs(sum(ratings) / len(ratings) - 3) + 0.2) ** 2
-        pace = (max(evidence, 0) + 1.2 + 4 * square / (variance(ratings, 2.0) + square)) / (len(ratings) - 1 + 4)
+        pace = (max(evidence, 0) + 1.2 + 4 * square / (variance(ratings, 2.0) + square)) / (
+            len(ratings) - 1 + 4
+        )
         by_now = evidence + pace * (1 + under_way)
-        assert found == pytest.approx(-math.inf if by_now >= 3.5 else pace / max(3.5 - by_now, 0.05))
+        assert found == pytest.approx(
+            -math.inf if by_now >= 3.5 else pace / max(3.5 - by_now, 0.05)
+        )
 
 
 @given(st.lists(FEW, min_size=4, max_size=4), st.sampled_from([-math.inf, -0.5, 2.0]))
@@ -250,7 +314,10 @@ def test_half_of_the_calls_go_to_the_group_whose_best_is_certain_soonest(
         assert near.max() == -math.inf
         return
     assert near.max() == pytest.approx(pace / max(4.0 - log, 0.05))
-    gain = {arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1)) for arm in (lead, rival)}
+    gain = {
+        arm: variance(arms[arm], 2.0) / (len(arms[arm]) * (len(arms[arm]) + 1))
+        for arm in (lead, rival)
+    }
     assert near.ravel()[max(gain, key=lambda arm: gain[arm])] == near.max()
 
 
@@ -277,7 +344,10 @@ def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_sett
         spread = np.array([variance(each, 2.0) for each in arms])
         pace = (np.maximum(log, 0) + 1.2 + 4 * square / (spread + square)) / (n + 4)
         for _ in range(3):
-            left, part = sorted((level - math.log(share) - log) / pace), min(13 / 32 + share / 2, 45 / 32 - share)
+            left, part = (
+                sorted((level - math.log(share) - log) / pace),
+                min(13 / 32 + share / 2, 45 / 32 - share),
+            )
             affordable = part * (calls * len(arms) - spent)
             reached = sum(sum(left[: count + 1]) <= affordable for count in range(len(left)))
             share = max(0.2, round(64 * reached / len(arms)) / 64)
@@ -324,7 +394,11 @@ def test_chooses_among_many_arms_as_among_few(name: str, monkeypatch: pytest.Mon
         if name == "two-priors":
             policy = make_policy(name, Setup(20, 200, SHORT))
         else:
-            policy = policy_for(task_for(name, 20, group=[arm // 4 for arm in range(20)] if name == "best" else None))
+            policy = policy_for(
+                task_for(
+                    name, 20, group=[arm // 4 for arm in range(20)] if name == "best" else None
+                )
+            )
         asked.append(play(policy, ratings, 200))  # fitted, and so built anew, all the time
 
     assert asked[1] == asked[2] == asked[0]
@@ -335,7 +409,9 @@ def test_chooses_among_many_arms_as_among_few(name: str, monkeypatch: pytest.Mon
 def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
     task = task_for("a>=3,b<5", 3, judges=2, scales=(SHORT, LONG))
     rng = np.random.default_rng(0)
-    arms = [[rng.integers(0, 5, rng.integers(1, 6)).tolist() for _ in range(12)] for _ in range(runs)]
+    arms = [
+        [rng.integers(0, 5, rng.integers(1, 6)).tolist() for _ in range(12)] for _ in range(runs)
+    ]
     n, total, total_sq = (np.stack(each) for each in zip(*(sums(run) for run in arms), strict=True))
     policy = policy_for(task)
 
@@ -354,7 +430,8 @@ def test_takes_the_variance_from_the_mean_where_one_call_comes_first(runs: int) 
     pairs, rng = 80, np.random.default_rng(0)
     task = task_for("a>=3", pairs, scales=(LONG,))
     arms = [
-        [(1 + rng.binomial(9, rng.random(), rng.integers(1, 5))).tolist() for _ in range(pairs)] for _ in range(runs)
+        [(1 + rng.binomial(9, rng.random(), rng.integers(1, 5))).tolist() for _ in range(pairs)]
+        for _ in range(runs)
     ]
     n, total, total_sq = (np.stack(each) for each in zip(*(sums(run) for run in arms), strict=True))
     policy = policy_for(task, 2)
@@ -377,4 +454,6 @@ def test_takes_the_variance_from_the_mean_where_one_call_comes_first(runs: int) 
         for number, each in enumerate(ratings):
             g = max(np.polyval(parabola, (np.mean(each) - 5.5) / 4.5), least)
             assert many[run, number] == pytest.approx(variance(each, g, LONG))
-            assert few[run, number] == pytest.approx(variance(each, 1.0, LONG))  # a ninth of 9, squared
+            assert few[run, number] == pytest.approx(
+                variance(each, 1.0, LONG)
+            )  # a ninth of 9, squared

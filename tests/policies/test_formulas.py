@@ -19,7 +19,12 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.base import MODES, Policy, Setup
 from robin_cli.policies.own.dirichlet import Dirichlet
 from robin_cli.policies.own.robin import Robin
-from robin_cli.policies.own.robin_hood import RobinHood, practice_constant, smallest_theory_budget, theory_warm_up
+from robin_cli.policies.own.robin_hood import (
+    RobinHood,
+    practice_constant,
+    smallest_theory_budget,
+    theory_warm_up,
+)
 from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.prior import Warm, prior_variances, warm_policy
@@ -28,13 +33,17 @@ from tests.planning.played import play
 
 SCALES = [Scale(0, 4), Scale(1, 5), Scale(1, 10), Scale(-2, 2)]
 scaled_ratings = st.sampled_from(SCALES).flatmap(
-    lambda scale: st.tuples(st.just(scale), st.lists(st.integers(scale.low, scale.high), min_size=1, max_size=40))
+    lambda scale: st.tuples(
+        st.just(scale), st.lists(st.integers(scale.low, scale.high), min_size=1, max_size=40)
+    )
 )
 
 
 def columns(arms: list[list[int]] | list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """n, Σx and Σx² of each arm."""
-    n, total, total_sq = np.array([[len(each), sum(each), sum(x * x for x in each)] for each in arms], float).T
+    n, total, total_sq = np.array(
+        [[len(each), sum(each), sum(x * x for x in each)] for each in arms], float
+    ).T
     return n, total, total_sq
 
 
@@ -53,7 +62,11 @@ EFFECT = {"worst-case": lambda v, k: v / k, "mean-error": lambda v, k: v / k - v
 
 
 def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
-    keys = {(n, pending): worth(Uniform(), [3] * n, pending) for n in (1, 2, 5) for pending in (0.0, 3.0)}
+    keys = {
+        (n, pending): worth(Uniform(), [3] * n, pending)
+        for n in (1, 2, 5)
+        for pending in (0.0, 3.0)
+    }
     assert sorted(keys, key=lambda key: -keys[key]) == sorted(keys, key=sum)
 
 
@@ -77,9 +90,16 @@ def test_robin_hoods_constants_of_theorem_2_leave_each_bound_its_share_of_delta(
 
 @pytest.mark.parametrize("arms", [1, 3, 10])
 def test_finds_the_smallest_budget_for_the_theory(arms: int) -> None:
-    smallest = next(budget for budget in itertools.count(arms) if arms * theory_warm_up(arms, budget, 0.05) <= budget)
+    smallest = next(
+        budget
+        for budget in itertools.count(arms)
+        if arms * theory_warm_up(arms, budget, 0.05) <= budget
+    )
     assert smallest_theory_budget(arms, 0.05) == smallest
-    assert RobinHood.of(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up * arms <= smallest
+    assert (
+        RobinHood.of(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up * arms
+        <= smallest
+    )
     with pytest.raises(InputError, match=f"{smallest} calls at least; raise the budget"):
         RobinHood.of(Setup(arms, smallest - 1, SCALES[0], delta=0.05, mode="theory"))
 
@@ -98,7 +118,9 @@ def dirichlet_variance(ratings: list[int], prior: Sequence[int], mass: float = 2
     whole = sum(alpha.values())
     mean_square = sum(alpha[x] / whole * x * x for x in levels)
     square_of_mean = sum(
-        x * y * alpha[x] * (alpha[y] + (x == y)) / (whole * (whole + 1)) for x in levels for y in levels
+        x * y * alpha[x] * (alpha[y] + (x == y)) / (whole * (whole + 1))
+        for x in levels
+        for y in levels
     )
     return mean_square - square_of_mean
 
@@ -112,7 +134,10 @@ def two_priors(ratings: list[int], prior: Sequence[int], pooled: float, alike: f
 
 @pytest.mark.parametrize("objective", EFFECT)
 @given(
-    drawn=scaled_ratings, pooled=st.floats(0.01, 4), alike=st.sampled_from([0.0, 0.3, 1.0]), pending=st.integers(0, 9)
+    drawn=scaled_ratings,
+    pooled=st.floats(0.01, 4),
+    alike=st.sampled_from([0.0, 0.3, 1.0]),
+    pending=st.integers(0, 9),
 )
 def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_has(
     objective: str, drawn: tuple[Scale, list[int]], pooled: float, alike: float, pending: int
@@ -124,14 +149,24 @@ def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_
     for policy, variance, off in (
         (Robin(np.array([0.3]), objective), 0.3, 1e-9),
         # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
-        (RobinHood(c=c, warm_up=1, objective=objective), float(np.var(ratings)) / (1 - math.sqrt(c / n)), 1e-9),
+        (
+            RobinHood(c=c, warm_up=1, objective=objective),
+            float(np.var(ratings)) / (1 - math.sqrt(c / n)),
+            1e-9,
+        ),
         (Dirichlet(*ends, objective), dirichlet_variance(ratings, even), 1e-9),
         # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
-        (TwoPriors(scale, objective, pooled, alike, *moments), two_priors(ratings, others, pooled, alike), 0.003),
+        (
+            TwoPriors(scale, objective, pooled, alike, *moments),
+            two_priors(ratings, others, pooled, alike),
+            0.003,
+        ),
         (begun(scale, objective), two_priors(ratings, even, even_variance(scale), 0.0), 0.003),
     ):
         expected = EFFECT[objective](variance, n + pending)
-        assert worth(policy, ratings, pending) == pytest.approx(expected, rel=off, abs=1e-12), policy
+        assert worth(policy, ratings, pending) == pytest.approx(expected, rel=off, abs=1e-12), (
+            policy
+        )
 
 
 def begun(scale: Scale, objective: str = "worst-case", evidence: float = 0.0) -> TwoPriors:
@@ -142,7 +177,10 @@ def moments_of(arms: list[list[int]], evidence: float, scale: Scale) -> tuple[fl
     """m₁ and m₂ as the docstring has them: of a rating of an arm drawn evenly, or with e more arms that are an even draw."""
     even = range(scale.low, scale.high + 1)
     weights = [*np.ones(len(arms)), evidence]
-    first, second = (np.average([np.mean(np.power(x, k)) for x in [*arms, even]], weights=weights) for k in (1, 2))
+    first, second = (
+        np.average([np.mean(np.power(x, k)) for x in [*arms, even]], weights=weights)
+        for k in (1, 2)
+    )
     return first, max(second, first**2 + 0.001 * even_variance(scale))
 
 
@@ -195,7 +233,9 @@ def test_two_priors_tells_arms_that_are_alike_from_arms_that_are_not() -> None:
     def alike(cv: float, n: int) -> float:
         true = rng.gamma(1 / cv**2, cv**2, 100_000) if cv else np.ones(100_000)
         x = rng.normal(0.0, np.sqrt(true)[:, None], (100_000, n))
-        policy = begun(SCALES[0]).fitted(np.full(100_000, float(n)), x.sum(axis=1), (x * x).sum(axis=1))
+        policy = begun(SCALES[0]).fitted(
+            np.full(100_000, float(n)), x.sum(axis=1), (x * x).sum(axis=1)
+        )
         return float(cast("float", policy.alike))
 
     for n in (3, 40):
@@ -221,8 +261,12 @@ def test_a_prior_counts_as_ratings_of_the_arms_own_mean_and_of_its_prior_varianc
         spread = math.sqrt(prior.mean() + 0.5 * (prior[arm] - prior.mean()))
         half = int(weight / 2)
         mean = sum(ratings) / 4
-        expected = cold.estimate(*columns([[*ratings, *[mean - spread] * half, *[mean + spread] * half]])).item()
-        assert worth(policy, ratings, 3.0, arm) == pytest.approx(EFFECT[objective](expected, len(ratings) + 3))
+        expected = cold.estimate(
+            *columns([[*ratings, *[mean - spread] * half, *[mean + spread] * half]])
+        ).item()
+        assert worth(policy, ratings, 3.0, arm) == pytest.approx(
+            EFFECT[objective](expected, len(ratings) + 3)
+        )
 
 
 def test_a_prior_for_robin_hood_counts_as_its_warm_up_but_for_one_rating() -> None:
@@ -250,14 +294,18 @@ def test_a_prior_that_says_nothing_varies_is_not_believed_to_the_letter(scale: S
 
 def fit_by_least_squares(warm: Warm, arms: list[list[int]]) -> tuple[float, float, float]:
     """g, r̄ and the slope of s²/g on r: a straight line by weighted least squares, with the first guess as a measurement."""
-    several = [(r, each) for r, each in zip(warm.relative.tolist(), arms, strict=True) if len(each) > 1]
+    several = [
+        (r, each) for r, each in zip(warm.relative.tolist(), arms, strict=True) if len(each) > 1
+    ]
     w = np.array([len(each) - 1 for _, each in several], dtype=np.float64)
     r = np.array([share for share, _ in several])
     s_squared = np.array([np.var(each, ddof=1) for _, each in several])
     pooled = (w @ s_squared + 8 * warm.prior_level) / (w.sum() + 8)
     center = float(np.average(r, weights=w))
     first = 0.5 / (1 + 0.5 * (center - 1))
-    rows = np.concatenate([np.stack([np.ones_like(r), r - center], axis=1) * np.sqrt(w)[:, None], [[0, math.sqrt(8)]]])
+    rows = np.concatenate(
+        [np.stack([np.ones_like(r), r - center], axis=1) * np.sqrt(w)[:, None], [[0, math.sqrt(8)]]]
+    )
     values = np.concatenate([s_squared / pooled * np.sqrt(w), [first * math.sqrt(8)]])
     return float(pooled), center, float(np.linalg.lstsq(rows, values)[0][1])
 
@@ -266,7 +314,9 @@ def test_a_prior_is_trusted_by_the_slope_of_the_variances_on_it() -> None:
     rng = np.random.default_rng(6)
     inside = 0
     for _ in range(40):
-        arms = [rng.integers(3 - d, 4 + d, rng.integers(1, 14)).tolist() for d in rng.integers(0, 3, 12)]
+        arms = [
+            rng.integers(3 - d, 4 + d, rng.integers(1, 14)).tolist() for d in rng.integers(0, 3, 12)
+        ]
         prior = np.array([np.var(each) for each in arms]) * rng.gamma(2, 0.5, 12) + 0.1
         warm = warm_policy("dirichlet", Setup(12, 1000, SCALES[1]), prior)
         assert isinstance(warm, Warm)
@@ -349,7 +399,9 @@ def test_a_prior_is_not_changed_by_arms_asked_once() -> None:
 def test_an_earlier_run_says_how_much_each_arm_varies_with_four_ratings_of_the_usual() -> None:
     arms = [[1, 5, 3], [2, 2], [4], [1, 2, 2, 2, 5]]
     several = [np.array(each) for each in arms]
-    pooled = sum(len(each) * each.var() for each in several) / sum(len(each) - 1 for each in several)
+    pooled = sum(len(each) * each.var() for each in several) / sum(
+        len(each) - 1 for each in several
+    )
     expected = [(each.var() * len(each) + 4 * pooled) / (len(each) - 1 + 4) for each in several]
     np.testing.assert_allclose(prior_variances(*columns(arms)), expected)
     assert np.isnan(prior_variances(*columns([[4], [3]]))).all()
@@ -381,7 +433,9 @@ def test_trusts_a_prior_as_far_as_the_ratings_bear_it_out() -> None:
     rng = np.random.default_rng(3)
     true = rng.gamma(1.0, 1.0, 2000)
     n = np.full(2000, 6.0)
-    x = rng.normal(0.0, np.sqrt(3.0 * true)[:, None], (2000, 6))  # on the whole it varies three times as much
+    x = rng.normal(
+        0.0, np.sqrt(3.0 * true)[:, None], (2000, 6)
+    )  # on the whole it varies three times as much
     setup = Setup(2000, 50_000, SCALES[0])
 
     def fit(prior: FloatArray) -> Warm:
@@ -396,6 +450,10 @@ def test_trusts_a_prior_as_far_as_the_ratings_bear_it_out() -> None:
 
 
 def test_a_few_equal_ratings_do_not_say_that_an_arm_never_varies() -> None:
-    n, total, total_sq = np.array([2.0, 40.0, 4.0]), np.array([4.0, 80.0, 8.0]), np.array([8.0, 160.0, 32.0])
+    n, total, total_sq = (
+        np.array([2.0, 40.0, 4.0]),
+        np.array([4.0, 80.0, 8.0]),
+        np.array([8.0, 160.0, 32.0]),
+    )
     few, many, varied = prior_variances(n, total, total_sq)
     assert 0 < many < few < varied

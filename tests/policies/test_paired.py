@@ -22,7 +22,11 @@ SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
 
 def systems_for(
-    answered: list[tuple[int, int]], *, judges: int = 1, scales: tuple[Scale, ...] = (SHORT,), seed: int | None = 3
+    answered: list[tuple[int, int]],
+    *,
+    judges: int = 1,
+    scales: tuple[Scale, ...] = (SHORT,),
+    seed: int | None = 3,
 ) -> Systems:
     """Systems over pairs, each a prompt and the system that answered it."""
     prompt, system = (np.array(each) for each in zip(*answered, strict=True))
@@ -33,7 +37,14 @@ def systems_for(
         scales,
     )
     names = [f"s{number}" for number in range(system.max() + 1)]
-    return systems_of(space, system, names, prompt, [f"prompt {number}" for number in range(prompt.max() + 1)], seed)
+    return systems_of(
+        space,
+        system,
+        names,
+        prompt,
+        [f"prompt {number}" for number in range(prompt.max() + 1)],
+        seed,
+    )
 
 
 def each_answered_all(prompts: int, systems: int = 2) -> list[tuple[int, int]]:
@@ -55,7 +66,9 @@ def prompts_of(systems: Systems, arms: list[int]) -> list[int]:
 
 
 def test_asks_all_of_a_prompt_before_the_next_and_each_once_before_any_twice() -> None:
-    answered = [(prompt, system) for system in range(3) for prompt in range(20)]  # data sorted by system
+    answered = [
+        (prompt, system) for system in range(3) for prompt in range(20)
+    ]  # data sorted by system
     systems = systems_for(answered, judges=2, scales=(SHORT, LONG))
 
     asked = asked_in_turn(systems, 2 * len(systems.space))
@@ -76,7 +89,11 @@ def test_asks_in_an_order_that_is_the_seeds_and_not_the_datas() -> None:
 
     first = prompts_of(one, asked_in_turn(one, 60))
 
-    assert first == prompts_of(same, asked_in_turn(same, 60)) == prompts_of(moved, asked_in_turn(moved, 60))
+    assert (
+        first
+        == prompts_of(same, asked_in_turn(same, 60))
+        == prompts_of(moved, asked_in_turn(moved, 60))
+    )
     assert first != prompts_of(other, asked_in_turn(other, 60))
     assert first != prompts_of(none, asked_in_turn(none, 60))
 
@@ -154,26 +171,43 @@ def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(toget
 
 
 def sums(ratings: list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n, total, total_sq = (np.array([sum(x**k for x in each) for each in ratings], dtype=float) for k in (0, 1, 2))
+    n, total, total_sq = (
+        np.array([sum(x**k for x in each) for each in ratings], dtype=float) for k in (0, 1, 2)
+    )
     return n, total, total_sq
 
 
-def priorities(policy: Policy, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    free, busy = (policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(n))) for each in (0, 2))
+def priorities(
+    policy: Policy, n: FloatArray, total: FloatArray, total_sq: FloatArray
+) -> FloatArray:
+    free, busy = (
+        policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(n))) for each in (0, 2)
+    )
     assert (busy <= free).all()
     return free
 
 
 def test_asks_again_where_a_call_lowers_the_noise_of_the_difference_most() -> None:
     # two responses of system 0 to prompt 0; its ratings vary, those of system 1 do not
-    answered = [(0, 0), (0, 0), (0, 1), *((prompt, system) for prompt in range(1, 8) for system in range(2))]
+    answered = [
+        (0, 0),
+        (0, 0),
+        (0, 1),
+        *((prompt, system) for prompt in range(1, 8) for system in range(2)),
+    ]
     systems = systems_for(answered)
-    ratings = [[1.0, 3.0] if system == 0 else [2.0, 2.0, 2.0][: 2 + (prompt == 1)] for prompt, system in answered]
+    ratings = [
+        [1.0, 3.0] if system == 0 else [2.0, 2.0, 2.0][: 2 + (prompt == 1)]
+        for prompt, system in answered
+    ]
     n, total, total_sq = sums(ratings)
 
     found = priorities(policy_for(systems).fitted(n, total, total_sq), n, total, total_sq)
 
-    within, freedom = [18.0, 0.0], [9.0, 9.0]  # 9 arms of system 0, 8 of system 1 with one rating more
+    within, freedom = (
+        [18.0, 0.0],
+        [9.0, 9.0],
+    )  # 9 arms of system 0, 8 of system 1 with one rating more
     pooled = (sum(within) + 2.0) / (sum(freedom) + 1)
     for arm, (prompt, system) in enumerate(answered):
         weight = 0.5 if (prompt, system) == (0, 0) else 1.0
@@ -191,7 +225,9 @@ def test_weighs_judges_and_scales_alike() -> None:
     found = priorities(policy_for(systems).fitted(n, total, total_sq), n, total, total_sq)
 
     assert found == pytest.approx(np.full(len(found), found[0]), rel=0.05)
-    assert found[0] == pytest.approx(0.25 * 0.5 / 6, rel=0.1)  # w = 1/2, V = 1/2 in shares of the scale
+    assert found[0] == pytest.approx(
+        0.25 * 0.5 / 6, rel=0.1
+    )  # w = 1/2, V = 1/2 in shares of the scale
 
 
 def test_asks_on_whatever_an_arms_own_ratings_are() -> None:
@@ -202,13 +238,23 @@ def test_asks_on_whatever_an_arms_own_ratings_are() -> None:
     steady[6], steady[8] = [2.0, 2.0, 2.0], [0.0, 4.0, 0.0]
     varied[6], varied[8] = [0.0, 4.0, 0.0], [2.0, 2.0, 2.0]  # of the same system
 
-    one, other = (priorities(policy_for(systems).fitted(*sums(each)), *sums(each)) for each in (steady, varied))
+    one, other = (
+        priorities(policy_for(systems).fitted(*sums(each)), *sums(each))
+        for each in (steady, varied)
+    )
 
     assert one == pytest.approx(other, rel=1e-12)
 
 
-def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_both_answered() -> None:
-    answered = [(prompt, system) for prompt in range(12) for system in range(3) if (prompt, system) != (11, 1)]
+def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_both_answered() -> (
+    None
+):
+    answered = [
+        (prompt, system)
+        for prompt in range(12)
+        for system in range(3)
+        if (prompt, system) != (11, 1)
+    ]
     systems = systems_for(answered)
     rng = np.random.default_rng(2)
     level = [1.0, 1.1, 3.0]
@@ -219,7 +265,9 @@ def test_prefers_the_two_systems_that_are_least_surely_apart_at_prompts_that_bot
     found = priorities(fitted, n, total, total_sq)
 
     of_system = [
-        found[[arm for arm, (prompt, system) in enumerate(answered) if system == each and prompt < 11]]
+        found[
+            [arm for arm, (prompt, system) in enumerate(answered) if system == each and prompt < 11]
+        ]
         for each in range(3)
     ]
     assert min(of_system[0].min(), of_system[1].min()) > 2.5 * of_system[2].max() > 0
@@ -246,8 +294,12 @@ def test_leaves_a_difference_unbent_where_one_systems_ratings_flip_rarely(calls:
     prompts, runs = 20, 400
     systems = systems_for(each_answered_all(prompts))
     flipping, steady = [0] + [4] * 7, [3, 4] * 4
-    ratings = Ratings.of([np.array(flipping if system == 0 else steady) for _, system in each_answered_all(prompts)])
-    (found,) = simulate(ratings, policy_for(systems), [int(calls * 2 * prompts)], runs, np.random.default_rng(7))
+    ratings = Ratings.of(
+        [np.array(flipping if system == 0 else steady) for _, system in each_answered_all(prompts)]
+    )
+    (found,) = simulate(
+        ratings, policy_for(systems), [int(calls * 2 * prompts)], runs, np.random.default_rng(7)
+    )
     difference = found.estimates.reshape(runs, prompts, 2) @ np.array([1.0, -1.0])
     mean, error = difference.mean(axis=1), difference.std(axis=1, ddof=1) / np.sqrt(prompts)
     assert abs(mean.mean()) < 3.5 * mean.std() / np.sqrt(runs)
@@ -256,10 +308,16 @@ def test_leaves_a_difference_unbent_where_one_systems_ratings_flip_rarely(calls:
 
 
 def test_refuses_what_cannot_be_compared_with_a_next_step() -> None:
-    with pytest.raises(InputError, match=r'all pairs are of one system, "s0"; .* --columns system=NAME'):
+    with pytest.raises(
+        InputError, match=r'all pairs are of one system, "s0"; .* --columns system=NAME'
+    ):
         check_systems(systems_for([(prompt, 0) for prompt in range(9)]))
-    with pytest.raises(InputError, match="two systems or more answered 4 of 9 prompts, and at least 5"):
-        check_systems(systems_for([*each_answered_all(4), *((prompt, 0) for prompt in range(4, 9))]))
+    with pytest.raises(
+        InputError, match="two systems or more answered 4 of 9 prompts, and at least 5"
+    ):
+        check_systems(
+            systems_for([*each_answered_all(4), *((prompt, 0) for prompt in range(4, 9))])
+        )
     assert check_systems(systems_for(each_answered_all(5))) == ""
     said = check_systems(systems_for([*each_answered_all(5), (5, 1)]))
     assert said.startswith("one system alone answered 1 of 6 prompts")

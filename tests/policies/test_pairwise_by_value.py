@@ -19,13 +19,17 @@ LEVELS, WIDTH = 3, 2.0
 EVEN = (LEVELS**2 - 1) / 12
 
 
-def asked(seed: int, *, systems: int, prompts: int, judges: int, wants_best: bool) -> tuple[Matches, list[list[float]]]:
+def asked(
+    seed: int, *, systems: int, prompts: int, judges: int, wants_best: bool
+) -> tuple[Matches, list[list[float]]]:
     """Comparisons, and the ratings of each of their arms; of some of them none."""
     found = matches(tournament(systems, prompts), judges=judges, wants_best=wants_best)
     rng = np.random.default_rng(seed)
     begun = rng.random(len(found)) < 0.7
     return found, [
-        rng.integers(0, LEVELS, rng.integers(0 if rng.random() < 0.1 else 1, 5)).astype(float).tolist()
+        rng.integers(0, LEVELS, rng.integers(0 if rng.random() < 0.1 else 1, 5))
+        .astype(float)
+        .tolist()
         if begun[pair]
         else []
         for pair in found.space.pair
@@ -33,7 +37,10 @@ def asked(seed: int, *, systems: int, prompts: int, judges: int, wants_best: boo
 
 
 def sums(ratings: list[list[float]]) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    return [np.array([sum(x**power for x in each) for each in ratings], dtype=float) for power in (0, 1, 2)]
+    return [
+        np.array([sum(x**power for x in each) for each in ratings], dtype=float)
+        for power in (0, 1, 2)
+    ]
 
 
 def squares(ratings: list[float]) -> float:
@@ -62,7 +69,9 @@ def pooled_of(ratings: list[list[float]]) -> float:
 def test_asks_preferences_by_the_variance_of_their_comparisons(seed: int) -> None:
     found, ratings = asked(seed, systems=2, prompts=8, judges=1 + seed % 2, wants_best=False)
     pending = np.random.default_rng(seed).integers(0, 3, len(ratings)).astype(float)
-    policy = Preferences.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(*sums(ratings))
+    policy = Preferences.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(
+        *sums(ratings)
+    )
 
     contests = policy.contests
     n, total, total_sq = (each[contests] for each in sums(ratings))
@@ -87,10 +96,14 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
     contests, nothing = policy.contests, np.zeros(len(ratings))
 
     n, total, total_sq = (np.where(contests >= 0, each[contests], 0.0) for each in sums(ratings))
-    told = policy.priority(n, np.where(contests >= 0, nothing[contests], 0.0), total, total_sq, contests)
+    told = policy.priority(
+        n, np.where(contests >= 0, nothing[contests], 0.0), total, total_sq, contests
+    )
 
     freedom = sum(len(each) - 1 for each in ratings if each)
-    pooled = (sum(squares(each) for each in ratings if each) / WIDTH**2 + EVEN / WIDTH**2) / (freedom + 1)
+    pooled = (sum(squares(each) for each in ratings if each) / WIDTH**2 + EVEN / WIDTH**2) / (
+        freedom + 1
+    )
     assert policy.pooled == pytest.approx(pooled * WIDTH**2)
     for prompt, members in enumerate(contests):
         comparisons = [arms for arms in members if arms[0] >= 0]
@@ -100,9 +113,13 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
             rated = [each for each in of_arms if each]
             own = np.mean([flat(each) for each in rated]) / WIDTH**2 if rated else EVEN / WIDTH**2
             free = sum(len(each) - 1 for each in rated)
-            variance = np.sqrt(own * (sum(map(squares, rated)) / WIDTH**2 + 4 * pooled) / (free + 4))
+            variance = np.sqrt(
+                own * (sum(map(squares, rated)) / WIDTH**2 + 4 * pooled) / (free + 4)
+            )
             whole.append(len(rated) == len(arms))
-            mean.append(np.mean([np.mean(each) / WIDTH for each in of_arms]) - 0.5 if whole[-1] else 0.0)
+            mean.append(
+                np.mean([np.mean(each) / WIDTH for each in of_arms]) - 0.5 if whole[-1] else 0.0
+            )
             each_error = [variance / max(len(each), 1) for each in of_arms]
             error.append(sum(each_error) / len(arms) ** 2 if rated else variance)
         sides = [policy.rivals.side[prompt][place].tolist() for place in range(len(comparisons))]
@@ -115,20 +132,29 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
         for place, (arms, (a, b)) in enumerate(zip(comparisons, sides, strict=True)):
             made = [len(ratings[arm]) for arm in arms]
             if any(made) and not whole[place]:
-                assert all(told[prompt, place][k] > 1.0 for k, calls in enumerate(made) if not calls)
+                assert all(
+                    told[prompt, place][k] > 1.0 for k, calls in enumerate(made) if not calls
+                )
                 continue
             ahead = max((mean[place] if a == lead else -mean[place]) + margin, 1e-3)
             doubt = error[place] / ahead**2 if lead in (a, b) else 0.0
-            assert told[prompt, place] == pytest.approx([doubt / (1 + calls) for calls in made]), (prompt, place)
+            assert told[prompt, place] == pytest.approx([doubt / (1 + calls) for calls in made]), (
+                prompt,
+                place,
+            )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed: int) -> None:
     found, ratings = asked(seed, systems=4, prompts=6, judges=1, wants_best=False)
-    policy = Tournament.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(*sums(ratings))
+    policy = Tournament.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(
+        *sums(ratings)
+    )
     m, arms = len(found.names), found.space.by_pair(np.arange(len(ratings)))
     whole = [pair for pair in range(len(found)) if all(ratings[arm] for arm in arms[pair])]
-    preference = {pair: np.mean([np.mean(ratings[arm]) / WIDTH for arm in arms[pair]]) for pair in whole}
+    preference = {
+        pair: np.mean([np.mean(ratings[arm]) / WIDTH for arm in arms[pair]]) for pair in whole
+    }
 
     wins = np.full((m, m), 0.5 * PRIOR)
     np.fill_diagonal(wins, 0.0)
@@ -144,7 +170,10 @@ def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed:
         known += (wins[i, j] + wins[j, i]) * p[i, j] * p[j, i] * np.outer(e, e)
     inverse = np.linalg.pinv(known)
     expected = [p[tuple(found.system[pair])] for pair in whole]
-    scatter = sum((preference[pair] - e) ** 2 for pair, e in zip(whole, expected, strict=True)) + 16 * 0.25 * 0.6
+    scatter = (
+        sum((preference[pair] - e) ** 2 for pair, e in zip(whole, expected, strict=True))
+        + 16 * 0.25 * 0.6
+    )
     phi = scatter / (sum(e * (1 - e) for e in expected) + 16 * 0.25)
 
     def of_difference(i: int, j: int) -> float:
@@ -160,7 +189,11 @@ def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed:
         return float(phi * p[k, other] * p[other, k] * found_gain)
 
     again_squares = sum(squares(each) for each in ratings if len(each) > 1) / WIDTH**2
-    v = (again_squares + EVEN / WIDTH**2) / (sum(len(each) - 1 for each in ratings if len(each) > 1) + 1) / 2
+    v = (
+        (again_squares + EVEN / WIDTH**2)
+        / (sum(len(each) - 1 for each in ratings if len(each) > 1) + 1)
+        / 2
+    )
     order = sorted(range(len(found)), key=lambda pair: found.rank[pair])
     for pair in range(len(found)):
         k, other = sorted(found.system[pair])
@@ -169,7 +202,10 @@ def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed:
         falls = p[k, other] * p[other, k] * of_difference(k, other)
         noise = min(v / (phi * p[k, other] * p[other, k]), 1.0)
         turn = [1 - 1e-9 * found.turn[arm] / len(ratings) for arm in arms[pair]]
-        left, done = sum(each not in whole for each in before), sum(each in whole for each in before)
+        left, done = (
+            sum(each not in whole for each in before),
+            sum(each in whole for each in before),
+        )
         if pair in whole:
             all_left = sum(each not in whole for each in alike)
             wanted = gain(k, other) * noise / (1 + falls * (all_left + noise * done)) ** 2

@@ -57,7 +57,9 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
 
     # one after another: how far it gets ahead with many under way is a matter of how quickly they are answered
     one = ("--concurrency", "1", "--run", "r")
-    command = judging(replay_url, DEMO / "pairs.jsonl", 300, "--limit", "12", "--scheduler", "shrinkage", *one)
+    command = judging(
+        replay_url, DEMO / "pairs.jsonl", 300, "--limit", "12", "--scheduler", "shrinkage", *one
+    )
     judged = robin(*command, cwd=tmp_path, exits=0)
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
     assert n.sum() == 300
@@ -72,8 +74,12 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("several_scales", [False, True])
 @pytest.mark.parametrize("begun", [False, True])
-def test_asks_the_same_arms_in_a_simulation_as_in_a_run(*, begun: bool, several_scales: bool) -> None:
-    check_asks_the_same_arms("shrinkage", begun=begun, several_scales=several_scales, objective="worst-case")
+def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
+    *, begun: bool, several_scales: bool
+) -> None:
+    check_asks_the_same_arms(
+        "shrinkage", begun=begun, several_scales=several_scales, objective="worst-case"
+    )
 
 
 @pytest.mark.usefixtures("importable")
@@ -86,11 +92,19 @@ def test_names_policies_of_packages_behind_its_own() -> None:
 @pytest.mark.usefixtures("importable")
 def test_draws_a_variance_toward_that_of_all_pairs() -> None:
     policy = make_policy("shrinkage", Setup(3, 100, Scale(0, 4)))
-    n, total, total_sq = np.array([4.0, 4.0, 1.0]), np.array([8.0, 4.0, 3.0]), np.array([32.0, 4.0, 9.0])
+    n, total, total_sq = (
+        np.array([4.0, 4.0, 1.0]),
+        np.array([8.0, 4.0, 3.0]),
+        np.array([32.0, 4.0, 9.0]),
+    )
     fitted = policy.fitted(n, total, total_sq)
-    pooled = ((32 - 16) + 0 + 2.0) / (3 + 3 + 0 + 1)  # sums of squares within pairs, and 2 for an even draw
+    pooled = ((32 - 16) + 0 + 2.0) / (
+        3 + 3 + 0 + 1
+    )  # sums of squares within pairs, and 2 for an even draw
     expected = np.array([(16 + 2 * pooled) / 5, 2 * pooled / 5, pooled]) / n
-    np.testing.assert_allclose(fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected)
+    np.testing.assert_allclose(
+        fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected
+    )
 
 
 def install(site: Path, code: str, target: str) -> None:
@@ -124,10 +138,14 @@ class Mine(Policy):
 
 
 @pytest.mark.parametrize("when", [0, 6])
-def test_names_the_policy_that_ends_the_program(when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_policy_that_ends_the_program(
+    when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_broken(EXITING.replace("WHEN", str(when)), "Mine", tmp_path, monkeypatch)
     data = write_pairs(tmp_path / "p.jsonl", 3)
-    with pytest.raises(InputError, match=r"--scheduler: the policy broken_policy.Mine failed: SystemExit: 9"):
+    with pytest.raises(
+        InputError, match=r"--scheduler: the policy broken_policy.Mine failed: SystemExit: 9"
+    ):
         judge(
             data,
             attribute="helpfulness",
@@ -178,7 +196,11 @@ def test_ends_a_run_whose_policy_knows_no_priority_and_keeps_its_answers(
         ("", "Missing", "AttributeError: module .broken_policy. has no attribute"),
         ("import sys; sys.exit(0)", "Policy", "SystemExit: 0"),
         (RAISING, "Mine", "ZeroDivisionError: by zero"),
-        ("Policy = 3", "Policy", "TypeError: it is 3, and not a subclass of robin_cli.policies.base.Policy"),
+        (
+            "Policy = 3",
+            "Policy",
+            "TypeError: it is 3, and not a subclass of robin_cli.policies.base.Policy",
+        ),
     ],
 )
 def test_names_the_package_whose_policy_is_broken(
@@ -190,5 +212,7 @@ def test_names_the_package_whose_policy_is_broken(
         match=f'--scheduler "broken": the package broken-policy, which .*{said}.* pip uninstall broken-policy',
     ):
         make_policy("broken", Setup(3, 100, Scale(0, 4)))
-    assert make_policy("uniform", Setup(3, 100, Scale(0, 4))).evenly  # robin's own cannot be replaced
+    assert make_policy(
+        "uniform", Setup(3, 100, Scale(0, 4))
+    ).evenly  # robin's own cannot be replaced
     plugins.cache_clear()

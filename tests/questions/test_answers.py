@@ -16,25 +16,35 @@ SPACE = ArmSpace(["p", "q"], ["clarity", "tone"], ["big", "small"], [Scale(0, 4)
 USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 
 
-def read(arm: int, outcome: Reply | Failure, notes: list[str] | None = None, **how: object) -> list[Judgment]:
+def read(
+    arm: int, outcome: Reply | Failure, notes: list[str] | None = None, **how: object
+) -> list[Judgment]:
     settings = {"answer_format": "text", "by_logprobs": False} | how
     said = [] if notes is None else notes
     return AnswerReader(SPACE, RATE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
 
 
 def reply(*texts: str, usage: Usage = USAGE) -> Reply:
-    return Reply(tuple(Answer(text, finish_reason="stop") for text in texts), "big-2", usage, "id", 1.5)
+    return Reply(
+        tuple(Answer(text, finish_reason="stop") for text in texts), "big-2", usage, "id", 1.5
+    )
 
 
 def test_keeps_a_judgment_for_each_answer_numbered_from_the_draw_on() -> None:
-    judgments = read(SPACE.arm_at(1, 1, 0).item(), reply("Feedback: so.\nRating: 7", "no idea", "Rating: 10"))
+    judgments = read(
+        SPACE.arm_at(1, 1, 0).item(), reply("Feedback: so.\nRating: 7", "no idea", "Rating: 10")
+    )
 
     assert [each.draw for each in judgments] == [7, 8, 9]
     assert [each.rating for each in judgments] == [7, None, 10]
     assert [each.status for each in judgments] == ["ok", "unparsed", "ok"]
     assert [each.reason for each in judgments] == [None, "missing", None]
-    assert {(each.pair_id, each.attribute, each.judge) for each in judgments} == {("q", "tone", "big")}
-    assert {(each.model, each.request_id, each.latency_s) for each in judgments} == {("big-2", "id", 1.5)}
+    assert {(each.pair_id, each.attribute, each.judge) for each in judgments} == {
+        ("q", "tone", "big")
+    }
+    assert {(each.model, each.request_id, each.latency_s) for each in judgments} == {
+        ("big-2", "id", 1.5)
+    }
     assert judgments[0].feedback == "so."
 
 
@@ -59,7 +69,9 @@ def test_keeps_a_failure_as_one_judgment_with_its_reason() -> None:
 
 def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> None:
     notes: list[str] = []
-    reader = AnswerReader(SPACE, RATE, answer_format="json_schema", by_logprobs=False, notify=notes.append)
+    reader = AnswerReader(
+        SPACE, RATE, answer_format="json_schema", by_logprobs=False, notify=notes.append
+    )
     for arm in (0, 1, 0, 1):
         reader.judgments(arm, 0, reply("Rating: 3"))
     reader.judgments(0, 0, reply('{"feedback": "", "rating": 3}'))

@@ -51,7 +51,9 @@ def test_asks_by_a_rubric_of_the_users_own(tmp_path: Path) -> None:
 def test_reads_yaml_as_toml(tmp_path: Path) -> None:
     yaml = "attribute: tone\ntitle: Tone\nscale: [1, 3]\nlevels:\n  1: Rude.\n  2: Neutral.\n  3: Kind.\n"
 
-    assert read_rubric(Path(written(tmp_path, yaml, "tone.yaml"))) == read_rubric(Path(written(tmp_path, TONE)))
+    assert read_rubric(Path(written(tmp_path, yaml, "tone.yaml"))) == read_rubric(
+        Path(written(tmp_path, TONE))
+    )
 
 
 def test_a_wide_scale_has_ranges_for_levels(tmp_path: Path) -> None:
@@ -85,7 +87,10 @@ def test_shows_examples_to_the_judge(tmp_path: Path) -> None:
     plain = load_prompts((), [written(tmp_path, TONE)])
 
     user = prompts.messages(Pair("p", "Say hi.", "Hi."), "tone")[1]["content"]
-    assert "Score 3: Kind.\n\nExample:\nResponse: Go away.\nFeedback: Rude indeed.\nRating: 1\n\n###Output:" in user
+    assert (
+        "Score 3: Kind.\n\nExample:\nResponse: Go away.\nFeedback: Rude indeed.\nRating: 1\n\n###Output:"
+        in user
+    )
     assert prompts.sha256 != plain.sha256
 
 
@@ -93,9 +98,21 @@ def test_shows_examples_to_the_judge(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("3 = ", "4 = ", ':8: level "4": not on the scale 1-3'),
-        ('1 = "Rude."\n', "", ":5: the scale is 1-3, and level 1 has no text; the lowest and the highest need one"),
-        ('3 = "Kind."', "", ":5: the scale is 1-3, and level 3 has no text; the lowest and the highest need one"),
-        ("[1, 3]", "[1, 0x" + "f" * 9000 + "]", "a number in it is too long; ratings are small whole numbers"),
+        (
+            '1 = "Rude."\n',
+            "",
+            ":5: the scale is 1-3, and level 1 has no text; the lowest and the highest need one",
+        ),
+        (
+            '3 = "Kind."',
+            "",
+            ":5: the scale is 1-3, and level 3 has no text; the lowest and the highest need one",
+        ),
+        (
+            "[1, 3]",
+            "[1, 0x" + "f" * 9000 + "]",
+            "a number in it is too long; ratings are small whole numbers",
+        ),
         ("3 = ", '"2-3" = ', ':8: level "2-3": 2 has a text already'),
         ("2 = ", "two = ", ':7: level "two": write a rating'),
         ('"Rude."', "0", ':6: level "1": write a rating'),
@@ -108,7 +125,9 @@ def test_shows_examples_to_the_judge(tmp_path: Path) -> None:
         ("[levels]\n", "", "unknown key"),
     ],
 )
-def test_says_what_is_wrong_with_a_rubric_and_on_which_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_says_what_is_wrong_with_a_rubric_and_on_which_line(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
     path = written(tmp_path, TONE.replace(old, new))
 
     with pytest.raises(InputError) as refused:
@@ -120,7 +139,14 @@ def test_says_what_is_wrong_with_a_rubric_and_on_which_line(tmp_path: Path, old:
 
 def test_says_what_is_wrong_with_an_example(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=":12: the rating 5 of an example is not on the scale 1-3"):
-        load_prompts((), [written(tmp_path, TONE + '[[examples]]\nresponse = "x"\nfeedback = "y"\nrating = 5\n')])
+        load_prompts(
+            (),
+            [
+                written(
+                    tmp_path, TONE + '[[examples]]\nresponse = "x"\nfeedback = "y"\nrating = 5\n'
+                )
+            ],
+        )
 
 
 @given(st.binary(max_size=300), st.sampled_from([".toml", ".yaml"]))
@@ -145,16 +171,22 @@ def test_an_own_rubric_takes_the_place_of_a_ready_one(tmp_path: Path) -> None:
     mine = TONE.replace('"tone"', '"helpfulness"')
 
     assert load_prompts(["helpfulness"], [written(tmp_path, mine)]).scales == (Scale(1, 3),)
-    with pytest.raises(InputError, match='there is one for "helpfulness", and --attribute asks for verbosity'):
+    with pytest.raises(
+        InputError, match='there is one for "helpfulness", and --attribute asks for verbosity'
+    ):
         load_prompts(["verbosity"], [written(tmp_path, mine)])
 
 
 def test_a_template_of_the_users_own(tmp_path: Path) -> None:
     template = written(
-        tmp_path, "{% block user %}{{ title }}? {{ response }} ({{ low }}-{{ high }}){% endblock %}", "t.jinja"
+        tmp_path,
+        "{% block user %}{{ title }}? {{ response }} ({{ low }}-{{ high }}){% endblock %}",
+        "t.jinja",
     )
 
-    (message,) = load_prompts(["helpfulness"], template=template).messages(Pair("p", "q", "{{ low }}"), "helpfulness")
+    (message,) = load_prompts(["helpfulness"], template=template).messages(
+        Pair("p", "q", "{{ low }}"), "helpfulness"
+    )
 
     assert message == {"role": "user", "content": "Helpfulness? {{ low }} (0-4)"}
 
@@ -163,7 +195,10 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
     ("template", "said"),
     [
         ("{% block system %}x{% endblock %}", "has no block user"),
-        ("\n{% block user %}{{ responce }}{% endblock %}", 'line 2: there is no value "responce"; .*"response"'),
+        (
+            "\n{% block user %}{{ responce }}{% endblock %}",
+            'line 2: there is no value "responce"; .*"response"',
+        ),
         ("{% block user %}\n{% if %}{% endblock %}", "line 2: "),
         (
             "{% block user %}{{ response.__class__.__mro__ }}{% endblock %}",
@@ -171,7 +206,10 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
         ),
         ("{% block user %}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
         ("{% block user %}{{ response + 1 }}{% endblock %}", "cannot be rendered"),
-        ("{% block user %}{% include 'x' %}{% endblock %}", "include is not allowed.* copy the text into it"),
+        (
+            "{% block user %}{% include 'x' %}{% endblock %}",
+            "include is not allowed.* copy the text into it",
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_template(tmp_path: Path, template: str, said: str) -> None:
@@ -189,7 +227,9 @@ def test_compares_with_a_reference_answer() -> None:
         "###Reference answer:\nParis.\n"
         in prompts.messages(Pair("p", "q", "r", reference="Paris."), "correctness")[1]["content"]
     )
-    with pytest.raises(InputError, match=r'1 of 2 pairs have none, the first "b"; .*--columns reference=NAME'):
+    with pytest.raises(
+        InputError, match=r'1 of 2 pairs have none, the first "b"; .*--columns reference=NAME'
+    ):
         prompts.check_references([Pair("a", "q", "r", reference="x"), Pair("b", "q", "r")])
 
 
@@ -214,7 +254,9 @@ def test_names_the_ready_templates() -> None:
 def test_compares_with_the_human_ratings_that_a_rubric_names() -> None:
     prompts = load_prompts(["summary-coherence"])
 
-    (pair,) = PairTable.of([Pair("p", "q", "r", {"coherence": 6.0})]).with_ratings(prompts.renamed_ratings)
+    (pair,) = PairTable.of([Pair("p", "q", "r", {"coherence": 6.0})]).with_ratings(
+        prompts.renamed_ratings
+    )
 
     assert pair.human == {"coherence": 6.0, "summary-coherence": 6.0}
 
@@ -228,7 +270,10 @@ def test_a_run_keeps_its_prompts() -> None:
 
             pair = Pair("p", "q", "r", reference="s")
             assert again.sha256 == prompts.sha256, (template, attribute)
-            assert again.messages(pair, attribute) == prompts.messages(pair, attribute), (template, attribute)
+            assert again.messages(pair, attribute) == prompts.messages(pair, attribute), (
+                template,
+                attribute,
+            )
 
 
 @pytest.mark.parametrize("attribute", known_attributes())

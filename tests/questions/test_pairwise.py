@@ -12,7 +12,13 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.parsing.verdicts import VERDICT
 from robin_cli.questions.prefer import PREFER
-from robin_cli.questions.rubrics import PromptSet, known_attributes, known_templates, load_prompts, rubric_of
+from robin_cli.questions.rubrics import (
+    PromptSet,
+    known_attributes,
+    known_templates,
+    load_prompts,
+    rubric_of,
+)
 
 PAIR = Pair("p", "Say hi.", "Hi from A.", other="Hello from B.", reference="Hi.")
 
@@ -25,8 +31,12 @@ def test_shows_each_response_first_in_its_order() -> None:
     prompts = load_prompts((), pairwise=True)
 
     assert (prompts.attributes, prompts.kind.variants) == ((PREFERENCE,), ORDERS)
-    assert "###Response A:\nHi from A.\n\n###Response B:\nHello from B.\n" in asked(prompts, "a-first")
-    assert "###Response A:\nHello from B.\n\n###Response B:\nHi from A.\n" in asked(prompts, "b-first")
+    assert "###Response A:\nHi from A.\n\n###Response B:\nHello from B.\n" in asked(
+        prompts, "a-first"
+    )
+    assert "###Response A:\nHello from B.\n\n###Response B:\nHi from A.\n" in asked(
+        prompts, "b-first"
+    )
 
 
 def test_asks_for_ties_only_where_there_may_be_some() -> None:
@@ -45,7 +55,12 @@ def test_says_the_criterion_where_there_is_one() -> None:
     assert rubric_of("helpfulness").text in asked(by_rubric, "b-first")
     assert "rubric" not in asked(plain, "b-first")
     assert (plain.human_ratings, by_rubric.human_ratings) == ((PREFERENCE,), ("helpfulness",))
-    assert len({each.sha256 for each in (plain, by_rubric, load_prompts(["verbosity"], pairwise=True))}) == 3
+    assert (
+        len(
+            {each.sha256 for each in (plain, by_rubric, load_prompts(["verbosity"], pairwise=True))}
+        )
+        == 3
+    )
 
 
 def test_a_run_keeps_what_it_asked() -> None:
@@ -54,9 +69,16 @@ def test_a_run_keeps_what_it_asked() -> None:
             prompts = load_prompts(criterion, answer_format="json_schema", pairwise=True, ties=ties)
             again = PromptSet.from_record(prompts.record, pairwise=True)
 
-            assert (again.sha256, again.scales, again.kind) == (prompts.sha256, prompts.scales, PREFER)
+            assert (again.sha256, again.scales, again.kind) == (
+                prompts.sha256,
+                prompts.scales,
+                PREFER,
+            )
             assert again.attributes == prompts.attributes == (*criterion, PREFERENCE)[:1]
-            assert all(asked(again, order) == asked(prompts, order) for order in ORDERS), (criterion, ties)
+            assert all(asked(again, order) == asked(prompts, order) for order in ORDERS), (
+                criterion,
+                ties,
+            )
 
 
 def test_an_echo_of_the_question_takes_nothing_back() -> None:
@@ -66,12 +88,16 @@ def test_an_echo_of_the_question_takes_nothing_back() -> None:
             echo = asked(prompts, "a-first")
 
             assert VERDICT.parse(echo, prompts.scales[0]).value is None, (ties, criterion)
-            assert VERDICT.parse(f"{echo}\nFeedback: so.\nVerdict: B", prompts.scales[0]).value == 0, (ties, criterion)
+            assert (
+                VERDICT.parse(f"{echo}\nFeedback: so.\nVerdict: B", prompts.scales[0]).value == 0
+            ), (ties, criterion)
 
 
 def test_says_how_to_answer_in_json() -> None:
     for ties, said in ((True, '"verdict": "A", "B" or "tie"}'), (False, '"verdict": "A" or "B"}')):
-        assert asked(load_prompts((), answer_format="json_schema", pairwise=True, ties=ties), "a-first").endswith(said)
+        assert asked(
+            load_prompts((), answer_format="json_schema", pairwise=True, ties=ties), "a-first"
+        ).endswith(said)
 
 
 @given(st.text(), st.text(), st.text())
@@ -95,8 +121,14 @@ def test_a_pairwise_template_of_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("absolute-judge", r"does not show response_a and response_b, which --pairwise compares; .*\(pairwise-judge\)"),
-        ("pairwise-jugde", r'ready ones, by name, are pairwise-judge; did you mean "pairwise-judge"'),
+        (
+            "absolute-judge",
+            r"does not show response_a and response_b, which --pairwise compares; .*\(pairwise-judge\)",
+        ),
+        (
+            "pairwise-jugde",
+            r'ready ones, by name, are pairwise-judge; did you mean "pairwise-judge"',
+        ),
     ],
 )
 def test_takes_no_template_for_ratings(template: str, said: str) -> None:
@@ -110,18 +142,25 @@ def test_takes_no_template_that_shows_one_response_only(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not show response_b"):
         load_prompts((), template=str(path), pairwise=True)
     path.write_text("{% block user %}{{ response_a }}{{ response_b }}\n{{ rubric }}{% endblock %}")
-    with pytest.raises(InputError, match=r'line 2: there is no value "rubric"; there are .*criterion'):
+    with pytest.raises(
+        InputError, match=r'line 2: there is no value "rubric"; there are .*criterion'
+    ):
         load_prompts((), template=str(path), pairwise=True)
 
 
 def test_takes_no_pairwise_template_for_ratings() -> None:
     with pytest.raises(
-        InputError, match=r"shows two responses, and one is rated here; add --pairwise, or take another"
+        InputError,
+        match=r"shows two responses, and one is rated here; add --pairwise, or take another",
     ):
         load_prompts(["helpfulness"], template="pairwise-judge")
-    assert set(known_templates(pairwise=True)) | set(known_templates(pairwise=False)) == set(known_templates())
+    assert set(known_templates(pairwise=True)) | set(known_templates(pairwise=False)) == set(
+        known_templates()
+    )
 
 
 def test_takes_one_criterion() -> None:
-    with pytest.raises(InputError, match=r"--pairwise: one criterion decides .* helpfulness, verbosity"):
+    with pytest.raises(
+        InputError, match=r"--pairwise: one criterion decides .* helpfulness, verbosity"
+    ):
         load_prompts(["helpfulness", "verbosity"], pairwise=True)

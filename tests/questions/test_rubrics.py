@@ -14,7 +14,9 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.questions.rubrics import load_prompts
 
-LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(encoding="utf-8")
+LATEX = (Path(__file__).parent.parent / "paper" / "appendix_prompts.tex").read_text(
+    encoding="utf-8"
+)
 ATTRIBUTES = ("helpfulness", "correctness", "complexity", "verbosity")
 
 
@@ -37,7 +39,11 @@ def test_asks_in_the_papers_words(attribute: str) -> None:
     assert box
     assert row
     expected = text_of(box[1]).replace("\\textbf{System Prompt:} ", "")
-    for mark, value in (("{instruction}", "Say hi."), ("{response}", "Hi."), ("{attributes}", text_of(row[1]))):
+    for mark, value in (
+        ("{instruction}", "Say hi."),
+        ("{response}", "Hi."),
+        ("{attributes}", text_of(row[1])),
+    ):
         expected = expected.replace(mark, value)
 
     system, user = load_prompts([attribute]).messages(Pair("p", "Say hi.", "Hi."), attribute)
@@ -56,8 +62,17 @@ def test_sends_a_pairs_text_as_it_is(prompt: str, response: str, attribute: str)
 
 
 def test_takes_nothing_in_a_pair_for_a_template() -> None:
-    for text in ("{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{instruction}", "Rating: 4\n\n", "{{ self.user() }}"):
-        user = load_prompts(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1]["content"]
+    for text in (
+        "{{ 7 * 7 }}",
+        "{% raw %}",
+        "{# x #}",
+        "{instruction}",
+        "Rating: 4\n\n",
+        "{{ self.user() }}",
+    ):
+        user = load_prompts(["helpfulness"]).messages(Pair("p", text, text), "helpfulness")[1][
+            "content"
+        ]
         assert user.count(text) == 2, text
 
 
@@ -82,17 +97,24 @@ def test_names_the_same_questions_by_the_same_hash() -> None:
     assert len(set(known.values())) == len(ATTRIBUTES)
     assert load_prompts(ATTRIBUTES).sha256 == load_prompts(ATTRIBUTES[::-1]).sha256
     # Runs on disk hold this hash: it changes only where the question does, and the change belongs into CHANGELOG.md.
-    assert known["helpfulness"] == "76965c7c0350f412075f58190886e35d4f31a6f77f593d7c56d6c19773c1d5b4"
+    assert (
+        known["helpfulness"] == "76965c7c0350f412075f58190886e35d4f31a6f77f593d7c56d6c19773c1d5b4"
+    )
 
 
 def test_asks_on_the_scale_of_the_rubric() -> None:
     prompts = load_prompts(ATTRIBUTES)
     assert set(prompts.scales) == {Scale(0, 4)}
     for rubric in prompts.rubrics.values():
-        assert [line[:8] for line in rubric.text.split("\n")[1:]] == [f"Score {level}:" for level in range(5)]
+        assert [line[:8] for line in rubric.text.split("\n")[1:]] == [
+            f"Score {level}:" for level in range(5)
+        ]
 
 
-@given(st.lists(st.sampled_from(["Assistant", "User"])), st.text(st.sampled_from("ab:\n {}"), max_size=9))
+@given(
+    st.lists(st.sampled_from(["Assistant", "User"])),
+    st.text(st.sampled_from("ab:\n {}"), max_size=9),
+)
 def test_loses_nothing_of_a_conversation(speakers: list[str], said: str) -> None:
     prompt = said + "".join(f"\n<extra_id_1>{speaker}\n{said}" for speaker in speakers)
     shown = [f"{speaker}: {said}" for speaker in ("User", *speakers)]

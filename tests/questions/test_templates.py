@@ -22,9 +22,15 @@ BOMBS = {
     ),
     "{{ 9**9**9**9 }}": r"\*\* is not allowed in a template; write the number out",
     "{% for a in response %}{% for b in response %}{% for c in response %}{% endfor %}{% endfor %}{% endfor %}": BOUNDED,
-    "{% for a in response %}{% for b in response %}" + "z" * 50_000 + "{% endfor %}{% endfor %}": BOUNDED,
+    "{% for a in response %}{% for b in response %}"
+    + "z" * 50_000
+    + "{% endfor %}{% endfor %}": BOUNDED,
     "{% set x %}{% for a in response %}" + "z" * 900_000 + "{% endfor %}{% endset %}": BOUNDED,
-    "{% for a in response %}{% if '" + "a" * 9_000 + "b' in '" + "a" * 900_000 + "' %}{% endif %}{% endfor %}": BOUNDED,
+    "{% for a in response %}{% if '"
+    + "a" * 9_000
+    + "b' in '"
+    + "a" * 900_000
+    + "' %}{% endif %}{% endfor %}": BOUNDED,
     DOUBLED: BOUNDED,
     "{% set x = [response] %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}": BOUNDED,
     "{% set x = [1] %}" + "{% set x = x + x %}" * 60: BOUNDED,
@@ -91,7 +97,11 @@ def test_no_template_takes_memory_or_time() -> None:
                 print(" ".join(str(error).split()), flush=True)
     """
     done = subprocess.run(
-        [sys.executable, "-c", child], input=json.dumps(list(BOMBS)), capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", child],
+        input=json.dumps(list(BOMBS)),
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
     said = done.stdout.splitlines()
@@ -106,7 +116,12 @@ def test_renders_what_it_takes_as_jinja_does() -> None:
         source = "{% block user %}" + body + "{% endblock %}\n"
         rubric = rubric_of("helpfulness")
         pair = Pair("p", "What is “b”?", " A bee,\n\nin <Latin>: “apis”.\r\n Yes. ")
-        values = {"instruction": pair.prompt, "response": pair.response, "rubric": rubric.text, "title": rubric.title}
+        values = {
+            "instruction": pair.prompt,
+            "response": pair.response,
+            "rubric": rubric.text,
+            "title": rubric.title,
+        }
         values |= {"attribute": "helpfulness"}
         plain = Environment(keep_trailing_newline=True).from_string(source)  # noqa: S701  # plain text
 

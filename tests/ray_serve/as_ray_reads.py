@@ -14,7 +14,12 @@ from typing import Any
 
 import yaml
 from ray.llm._internal.serve.core.configs.llm_config import LLMConfig
-from ray.serve.schema import DeploymentSchema, HTTPOptionsSchema, ServeApplicationSchema, ServeDeploySchema
+from ray.serve.schema import (
+    DeploymentSchema,
+    HTTPOptionsSchema,
+    ServeApplicationSchema,
+    ServeDeploySchema,
+)
 
 
 def overlooked(config: Mapping[str, Any]) -> Iterator[str]:
@@ -27,7 +32,9 @@ def overlooked(config: Mapping[str, Any]) -> Iterator[str]:
         for deployment in application.get("deployments", []):
             yield from deployment.keys() - DeploymentSchema.model_fields.keys()
         for engine in engines(application):
-            options = LLMConfig.model_validate(engine).deployment_config  # which takes no unknown keys but there
+            options = LLMConfig.model_validate(
+                engine
+            ).deployment_config  # which takes no unknown keys but there
             DeploymentSchema.model_validate({"name": "engine", **options})
             yield from options.keys() - DeploymentSchema.model_fields.keys()
 
@@ -44,5 +51,9 @@ def engines(application: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         read = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
-        models = [LLMConfig.model_validate(each).model_id for one in read["applications"] for each in engines(one)]
+        models = [
+            LLMConfig.model_validate(each).model_id
+            for one in read["applications"]
+            for each in engines(one)
+        ]
         print(json.dumps({"overlooked": [*overlooked(read)], "models": models}))

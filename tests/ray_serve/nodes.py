@@ -12,7 +12,10 @@ SMALL: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 def main(nodes: int) -> None:
     """Hold the cluster up until standard input ends."""
-    cluster = Cluster(initialize_head=True, head_node_args=SMALL | {"include_dashboard": True, "dashboard_port": 0})
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args=SMALL | {"include_dashboard": True, "dashboard_port": 0},
+    )
     try:
         for _ in range(1, nodes):
             cluster.add_node(**SMALL)

@@ -20,14 +20,41 @@ from tests.conftest import ROOT, environment
 
 FILES = ROOT / "configs" / "cluster"
 # of KubeRay's ray.io/v1, those that a person writes (ray-operator/apis/ray/v1)
-JOB = {"entrypoint", "backoffLimit", "activeDeadlineSeconds", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"}
-JOB |= {"runtimeEnvYAML", "rayClusterSpec", "submissionMode", "suspend", "clusterSelector", "submitterPodTemplate"}
+JOB = {
+    "entrypoint",
+    "backoffLimit",
+    "activeDeadlineSeconds",
+    "shutdownAfterJobFinishes",
+    "ttlSecondsAfterFinished",
+}
+JOB |= {
+    "runtimeEnvYAML",
+    "rayClusterSpec",
+    "submissionMode",
+    "suspend",
+    "clusterSelector",
+    "submitterPodTemplate",
+}
 CLUSTER = {
-    *("rayVersion", "headGroupSpec", "workerGroupSpecs", "enableInTreeAutoscaling", "autoscalerOptions"),
+    *(
+        "rayVersion",
+        "headGroupSpec",
+        "workerGroupSpecs",
+        "enableInTreeAutoscaling",
+        "autoscalerOptions",
+    ),
     "authOptions",
 }
 HEAD = {"rayStartParams", "template", "serviceType", "headService"}
-WORKERS = {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template", "numOfHosts"}
+WORKERS = {
+    "groupName",
+    "replicas",
+    "minReplicas",
+    "maxReplicas",
+    "rayStartParams",
+    "template",
+    "numOfHosts",
+}
 
 
 def documents(name: str) -> list[Any]:
@@ -40,7 +67,13 @@ def settings_of(file: Path) -> Settings:
 
 def test_holds_files_of_known_kinds() -> None:
     assert sorted(path.name for path in FILES.iterdir() if path.is_file()) == [
-        *("llama-cpp.yaml", "llama_server.py", "one-address.toml", "ray-job.yaml", "ray-service.yaml"),
+        *(
+            "llama-cpp.yaml",
+            "llama_server.py",
+            "one-address.toml",
+            "ray-job.yaml",
+            "ray-service.yaml",
+        ),
         *("several-addresses.toml", "sglang.yaml", "vllm.yaml"),
     ]
 
@@ -50,7 +83,9 @@ def test_deploys_what_ray_serve_can_read() -> None:
     files = [str(FILES / name) for name in ("llama-cpp.yaml", "sglang.yaml", "vllm.yaml")]
     command = [sys.executable, "-m", "tests.ray_serve.as_ray_reads", *files]
 
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120
+    )
 
     assert done.returncode == 0, done.stderr
     model = [*settings_of(FILES / "one-address.toml").model]
@@ -97,7 +132,9 @@ def test_makes_a_job_that_can_be_tried_again_and_has_no_key_in_it(tmp_path: Path
     assert job["spec"].keys() <= JOB
     assert job["spec"]["backoffLimit"] > 0
     (robin,) = yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"]
-    assert re.fullmatch(rf"robin-judge\[ray\] @ https://\S+/robin_judge-{__version__}-py3-none-any\.whl", robin)
+    assert re.fullmatch(
+        rf"robin-judge\[ray\] @ https://\S+/robin_judge-{__version__}-py3-none-any\.whl", robin
+    )
     head, *callers = pods(job["spec"]["rayClusterSpec"])
     for pod in [head, *callers]:
         ((key,),) = [container["env"] for container in pod["containers"]]

@@ -20,7 +20,17 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.conftest import GRAMMAR, ROOT, environment, free_port, lines_of, missing, robin, wait_until, write_pairs
+from tests.conftest import (
+    GRAMMAR,
+    ROOT,
+    environment,
+    free_port,
+    lines_of,
+    missing,
+    robin,
+    wait_until,
+    write_pairs,
+)
 from tests.plugins.ray.conftest import processes
 from tests.starting import Robin
 from tests.test_docs import blocks, write_program
@@ -43,7 +53,9 @@ class Served:
         programs = f"{folder}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
         code = str(folder / "configs" / "cluster")
         self.env = environment(
-            RAY_TMPDIR=str(place),  # for sockets, whose paths may have 107 bytes, and the address of the latest cluster
+            RAY_TMPDIR=str(
+                place
+            ),  # for sockets, whose paths may have 107 bytes, and the address of the latest cluster
             RAY_USAGE_STATS_ENABLED="0",
             RAY_AUTH_MODE="token",
             RAY_AUTH_TOKEN=secrets.token_hex(32),
@@ -54,7 +66,12 @@ class Served:
     def run(self, script: str) -> None:
         """Run a block of the docs."""
         done = subprocess.run(
-            ["bash", "-euc", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=120
+            ["bash", "-euc", script],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
 
@@ -63,7 +80,9 @@ class Served:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                of_ours = f"RAY_TMPDIR={self.place}".encode() in (folder / "environ").read_bytes().split(b"\0")
+                of_ours = f"RAY_TMPDIR={self.place}".encode() in (
+                    folder / "environ"
+                ).read_bytes().split(b"\0")
                 if of_ours and (folder / "cmdline").read_bytes().startswith(named.encode()):
                     found.append(int(folder.name))
             except OSError:
@@ -107,7 +126,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @contextmanager
 def deployed(folder: Path, *, has_second: bool) -> Iterator[Served]:
     """A cluster, with what the docs deploy there; without a second judge, one node with one server."""
-    llama_server = Path(os.environ.get("ROBIN_TEST_SERVERS", ROOT / ".test-servers")) / "llama-server"
+    llama_server = (
+        Path(os.environ.get("ROBIN_TEST_SERVERS", ROOT / ".test-servers")) / "llama-server"
+    )
     if not llama_server.is_file():
         missing("llama-server")
     with tempfile.TemporaryDirectory() as place:
@@ -115,13 +136,24 @@ def deployed(folder: Path, *, has_second: bool) -> Iterator[Served]:
         adapt_files(folder, llama_server.resolve(), cluster, has_second=has_second)
         (Path(place) / "ray").mkdir()
         log = folder / "cluster.log"
-        command = [sys.executable, str(ROOT / "tests" / "ray_serve" / "nodes.py"), str(1 + has_second)]
+        command = [
+            sys.executable,
+            str(ROOT / "tests" / "ray_serve" / "nodes.py"),
+            str(1 + has_second),
+        ]
         with (
             log.open("wb") as out,
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=cluster.env) as nodes,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=cluster.env
+            ) as nodes,
         ):
             try:
-                wait_until(lambda: re.search(r"^dashboard: \S+$", log.read_text(), re.MULTILINE) is not None, nodes)
+                wait_until(
+                    lambda: (
+                        re.search(r"^dashboard: \S+$", log.read_text(), re.MULTILINE) is not None
+                    ),
+                    nodes,
+                )
                 at = re.findall(r"^dashboard: (\S+)$", log.read_text(), re.MULTILINE)
                 cluster.env["RAY_DASHBOARD_ADDRESS"] = f"http://{at[0]}"
                 cluster.run(block("serve deploy"))
@@ -143,7 +175,10 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
     shutil.copytree(ROOT / "configs" / "cluster", folder / "configs" / "cluster")
     config = folder / "configs" / "cluster" / "llama-cpp.yaml"
     wanted = yaml.safe_load(config.read_text(encoding="utf-8"))
-    wanted["http_options"] |= {"host": "127.0.0.1", "port": int(cluster.url.split(":")[2].split("/")[0])}
+    wanted["http_options"] |= {
+        "host": "127.0.0.1",
+        "port": int(cluster.url.split(":")[2].split("/")[0]),
+    }
     (judge,) = wanted["applications"]
     program, *flags = judge["args"]["command"]
     assert (program, flags[:4]) == ("llama-server", ["-m", "judge.gguf", "-c", "65536"])
@@ -153,7 +188,9 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
         *("--metrics", "--alias", "tiny-judge"),
     ]
     judge["args"]["command"] = [*map(str, command)]
-    judge["deployments"][0]["ray_actor_options"]["num_cpus"] = 0.6  # one on each node, and room for the second
+    judge["deployments"][0]["ray_actor_options"]["num_cpus"] = (
+        0.6  # one on each node, and room for the second
+    )
     judge["deployments"][0]["num_replicas"] = 1 + has_second
     if has_second:
         second = json.loads(json.dumps(judge)) | {"name": "second", "route_prefix": "/second"}
@@ -164,7 +201,10 @@ def adapt_files(folder: Path, llama_server: Path, cluster: Served, *, has_second
         }
         wanted["applications"].append(second)
     config.write_text(yaml.safe_dump(wanted), encoding="utf-8")
-    for name, urls in {"one-address": [cluster.url], "several-addresses": [cluster.url, cluster.second]}.items():
+    for name, urls in {
+        "one-address": [cluster.url],
+        "several-addresses": [cluster.url, cluster.second],
+    }.items():
         settings = folder / "configs" / "cluster" / f"{name}.toml"
         text = re.sub(
             r"(?s)^base_url = (\[.*?\n]|\".*?\")",
@@ -213,8 +253,25 @@ def test_spreads_a_budget_over_addresses_by_the_commands_of_the_docs(served: Ser
 
 
 def judge(urls: Sequence[str], data: Path, budget: int, *more: str) -> list[str]:
-    command = ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", "--model", "tiny-judge", "--run", "r"]
-    return [*command, *(f"--base-url={url}" for url in urls), "--extra-body", json.dumps(GRAMMAR), *more]
+    command = [
+        "judge",
+        str(data),
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        "--model",
+        "tiny-judge",
+        "--run",
+        "r",
+    ]
+    return [
+        *command,
+        *(f"--base-url={url}" for url in urls),
+        "--extra-body",
+        json.dumps(GRAMMAR),
+        *more,
+    ]
 
 
 @pytest.mark.whole
@@ -226,7 +283,9 @@ def test_ends_with_an_exact_budget_where_the_replicas_of_an_address_are_killed_i
     command = judge([served.url, served.second], data, 80, "--concurrency", "16")
 
     with Robin(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as run:
-        wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 10 and are_at_work(replicas), run)
+        wait_until(
+            lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 10 and are_at_work(replicas), run
+        )
         for replica in replicas:
             os.kill(replica, signal.SIGKILL)
         _, said = run.communicate(timeout=120)
@@ -238,11 +297,17 @@ def test_ends_with_an_exact_budget_where_the_replicas_of_an_address_are_killed_i
 
 
 @pytest.mark.whole
-def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: Path, served: Served) -> None:
+def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(
+    tmp_path: Path, served: Served
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
 
     # a server of 8 slots, and 4 that wait
-    done = robin(*judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"), cwd=tmp_path, exits=0)
+    done = robin(
+        *judge([served.second], data, 100, "--concurrency", "40", "--max-retries", "0"),
+        cwd=tmp_path,
+        exits=0,
+    )
 
     assert "too many requests: waiting" in done.stderr
     assert len(kept(tmp_path / "r")) == 100
@@ -250,16 +315,22 @@ def test_gives_up_no_pair_where_more_calls_come_than_serve_lets_wait(tmp_path: P
 
 @pytest.mark.whole
 def test_goes_on_with_the_run_where_the_job_is_tried_again(tmp_path: Path, served: Served) -> None:
-    _, settings, _ = yaml.safe_load_all((ROOT / "configs" / "cluster" / "ray-job.yaml").read_text(encoding="utf-8"))
+    _, settings, _ = yaml.safe_load_all(
+        (ROOT / "configs" / "cluster" / "ray-job.yaml").read_text(encoding="utf-8")
+    )
     write_pairs(tmp_path / "pairs.jsonl", 5)
     for name, text in settings["data"].items():
         here = text.replace("/robin/", f"{tmp_path}/").replace("/runs/", f"{tmp_path}/")
-        here = here.replace("http://judge-serve-svc:8000/v1", served.url).replace("budget = 50000", "budget = 40")
+        here = here.replace("http://judge-serve-svc:8000/v1", served.url).replace(
+            "budget = 50000", "budget = 40"
+        )
         (tmp_path / name).write_text(here, encoding="utf-8")
     with (tmp_path / "robin.toml").open("a", encoding="utf-8") as file:
         file.write(f"extra_body = '{json.dumps(GRAMMAR)}'\n")
 
     for _ in range(2):
-        served.run(f"{Path(sys.executable).parent / 'ray'} job submit -- sh {tmp_path / 'run.sh'}")  # as KubeRay does
+        served.run(
+            f"{Path(sys.executable).parent / 'ray'} job submit -- sh {tmp_path / 'run.sh'}"
+        )  # as KubeRay does
 
     assert len(kept(tmp_path / "helpfulness")) == 40

@@ -74,10 +74,16 @@ def filled(table: Table, rows: int, *, parts: int = 1) -> Table:
     of_data = Column("=2+2", form="text")  # as the data may call a column
     columns = [*table.columns.values(), of_data]
     values = {each.name: [value_of(each, row) for row in range(rows)] for each in columns}
-    made = table.of(values, of_data, terminal=table.terminal or list(table.columns), bar=np.arange(rows))
+    made = table.of(
+        values, of_data, terminal=table.terminal or list(table.columns), bar=np.arange(rows)
+    )
     whole = made.arrow()
     cuts = np.linspace(0, rows, parts + 1).astype(int)
-    return made.having(lambda: read_by(whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))))
+    return made.having(
+        lambda: read_by(
+            whole.schema, (whole.slice(low, high - low) for low, high in pairwise(cuts))
+        )
+    )
 
 
 def shown(table: Table, width: int, **how: Any) -> list[str]:
@@ -88,7 +94,9 @@ def shown(table: Table, width: int, **how: Any) -> list[str]:
 
 @pytest.mark.parametrize("table", TABLES, ids=NAMES)
 @pytest.mark.parametrize("rows", [0, 1, 30])
-def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(table: Table, rows: int) -> None:
+def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(
+    table: Table, rows: int
+) -> None:
     for width in (60, 80, 140):
         lines = shown(filled(table, rows), width, top=20)
         text = "\n".join(lines)
@@ -103,7 +111,13 @@ def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(table: T
         assert ("20 of 30" in text) == (rows == 30)
 
 
-USUAL = {"id": "multiturn-fractions-tutor", "name": "helpfulness", "text": "keep", "word": "best?", "flag": True}
+USUAL = {
+    "id": "multiturn-fractions-tutor",
+    "name": "helpfulness",
+    "text": "keep",
+    "word": "best?",
+    "flag": True,
+}
 """What stands in a column by its form, mostly."""
 ASKED = ("Why are there two high tides a day, and not one?", "Name a prime. " * 40)
 
@@ -111,13 +125,23 @@ ASKED = ("Why are there two high tides a day, and not one?", "Name a prime. " * 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_fits_a_terminal_with_usual_values_and_cuts_no_word(width: int) -> None:
     for table in filter(lambda table: table.terminal, TABLES):
-        shown_there = [name for name in table.terminal if name not in {"response_a", "response_b"}]  # of other runs
+        shown_there = [
+            name for name in table.terminal if name not in {"response_a", "response_b"}
+        ]  # of other runs
         columns = table.columns.values()
-        usual = {each.name: USUAL.get(each.form, 1_234 if each.form == "count" else 0.32) for each in columns}
-        usual |= {name: words for name, words in {"better": "not settled", "by_people": "B"}.items() if name in usual}
+        usual = {
+            each.name: USUAL.get(each.form, 1_234 if each.form == "count" else 0.32)
+            for each in columns
+        }
+        usual |= {
+            name: words
+            for name, words in {"better": "not settled", "by_people": "B"}.items()
+            if name in usual
+        }
         texts = ("prompt", "response", "chosen", "rejected", "why")
         rows = [
-            usual | dict.fromkeys(texts, text) | {"pair_id": f"{at}-{USUAL['id']}"} for at, text in enumerate(ASKED)
+            usual | dict.fromkeys(texts, text) | {"pair_id": f"{at}-{USUAL['id']}"}
+            for at, text in enumerate(ASKED)
         ]
         made = table.of({name: [row[name] for row in rows] for name in usual}, terminal=shown_there)
         text = re.split(r"(?m)^(?=left out|…: )", "\n".join(shown(made, width)))[0]
@@ -150,11 +174,18 @@ def read_back(file: Path, fmt: str) -> Iterator[dict[str, Any]]:
     if fmt in {"csv", "tsv"}:
         with file.open(encoding="utf-8", newline="") as lines:
             names, *rows = csv.reader(lines, delimiter="," if fmt == "csv" else "\t")
-        assert not [cell for row in (names, *rows) for cell in row if re.match("[\0-\x20]*[=+@]", cell)]
-        assert not [cell for row in rows for cell in row if cell.startswith("-") and not is_number(cell)]
+        assert not [
+            cell for row in (names, *rows) for cell in row if re.match("[\0-\x20]*[=+@]", cell)
+        ]
+        assert not [
+            cell for row in rows for cell in row if cell.startswith("-") and not is_number(cell)
+        ]
         assert len(pd.read_csv(file, sep="," if fmt == "csv" else "\t")) == len(rows)
         for row in rows:
-            yield {name.removeprefix("'"): cell.removeprefix("'") for name, cell in zip(names, row, strict=True)}
+            yield {
+                name.removeprefix("'"): cell.removeprefix("'")
+                for name, cell in zip(names, row, strict=True)
+            }
     elif fmt == "jsonl":
         objects = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
         assert not objects or duckdb.read_json(str(file)).columns == list(objects[0])
@@ -180,10 +211,18 @@ def test_is_read_by_robin_as_it_was_written(tmp_path: Path, table: Table, fmt: s
     texts = ["'=1", "''x", "'x", *HOSTILE]
     hostile = {name for name, column in table.columns.items() if column.form in TEXTS}
     wanted = [
-        {name: texts[(row + len(name)) % len(texts)] if name in hostile else value for name, value in values.items()}
+        {
+            name: texts[(row + len(name)) % len(texts)] if name in hostile else value
+            for name, value in values.items()
+        }
         for row, values in enumerate(made.arrow().to_pylist())
     ]
-    export(pa.Table.from_pylist(wanted, made.arrow().schema).to_reader(), {}, fmt=None, output=str(file))
+    export(
+        pa.Table.from_pylist(wanted, made.arrow().schema).to_reader(),
+        {},
+        fmt=None,
+        output=str(file),
+    )
     further = FurtherColumns()
     with opened(str(file), Wanted(set(), further)) as source:
         found = [row for _, row in source.table.rows if isinstance(row, dict)]
@@ -209,7 +248,11 @@ def same(cell: Any, value: Any) -> bool:
         return str(cell).lower() == str(value).lower()
     if isinstance(value, int | float):
         return math.isclose(float(cell), value, rel_tol=1e-9)
-    return str(cell).replace("\r\n", "\n").replace("_x000D_", "\r") == str(value) or "\r" in value or "\x1b" in value
+    return (
+        str(cell).replace("\r\n", "\n").replace("_x000D_", "\r") == str(value)
+        or "\r" in value
+        or "\x1b" in value
+    )
 
 
 @pytest.mark.parametrize("table", TABLES, ids=NAMES)
@@ -218,12 +261,22 @@ def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None
     assert json.loads(json.dumps(made.records(), allow_nan=False)) == made.records()
     rows, bar = np.array([4, 2]), PageColumn("bar", "bar", "", [0, 0])
     columns = page_columns(replace(made, html=[*made.html] or list(table.columns)), rows, bar)
-    assert {each.kind for each in columns} <= {"id", "text", "number", "score", "difference", "range", "bar"}
+    assert {each.kind for each in columns} <= {
+        "id",
+        "text",
+        "number",
+        "score",
+        "difference",
+        "range",
+        "bar",
+    }
     assert all(len(each.values) == 2 for each in columns)
     assert all(each.says for each in columns if each is not bar)
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if table.terminal], ids=lambda table: table.says)
+@pytest.mark.parametrize(
+    "table", [table for table in TABLES if table.terminal], ids=lambda table: table.says
+)
 def test_declares_what_it_shows(table: Table) -> None:
     assert {*table.terminal, *table.html} - {"bar"} <= table.columns.keys()
     assert all(each.help.endswith(".") for each in table.columns.values())
@@ -233,7 +286,9 @@ def test_declares_what_it_shows(table: Table) -> None:
 
 
 def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
-    with pytest.raises(InputError, match="--format table: judgments are for files; leave it out, or name another"):
+    with pytest.raises(
+        InputError, match="--format table: judgments are for files; leave it out, or name another"
+    ):
         shown(JUDGMENTS, 80)
     assert list(JUDGMENTS.columns) == SCHEMA.names
 
@@ -241,7 +296,10 @@ def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
 def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
     sizes = np.array([2.0, np.nan, 3.0, 1.0])
     about: dict[str, Any] = {"terminal": ("pair_id", "score"), "command": "robin export r"}
-    orders = {"score": Sort("largest first", lambda: sizes), "data": Sort("as they are", lambda: -np.arange(4.0))}
+    orders = {
+        "score": Sort("largest first", lambda: sizes),
+        "data": Sort("as they are", lambda: -np.arange(4.0)),
+    }
     table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sorts=orders, **about)
     lines = shown(table, 80, sort="score", top=3)
     assert [line.split() for line in lines[2:5]] == [["c", "3.00"], ["a", "2.00"], ["d", "1.00"]]
@@ -254,8 +312,12 @@ def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
 
 def test_docs_and_help_say_what_the_columns_say() -> None:
     written = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
-    assert "\n".join(page()).rstrip() + "\n" == written, "python -m robin_cli.results > docs/columns.md"
-    titles = dict.fromkeys(table.name for table in TABLES if ":" not in table.says)  # what robin export writes
+    assert "\n".join(page()).rstrip() + "\n" == written, (
+        "python -m robin_cli.results > docs/columns.md"
+    )
+    titles = dict.fromkeys(
+        table.name for table in TABLES if ":" not in table.says
+    )  # what robin export writes
     (what,) = (each for each in get_command(app).commands["export"].params if each.name == "what")  # type: ignore[attr-defined]
     assert what.help.split(". ")[0].split(", ") == list(titles)
     assert [each.value for each in What] == list(titles)

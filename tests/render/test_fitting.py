@@ -12,10 +12,16 @@ from robin_cli.render.text import plain, wrapped
 # Short alphabets make texts that are alike; the wide, the joined, the invisible and the hostile are among them.
 ids = st.one_of(
     st.text(st.sampled_from("ab-1"), min_size=1, max_size=300),
-    st.text(st.sampled_from("a你猫👩\u200d\ufe0f\u200b\u0301é 🇩🇪…#1\x1b\u202e\n"), min_size=1, max_size=300),
+    st.text(
+        st.sampled_from("a你猫👩\u200d\ufe0f\u200b\u0301é 🇩🇪…#1\x1b\u202e\n"),
+        min_size=1,
+        max_size=300,
+    ),
     st.text(min_size=1, max_size=40),
     st.tuples(st.text(st.sampled_from("xy"), max_size=2), st.integers(0, 30)).map(
-        lambda each: f"a/very/long/common/prefix-{each[0]}-{'z' * each[1]}/and/an/end/that/is/the/same.json"
+        lambda each: (
+            f"a/very/long/common/prefix-{each[0]}-{'z' * each[1]}/and/an/end/that/is/the/same.json"
+        )
     ),
 )
 numbers = st.floats(-1000, 100_000).map("{:.2f}".format)
@@ -30,17 +36,30 @@ def tables(draw: st.DrawFn) -> list[Cells]:
     def names(name: str, least: int = 0) -> Cells:
         known = draw(st.lists(ids, min_size=rows, max_size=rows, unique=True))
         places = list(range(rows)) if least else draw(st.lists(place, min_size=rows, max_size=rows))
-        return Cells(name, [plain(known[at], keep="") for at in places], numbers=[at + 1 for at in places])
+        return Cells(
+            name, [plain(known[at], keep="") for at in places], numbers=[at + 1 for at in places]
+        )
 
     def figures(name: str, rank: int, group: str = "") -> Cells:
         return Cells(name, draw(st.lists(numbers, min_size=rows, max_size=rows)), rank, group=group)
 
     if draw(st.booleans()):
-        groups = [plain(each, keep="") for each in draw(st.lists(ids, min_size=1, max_size=8, unique=True))]
-        each = [(figures("score", at, group), figures("interval", 9, group)) for at, group in enumerate(groups)]
+        groups = [
+            plain(each, keep="")
+            for each in draw(st.lists(ids, min_size=1, max_size=8, unique=True))
+        ]
+        each = [
+            (figures("score", at, group), figures("interval", 9, group))
+            for at, group in enumerate(groups)
+        ]
         return [names("pair", 1), *(column for pair in each for column in pair)]
     texts = [names(name) for name in ("attribute", "judge")[: draw(st.integers(0, 2))]]
-    return [names("pair", 1), *texts, figures("score", 0), *(figures(f"number {at}", at) for at in range(1, 5))]
+    return [
+        names("pair", 1),
+        *texts,
+        figures("score", 0),
+        *(figures(f"number {at}", at) for at in range(1, 5)),
+    ]
 
 
 @given(tables(), st.integers(40, 250))
@@ -76,7 +95,11 @@ def test_wraps_lines_between_words_and_gives_a_long_command_a_line_of_its_own() 
         "  robin resume runs/first -o a-long-name.csv",
     ]
     assert wrapped(f"a\n{line}", 200) == f"a\n{line}"
-    assert wrapped(f"robin: {'x' * 50} is no file", 30).split("\n") == ["robin:", "x" * 50, "is no file"]
+    assert wrapped(f"robin: {'x' * 50} is no file", 30).split("\n") == [
+        "robin:",
+        "x" * 50,
+        "is no file",
+    ]
 
 
 def test_cuts_texts_at_their_end_between_words_and_keeps_what_differs() -> None:
@@ -84,5 +107,9 @@ def test_cuts_texts_at_their_end_between_words_and_keeps_what_differs() -> None:
     questions = ["Why are there two high tides a day?", "Why is the sky blue at noon?"]
     assert told_apart(questions, [1, 2], 20) == ["Why are there two…", "Why is the sky blue…"]
     alike = [f"dataset/2026/split-{part}/responses.jsonl" for part in ("train", "test", "valid")]
-    assert told_apart(alike, [1, 2, 3], 20) == ["datase…train/respon…", "datase…test/respons…", "datase…valid/respon…"]
+    assert told_apart(alike, [1, 2, 3], 20) == [
+        "datase…train/respon…",
+        "datase…test/respons…",
+        "datase…valid/respon…",
+    ]
     assert told_apart(["猫" * 9 + "a", "猫" * 9 + "b"], [1, 2], 9) == ["猫…猫猫a", "猫…猫猫b"]

@@ -34,7 +34,10 @@ TEXTS = [text for text in HOSTILE if text.strip()]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run whose pairs are named by hostile texts, with ratings that differ."""
-    pairs = [Pair(text, text, f"{text} said", {"helpfulness": float(k % 5)}) for k, text in enumerate(TEXTS)]
+    pairs = [
+        Pair(text, text, f"{text} said", {"helpfulness": float(k % 5)})
+        for k, text in enumerate(TEXTS)
+    ]
     make_run(tmp_path / "r", pairs, [[k % 5, (k + 1) % 5, 4] for k in range(len(TEXTS))])
     return tmp_path / "r"
 
@@ -53,7 +56,17 @@ def office(file: Path, to: str, *options: str) -> Path:
         missing("LibreOffice (soffice)", "install_programs.sh")
     out = file.parent / "office"
     profile = f"-env:UserInstallation=file://{file.parent / 'profile'}"
-    command = [str(program), profile, "--headless", *options, "--convert-to", to, "--outdir", str(out), str(file)]
+    command = [
+        str(program),
+        profile,
+        "--headless",
+        *options,
+        "--convert-to",
+        to,
+        "--outdir",
+        str(out),
+        str(file),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return out / f"{file.stem}.{to.partition(':')[0]}"
@@ -69,16 +82,23 @@ def same(cell: Any, value: Any) -> bool:
 
 
 @pytest.mark.external
-def test_libreoffice_finds_every_value_in_the_xlsx_and_no_formula(run: Path, tmp_path: Path) -> None:
+def test_libreoffice_finds_every_value_in_the_xlsx_and_no_formula(
+    run: Path, tmp_path: Path
+) -> None:
     results = scores_of(run)
     export(results, {"run": "r"}, fmt=None, output=str(tmp_path / "s.xlsx"))
-    text = office(tmp_path / "s.xlsx", "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false").read_text("utf-8")
+    text = office(
+        tmp_path / "s.xlsx", "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false"
+    ).read_text("utf-8")
     cells = list(csv.reader(io.StringIO(text, newline="")))
     table = scores_of(run).read_all()
     assert cells[0] == table.column_names
     for row, wanted in zip(cells[1:], table.to_pylist(), strict=True):
         for cell, value in zip(row, wanted.values(), strict=True):
-            assert same(cell.replace("\r\n", "\n"), value.replace("\r", "\n") if isinstance(value, str) else value)
+            assert same(
+                cell.replace("\r\n", "\n"),
+                value.replace("\r", "\n") if isinstance(value, str) else value,
+            )
 
 
 @pytest.mark.external
@@ -110,7 +130,14 @@ def test_a_workbook_tells_what_its_numbers_were_made_with(run: Path, tmp_path: P
     assert robin("export", run, "-o", "s.xlsx", cwd=tmp_path).returncode == 0
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     settings = {row[0].value: row[1].value for row in book["settings"].iter_rows()}
-    assert {"scheduler", "model", "budget", "data (SHA-256)", "prompt (SHA-256)", "version of robin"} <= settings.keys()
+    assert {
+        "scheduler",
+        "model",
+        "budget",
+        "data (SHA-256)",
+        "prompt (SHA-256)",
+        "version of robin",
+    } <= settings.keys()
 
 
 def test_a_workbook_goes_on_in_another_sheet_where_one_is_full(
@@ -129,14 +156,18 @@ FORMATTED = "<r></t></is></c><c r='B2'><f>1+1</f></c><c><is><t></r>"
 """What xlsxwriter writes as it stands, when it is asked for a text."""
 
 
-def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, tmp_path: Path) -> None:
+def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(
+    run: Path, tmp_path: Path
+) -> None:
     moment = datetime(2026, 11, 20, 10, 15, 0, 250_000, UTC)
     texts = pa.array([FORMATTED, "=1+1", "https://example.org", "🦊" * 20_000])
     rows = {
         "text": texts,
         "rating": pa.array([3, None, 0, 1], pa.int32()),
         "usage_estimated": pa.array([True, False, None, True]),
-        "received_at": pa.array([moment, moment - timedelta(days=90_000), None, moment], pa.timestamp("us", tz="UTC")),
+        "received_at": pa.array(
+            [moment, moment - timedelta(days=90_000), None, moment], pa.timestamp("us", tz="UTC")
+        ),
         FORMATTED: pa.array([0.1, 2.6, float("nan"), 1e300]),
     }
     settings = {
@@ -152,7 +183,11 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, 
     export(pa.table(rows).to_reader(), settings, fmt=None, output=str(tmp_path / "s.xlsx"))
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     sheet = book["results"]
-    assert (sheet.auto_filter.ref, sheet.freeze_panes, sheet["E1"].value) == ("A1:E5", "A2", FORMATTED)
+    assert (sheet.auto_filter.ref, sheet.freeze_panes, sheet["E1"].value) == (
+        "A1:E5",
+        "A2",
+        FORMATTED,
+    )
     cells = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=2)]
     assert [row[0] for row in cells[:3]] == [FORMATTED, "=1+1", "https://example.org"]
     assert {sheet.cell(line, 1).data_type for line in range(2, 6)} == {"s"}
@@ -163,7 +198,11 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(run: Path, 
         [3, True, moment.replace(tzinfo=None), 0.1],
         [1, True, cells[0][3], 1e300],
     ]
-    assert cells[1][2:] == [False, "1780-06-22 10:15:00.250000+00:00", 2.6]  # before Excel's first day: as text
+    assert cells[1][2:] == [
+        False,
+        "1780-06-22 10:15:00.250000+00:00",
+        2.6,
+    ]  # before Excel's first day: as text
     assert cells[2][1:] == [0, None, None, None]
     assert {row[0].value: row[1].value for row in book["settings"].iter_rows()} == settings | {
         "base_url": "http://a/v1, http://b/v1",
@@ -228,7 +267,10 @@ def test_writes_floats_in_the_shortest_form_that_reads_back(numbers: list[float]
     for separator in (",", "\t"):
         out = io.BytesIO()
         table = pa.table(
-            {"score": pa.array([*numbers, float("nan")], from_pandas=True), "other": pa.array([1, *numbers])}
+            {
+                "score": pa.array([*numbers, float("nan")], from_pandas=True),
+                "other": pa.array([1, *numbers]),
+            }
         )
         write_separated(separator, table.to_reader(), out)
         written = [line.split(separator) for line in out.getvalue().decode().splitlines()[1:]]
@@ -242,7 +284,9 @@ def digits(number: str) -> int:
     return len(number.partition("e")[0].replace(".", "").strip("-0"))
 
 
-def test_leaves_ids_as_they_are_where_asked_and_says_once_where_it_does_not(run: Path, tmp_path: Path) -> None:
+def test_leaves_ids_as_they_are_where_asked_and_says_once_where_it_does_not(
+    run: Path, tmp_path: Path
+) -> None:
     done = robin("export", run, cwd=tmp_path)
     assert done.stderr.count("\n") == 1
     assert 'pair_id "=1+1" and others like it get an apostrophe' in done.stderr

@@ -15,9 +15,13 @@ from tests.conftest import has
 from tests.storage.test_store import judgment
 
 
-def told(answers: Iterable[tuple[int, Judgment]], *, temperature: float = 1.0, arms: int = 20) -> list[str]:
+def told(
+    answers: Iterable[tuple[int, Judgment]], *, temperature: float = 1.0, arms: int = 20
+) -> list[str]:
     lines: list[str] = []
-    diagnostics = Diagnostics(temperature=temperature, arms=arms, notify=lines.append, run=Path("runs/a b"))
+    diagnostics = Diagnostics(
+        temperature=temperature, arms=arms, notify=lines.append, run=Path("runs/a b")
+    )
     for arm, each in answers:
         diagnostics.look(arm, each)
     return lines
@@ -28,7 +32,9 @@ def ok(number: int, text: str, rating: int = 3) -> Judgment:
 
 
 def unparsed(number: int, reason: str = "missing") -> Judgment:
-    return replace(judgment(number), status="unparsed", rating=None, reason=reason, text="I would say three")
+    return replace(
+        judgment(number), status="unparsed", rating=None, reason=reason, text="I would say three"
+    )
 
 
 def healthy(count: int, arms: int = 20) -> list[tuple[int, Judgment]]:
@@ -41,7 +47,10 @@ def healthy(count: int, arms: int = 20) -> list[tuple[int, Judgment]]:
 
 def cached(count: int, arms: int = 20) -> list[tuple[int, Judgment]]:
     return [
-        (number % arms, ok(number, f"Feedback: pair {number % arms} is what it is.", number % arms % 5))
+        (
+            number % arms,
+            ok(number, f"Feedback: pair {number % arms} is what it is.", number % arms % 5),
+        )
         for number in range(count)
     ]
 
@@ -67,7 +76,11 @@ def test_takes_short_answers_that_repeat_for_what_they_are() -> None:
 
 
 def test_says_once_that_many_answers_carry_no_rating() -> None:
-    for reason, remedy in (("truncated", "--max-tokens"), ("missing", "robin export"), ("refused", "another judge")):
+    for reason, remedy in (
+        ("truncated", "--max-tokens"),
+        ("missing", "robin export"),
+        ("refused", "another judge"),
+    ):
         mixed = [
             (arm, unparsed(number, reason) if number % 10 == 0 else each)
             for number, (arm, each) in enumerate(healthy(500))
@@ -78,11 +91,24 @@ def test_says_once_that_many_answers_carry_no_rating() -> None:
 
 
 def test_is_silent_about_the_odd_answer_without_a_rating() -> None:
-    assert told([(arm, unparsed(n) if n % 40 == 39 else each) for n, (arm, each) in enumerate(healthy(2_000))]) == []
+    assert (
+        told(
+            [
+                (arm, unparsed(n) if n % 40 == 39 else each)
+                for n, (arm, each) in enumerate(healthy(2_000))
+            ]
+        )
+        == []
+    )
 
 
 def test_says_once_that_everything_gets_one_rating() -> None:
-    lines = told([(number % 20, ok(number, f"Feedback number {number}, at length.", 4)) for number in range(500)])
+    lines = told(
+        [
+            (number % 20, ok(number, f"Feedback number {number}, at length.", 4))
+            for number in range(500)
+        ]
+    )
     assert len(lines) == 1
     assert "all rate 4" in lines[0]
 
@@ -96,5 +122,7 @@ def test_names_the_run_in_its_commands_and_leaves_other_words_be() -> None:
     for reason in ("missing", "filtered"):
         (line,) = told([(number, unparsed(number, reason)) for number in range(40)])
         assert "robin export 'runs/a b' --what judgments" in line
-    (line,) = told([(number % 20, ok(number, f"Feedback {number}, at length.")) for number in range(100)])
+    (line,) = told(
+        [(number % 20, ok(number, f"Feedback {number}, at length.")) for number in range(100)]
+    )
     assert "(robin export 'runs/a b' --what judgments)" in line

@@ -71,13 +71,19 @@ class MemoryJudge(Judge):
 
 def limited(judge: Judge, at_a_time: int) -> Dispatched:
     """A judge that is asked so many questions at a time, and each once."""
-    return Retrying(judge, Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0), Notices("m", lambda _: None))
+    return Retrying(
+        judge,
+        Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0),
+        Notices("m", lambda _: None),
+    )
 
 
 class Desk(RunDesk):
     """An engine with all that it needs, and what it wrote."""
 
-    def __init__(self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8) -> None:
+    def __init__(
+        self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8
+    ) -> None:
         self.judge = judge
         self.names = [""]
         self.arms = WritableArms(arms)
@@ -141,7 +147,9 @@ def good(arm: int, number: int) -> Outcome:
 
 @pytest.mark.parametrize("concurrency", [1, 7, 64, 512])
 @pytest.mark.parametrize("budget", [5, 333])
-def test_spends_exactly_the_budget_with_answers_of_every_kind(concurrency: int, budget: int) -> None:
+def test_spends_exactly_the_budget_with_answers_of_every_kind(
+    concurrency: int, budget: int
+) -> None:
     def any_kind(arm: int, number: int) -> Outcome:
         if number % 9 == 0:
             return Failure("http_500", "oops", 0.0)
@@ -157,7 +165,9 @@ def test_spends_exactly_the_budget_with_answers_of_every_kind(concurrency: int, 
 
 
 def test_ends_when_no_arm_is_left_that_can_be_rated() -> None:
-    desk = Desk(MemoryJudge(lambda arm, _: Failure("context_length", "too long", 0.0)), concurrency=1)
+    desk = Desk(
+        MemoryJudge(lambda arm, _: Failure("context_length", "too long", 0.0)), concurrency=1
+    )
     desk.run()
     assert (desk.budget.spent, len(desk.kept)) == (0, 5)
 
@@ -240,7 +250,9 @@ def several(count: int, cost_usd: float = 0.0) -> Outcome:
 
 @pytest.mark.parametrize("concurrency", [1, 64])
 @pytest.mark.parametrize("budget", [5, 8, 333])
-def test_spends_exactly_the_budget_with_several_ratings_a_request(concurrency: int, budget: int) -> None:
+def test_spends_exactly_the_budget_with_several_ratings_a_request(
+    concurrency: int, budget: int
+) -> None:
     def fewer_now_and_then(arm: int, number: int) -> Outcome:
         if number % 9 == 0:
             return Failure("http_500", "oops", 0.0)
@@ -263,7 +275,9 @@ def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> No
     desk.samples = 8
     desk.run()
     assert list(desk.arms.n) == [11] * 4
-    assert judge.samples[:4] == [RETIRE_AFTER] * 4  # not more before it is known that the arm can be rated
+    assert (
+        judge.samples[:4] == [RETIRE_AFTER] * 4
+    )  # not more before it is known that the arm can be rated
     assert sorted(judge.samples[4:]) == [6] * 4
 
 
@@ -282,7 +296,9 @@ def test_takes_what_an_endpoint_gives_at_most() -> None:
 def test_never_spends_more_than_the_money_there_is(concurrency: int, samples: int) -> None:
     random_cost = random.Random(4)
     judge = MemoryJudge(
-        lambda arm, _: several(judge.samples[-1], cost_usd=judge.samples[-1] * random_cost.uniform(0.1, 1.0))
+        lambda arm, _: several(
+            judge.samples[-1], cost_usd=judge.samples[-1] * random_cost.uniform(0.1, 1.0)
+        )
     )
     judge.price = 1.0  # the most that a rating costs; mostly it is less
     desk = Desk(judge, budget=10_000, concurrency=concurrency)
@@ -325,7 +341,9 @@ def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
 def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one() -> None:
     async def scene() -> tuple[int, int, int]:
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
-        judge = Retrying(desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None))
+        judge = Retrying(
+            desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None)
+        )
         desk.stop = Stop()
         books = Books(desk, desk.planner, desk.money, desk.stop)
         working = asyncio.create_task(Engine(books, [judge]).run())
@@ -362,7 +380,9 @@ def test_keeps_a_reply_that_it_cannot_read_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("answers_at_last", [True, False])
-def test_ends_although_a_judge_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool) -> None:
+def test_ends_although_a_judge_cannot_be_cancelled(
+    monkeypatch: pytest.MonkeyPatch, *, answers_at_last: bool
+) -> None:
     class Unwilling(MemoryJudge):
         async def ask(self, question: Question) -> Outcome:
             while True:
@@ -415,7 +435,12 @@ class Learning(Policy):
         return replace(self, weight=1.0 + (7.0 * total + 3.0 * n + np.arange(len(n))) % 5.0)
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         return self.weight[arm] / (n + pending)
 
@@ -432,7 +457,10 @@ def test_fits_beside_the_event_loop_and_asks_one_at_a_time_as_if_it_waited() -> 
     at_once = Desk(MemoryJudge(good))
     planner = Planner(at_once.arms, learning(), budget=200)
     planner.block = 1
-    asked = [ticket.arm for ticket in work(planner, lambda each: outcome_of(at_once.judgments(each, GOOD)))]
+    asked = [
+        ticket.arm
+        for ticket in work(planner, lambda each: outcome_of(at_once.judgments(each, GOOD)))
+    ]
     assert desk.judge.asked == asked
     assert len(policy.threads) > 20
     assert threading.get_ident() not in policy.threads
@@ -463,5 +491,9 @@ def test_ends_by_what_goes_wrong_in_a_fit_and_keeps_what_came() -> None:
 
     desk = Desk(MemoryJudge(good))
     desk.planner = Planner(desk.arms, learning(fail), budget=200)
-    refuses(InputError, r"Learning failed: SystemExit: no. Mend it, or take another --scheduler", desk.run)
+    refuses(
+        InputError,
+        r"Learning failed: SystemExit: no. Mend it, or take another --scheduler",
+        desk.run,
+    )
     assert 5 <= len(desk.kept) < 200

@@ -12,9 +12,12 @@ from tests.conftest import write_pairs
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"), [({"helpfulnes": "stars"}, 'did you mean "helpfulness"?'), ({"tone": "stars"}, None)]
+    ("columns", "said"),
+    [({"helpfulnes": "stars"}, 'did you mean "helpfulness"?'), ({"tone": "stars"}, None)],
 )
-def test_says_where_a_mapping_may_be_misspelt(tmp_path: Path, columns: dict[str, str], said: str | None) -> None:
+def test_says_where_a_mapping_may_be_misspelt(
+    tmp_path: Path, columns: dict[str, str], said: str | None
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     data.write_text(data.read_text().replace('"prompt"', '"stars": 3, "prompt"'))
     config = Settings(data=(str(data),), attribute="helpfulness", columns=columns)

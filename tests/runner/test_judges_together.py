@@ -34,14 +34,21 @@ class Room(RunDesk):
     """An engine over two judges, and what it kept."""
 
     def __init__(
-        self, judges: Sequence[MemoryJudge], *, budget: int = 400, samples: int = 1, concurrency: int = 8
+        self,
+        judges: Sequence[MemoryJudge],
+        *,
+        budget: int = 400,
+        samples: int = 1,
+        concurrency: int = 8,
     ) -> None:
         self._concurrency = concurrency
         self.judges = judges
         self.arms = WritableArms(PAIRS * len(judges))
         policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
         self.names = names = [f"judge {number}" for number in range(len(judges))]
-        self.space = ArmSpace([f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)])
+        self.space = ArmSpace(
+            [f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)]
+        )
         self.planner = Planner(self.arms, policy, budget=budget, judge=self.space.judge)
         self.budget = self.planner.budget
         self.money = MoneyBudget(None)
@@ -90,7 +97,9 @@ class Room(RunDesk):
 
     def calls(self) -> list[int]:
         """Ratings that each judge gave."""
-        found = Counter(int(each.pair_id[1:]) % len(self.judges) for each in self.kept if each.counts)
+        found = Counter(
+            int(each.pair_id[1:]) % len(self.judges) for each in self.kept if each.counts
+        )
         return [found[number] for number in range(len(self.judges))]
 
 
@@ -150,10 +159,18 @@ def test_gives_up_pairs_that_one_judge_fails_and_rates_others(
     assert others.min() > 0.5 * others.max()
 
 
-def test_says_which_judge_never_answers_and_keeps_what_the_other_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_which_judge_never_answers_and_keeps_what_the_other_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.001)
-    room = Room([MemoryJudge(good), MemoryJudge(lambda *_: Failure("connection", "nobody there", 0.0))])
-    refuses(EndpointError, r"judge 1: the endpoint has not answered a single call .*nobody there", room.run)
+    room = Room(
+        [MemoryJudge(good), MemoryJudge(lambda *_: Failure("connection", "nobody there", 0.0))]
+    )
+    refuses(
+        EndpointError,
+        r"judge 1: the endpoint has not answered a single call .*nobody there",
+        room.run,
+    )
 
     assert room.calls()[0] == room.budget.spent
     assert room.budget.reserved == 0

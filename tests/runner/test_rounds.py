@@ -48,14 +48,22 @@ class Desk(RunDesk):
         self.kept = kept
         self.names = [""]
         self._may_go_out = may_go_out
-        self.space = ArmSpace([f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
-        self._reader = AnswerReader(self.space, RATE, answer_format="text", by_logprobs=False, notify=lambda _: None)
+        self.space = ArmSpace(
+            [f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)]
+        )
+        self._reader = AnswerReader(
+            self.space, RATE, answer_format="text", by_logprobs=False, notify=lambda _: None
+        )
 
     def judge_of(self, _arm: int) -> int:
         return 0
 
     def question(self, ticket: Ticket) -> Question:
-        return Question([{"role": "user", "content": f"pair {ticket.arm}"}], samples=ticket.calls, seed=ticket.draw)
+        return Question(
+            [{"role": "user", "content": f"pair {ticket.arm}"}],
+            samples=ticket.calls,
+            seed=ticket.draw,
+        )
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         return self._reader.judgments(ticket.arm, ticket.draw, outcome)
@@ -82,8 +90,17 @@ class Power(Exception):
 def answer(line: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     said = f"Feedback: fine.\\nRating: {rng.integers(5)}".replace("\\n", "\n")
     choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
-    body = {"id": "x", "model": "m", "choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
-    return {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
+    body = {
+        "id": "x",
+        "model": "m",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 5},
+    }
+    return {
+        "custom_id": line["custom_id"],
+        "response": {"status_code": 200, "body": body},
+        "error": None,
+    }
 
 
 class Chaos(Courier):
@@ -91,7 +108,9 @@ class Chaos(Courier):
 
     most_requests = 7
 
-    def __init__(self, rng: np.random.Generator, folder: Path, *, chaos: float, power: float) -> None:
+    def __init__(
+        self, rng: np.random.Generator, folder: Path, *, chaos: float, power: float
+    ) -> None:
         self._rng, self._folder, self._chaos, self._power = rng, folder, chaos, power
         self.given: Counter[str] = Counter()
 
@@ -135,7 +154,11 @@ class Chaos(Courier):
                 continue
             if fate < 0.5:
                 found.append(
-                    {"custom_id": line["custom_id"], "response": {"status_code": 0, "body": {}}, "error": None}
+                    {
+                        "custom_id": line["custom_id"],
+                        "response": {"status_code": 0, "body": {}},
+                        "error": None,
+                    }
                 )
                 continue
             self.given[line["custom_id"]] += 1
@@ -147,7 +170,9 @@ class Chaos(Courier):
         return [orjson.dumps(found[at]) + b"\n" for at in self._rng.permutation(len(found))]
 
 
-def session(kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number: int, samples: int) -> Rounds:
+def session(
+    kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number: int, samples: int
+) -> Rounds:
     """A session of a run, as the one before left it."""
     desk, arms = Desk(kept, carrier.may_go_out), WritableArms(PAIRS)
     for judgment in kept:
@@ -217,7 +242,9 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         assert not any(each.is_open for each in read_batches(run).values())
 
 
-def test_chooses_and_fits_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chooses_and_fits_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[threading.Thread] = []
     begin = Planner._begin_round
 
@@ -234,7 +261,9 @@ def test_chooses_and_fits_beside_the_event_loop(tmp_path: Path, monkeypatch: pyt
     assert threading.main_thread() not in begun
 
 
-def test_makes_a_file_no_longer_than_a_service_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_makes_a_file_no_longer_than_a_service_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(in_rounds, "MOST_BYTES", 700)
     kept: list[Judgment] = []
     carrier = Chaos(np.random.default_rng(0), tmp_path, chaos=0.0, power=0.0)
@@ -242,7 +271,9 @@ def test_makes_a_file_no_longer_than_a_service_takes(tmp_path: Path, monkeypatch
     sizes: list[int] = []
     taken = Rounds.take_in
 
-    async def watched(self: Rounds, files: Any, submissions: Sequence[Submission], **named: Any) -> bool:
+    async def watched(
+        self: Rounds, files: Any, submissions: Sequence[Submission], **named: Any
+    ) -> bool:
         sizes.extend(self.ledger.requests(each).stat().st_size for each in submissions)
         return await taken(self, files, submissions, **named)
 
@@ -263,19 +294,39 @@ def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, 
         custom_id = ledger.custom_id(3, line)
         assert len(custom_id) <= 64
         assert ledger.place_of(custom_id) == ((3, line) if line < requests else None)
-        for wrong in (other, custom_id[1:], custom_id + "0" * 9, custom_id.replace("-3-", "-4-"), "", None):
+        for wrong in (
+            other,
+            custom_id[1:],
+            custom_id + "0" * 9,
+            custom_id.replace("-3-", "-4-"),
+            "",
+            None,
+        ):
             assert wrong == custom_id or ledger.place_of(wrong) is None
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)), min_size=1, max_size=50))
-def test_the_calls_of_a_batch_are_read_as_they_were_written(tickets: list[tuple[int, int, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)),
+        min_size=1,
+        max_size=50,
+    )
+)
+def test_the_calls_of_a_batch_are_read_as_they_were_written(
+    tickets: list[tuple[int, int, int]],
+) -> None:
     with TemporaryDirectory() as name:
         ledger = Ledger(Path(name), RUN_ID, 5)
         submission = Submission(1, "m", 1, len(tickets))
         ledger.add(submission, calls_of(tickets), [b"{}\n"] * len(tickets))
         again = Ledger(Path(name), RUN_ID, 5)
         assert again.open == [submission]
-        assert list(zip(*(each.tolist() for each in again.calls(submission)), strict=True)) == tickets
-        draws = [max([draw + calls for arm, draw, calls in tickets if arm == each] or [0]) for each in range(5)]
+        assert (
+            list(zip(*(each.tolist() for each in again.calls(submission)), strict=True)) == tickets
+        )
+        draws = [
+            max([draw + calls for arm, draw, calls in tickets if arm == each] or [0])
+            for each in range(5)
+        ]
         assert again.next_draws().tolist() == draws

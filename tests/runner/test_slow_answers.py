@@ -35,7 +35,9 @@ def test_waits_for_slow_first_calls_before_the_last_of_the_budget_goes_elsewhere
 
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
     with serving(slow_at_first) as wire:
-        command = judging(wire.url, data, BUDGET, "--concurrency", "32", "--scheduler", scheduler, "-o", "s.csv")
+        command = judging(
+            wire.url, data, BUDGET, "--concurrency", "32", "--scheduler", scheduler, "-o", "s.csv"
+        )
         robin(*command, cwd=tmp_path, exits=0)
     calls = pd.Series(asked).value_counts()
     assert calls[asked[:SLOW]].sum() >= SLOW * (BUDGET // PAIRS)

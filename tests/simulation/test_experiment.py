@@ -60,9 +60,13 @@ def wces(row: Row) -> list[float]:
         ),
     ],
 )
-def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected: dict[str, float]) -> None:
+def test_reproduces_the_papers_table_on_the_digitised_pools(
+    name: str, expected: dict[str, float]
+) -> None:
     # figures of an independent implementation at 50,000 calls; means of 50 runs; these of 15
-    rows = conduct([of_paper(name)], design(tuple(expected), (50_000,), runs=15, seed=1), lambda done, of: None)
+    rows = conduct(
+        [of_paper(name)], design(tuple(expected), (50_000,), runs=15, seed=1), lambda done, of: None
+    )
     for row in rows:
         told = expected[row.scheduler]
         assert abs(row.figure("wce_mean") - told) < 3 * np.hypot(row.figure("wce_sem"), 0.03 * told)
@@ -70,8 +74,15 @@ def test_reproduces_the_papers_table_on_the_digitised_pools(name: str, expected:
 
 def test_gives_the_same_table_for_the_same_seed_only() -> None:
     made = of_paper(pairs=40)
-    tables = [conduct([made], design(("robin-hood",), (1200,), runs=4, seed=s), lambda *_: None) for s in (1, 1, 2)]
-    assert tables[0][0].figure("wce_mean") == tables[1][0].figure("wce_mean") != tables[2][0].figure("wce_mean")
+    tables = [
+        conduct([made], design(("robin-hood",), (1200,), runs=4, seed=s), lambda *_: None)
+        for s in (1, 1, 2)
+    ]
+    assert (
+        tables[0][0].figure("wce_mean")
+        == tables[1][0].figure("wce_mean")
+        != tables[2][0].figure("wce_mean")
+    )
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 7])
@@ -87,9 +98,15 @@ def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) ->
 
 
 def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
-    ratings = tuple(np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))  # which never vary, but the last
+    ratings = tuple(
+        np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4)
+    )  # which never vary, but the last
     human = np.array(2 * [0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
-    (row,) = conduct([subject((*ratings[:-1], np.array([4, 3])), human)], design(("uniform",), (40,)), lambda *_: None)
+    (row,) = conduct(
+        [subject((*ratings[:-1], np.array([4, 3])), human)],
+        design(("uniform",), (40,)),
+        lambda *_: None,
+    )
     exact = np.corrcoef([each.mean() for each in ratings], human)[0, 1]
     assert (row.correlations or {})["pearson"] == pytest.approx(exact, abs=0.02)
 
@@ -98,7 +115,9 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
     made = of_paper(pairs=20)
     two = ("uniform", "two-priors")
     told: list[tuple[int, int]] = []
-    rows = conduct([made], design(two, (100,), runs=2), lambda done, of: told.append((done, of)), (150, 200))
+    rows = conduct(
+        [made], design(two, (100,), runs=2), lambda done, of: told.append((done, of)), (150, 200)
+    )
     assert [(row.scheduler, row.budget) for row in rows] == [
         ("uniform", 100),
         ("uniform", 150),
@@ -139,7 +158,9 @@ def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
     assert (oracle.wce > robin_bound(ratings.variances, budget, delta)).mean() <= delta
     policy = RobinHood.of(Setup(30, budget, SCALE, delta=delta, mode="theory"))
     hood = simulate(ratings, policy, [budget], 200, np.random.default_rng(5))[0]
-    assert (hood.wce > robin_hood_bound(ratings.variances, budget, delta, policy.warm_up)).mean() <= delta
+    assert (
+        hood.wce > robin_hood_bound(ratings.variances, budget, delta, policy.warm_up)
+    ).mean() <= delta
 
 
 @pytest.mark.parametrize(
@@ -152,13 +173,17 @@ def test_breaks_the_papers_bounds_in_at_most_their_share_of_runs() -> None:
         ([[1, 2], [2, 2]], design(("robin-hood",), (10,), delta=0), "at most 1"),
     ],
 )
-def test_refuses_what_cannot_be_simulated(ratings: list[list[int]], given: SimulationSettings, said: str) -> None:
+def test_refuses_what_cannot_be_simulated(
+    ratings: list[list[int]], given: SimulationSettings, said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         checked([subject([np.array(each) for each in ratings])], given)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
-def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_hands_it_to() -> None:
+def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_hands_it_to() -> (
+    None
+):
     reached = False
 
     def another_thread() -> None:  # as those that numpy starts, which block nothing

@@ -48,12 +48,20 @@ SCALE = Scale(0, 4)
 
 
 def space_of(pairs: int, scales: tuple[Scale, ...] = (SCALE,), judges: int = 1) -> ArmSpace:
-    return ArmSpace([str(k) for k in range(pairs)], "abcdef"[: len(scales)], [str(j) for j in range(judges)], scales)
+    return ArmSpace(
+        [str(k) for k in range(pairs)],
+        "abcdef"[: len(scales)],
+        [str(j) for j in range(judges)],
+        scales,
+    )
 
 
-def believing(*counts: IntArray, scales: tuple[Scale, ...] = (SCALE,), task: Task | None = None) -> RatingsBelief:
+def believing(
+    *counts: IntArray, scales: tuple[Scale, ...] = (SCALE,), task: Task | None = None
+) -> RatingsBelief:
     return RatingsBelief(
-        [Known(each, fit_mixture(each)) for each in counts], goal_of(space_of(len(counts[0]), scales), task)
+        [Known(each, fit_mixture(each)) for each in counts],
+        goal_of(space_of(len(counts[0]), scales), task),
     )
 
 
@@ -82,7 +90,8 @@ def rated(truth: Ratings, times: int, rng: np.random.Generator) -> IntArray:
 
 
 @pytest.mark.parametrize(
-    ("name", "scheduler"), [("gpt-4.1-nano/correctness", "robin-hood"), ("llama-3-1-8b/verbosity", "uniform")]
+    ("name", "scheduler"),
+    [("gpt-4.1-nano/correctness", "robin-hood"), ("llama-3-1-8b/verbosity", "uniform")],
 )
 def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) -> None:
     # Measured over all eight pools, pilots of 3, 6 and 20 calls and 10 to 100 calls a pair: 0.79 to 1.16 of the truth.
@@ -98,9 +107,13 @@ def test_forecasts_the_error_from_three_calls_a_pair(name: str, scheduler: str) 
         assert 0.7 < told.figure("mean_mean") / snapshot.mean_error.mean() < 1.4
 
 
-def searched(scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any) -> Needed:
+def searched(
+    scheduler: str, counts: IntArray, error: float, *, least: int = 0, **how: Any
+) -> Needed:
     rng = np.random.default_rng(3)
-    return budget_for(error, believing(counts), by(scheduler), rng, least=max(least, len(counts)), **how)
+    return budget_for(
+        error, believing(counts), by(scheduler), rng, least=max(least, len(counts)), **how
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +140,9 @@ def test_finds_the_budget_for_an_error(scheduler: str, measure: str, error: floa
 def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None:
     counts = np.tile([[5, 0, 0, 0, 5]], (100, 1))
     found = searched("uniform", counts, 0.3)
-    (there,) = forecast(believing(counts), by("uniform"), [found.calls], np.random.default_rng(4)).values()
+    (there,) = forecast(
+        believing(counts), by("uniform"), [found.calls], np.random.default_rng(4)
+    ).values()
     # The error falls as the root of the calls: ± 1.96 standard errors of it are twice as much of them.
     open_to_noise = np.log((found.high or 0) / (found.low or 1))
     assert open_to_noise == pytest.approx(
@@ -138,15 +153,23 @@ def test_says_how_far_the_simulations_own_noise_leaves_the_budget_open() -> None
 def test_says_where_the_search_for_a_budget_ends() -> None:
     varied = np.tile([[5, 0, 0, 0, 5]], (20, 1))
     assert searched("uniform", varied, 3.9) == Needed(20, "at most", 20, 20)
-    assert searched("uniform", varied, 3.0, least=700) == Needed(700, "at most", 700, 700)  # of a pilot
+    assert searched("uniform", varied, 3.0, least=700) == Needed(
+        700, "at most", 700, 700
+    )  # of a pilot
     more = Needed.beyond(calls_of_a_search(20))
     assert searched("uniform", varied, 0.01) == more
     assert budget_for(0.1, believing(varied), refused, np.random.default_rng(0), least=20) == more
-    assert (calls_of_a_search(300), calls_of_a_search(3)) == (600_000, 100_000)  # at least as for fifty pairs
+    assert (calls_of_a_search(300), calls_of_a_search(3)) == (
+        600_000,
+        100_000,
+    )  # at least as for fifty pairs
 
 
 def expected(errors: dict[int, float]) -> dict[int, Expected]:
-    return {budget: Expected(False, 5, measured={"worst": np.full(16, worst)}) for budget, worst in errors.items()}
+    return {
+        budget: Expected(False, 5, measured={"worst": np.full(16, worst)})
+        for budget, worst in errors.items()
+    }
 
 
 def test_reads_off_the_calls_for_an_error() -> None:
@@ -167,15 +190,25 @@ def test_reads_off_the_calls_for_an_error() -> None:
 def test_forecasts_each_budget_but_those_that_would_take_minutes() -> None:
     many, few = np.tile([[0, 0, 1, 2, 1]], (2000, 1)), np.tile([[1, 0, 0, 0, 1]], (5, 1))
     rng = np.random.default_rng(0)
-    assert list(forecast(believing(many), by("uniform"), [2000, 2001], rng)) == [2000, 2001]  # of the same share
+    assert list(forecast(believing(many), by("uniform"), [2000, 2001], rng)) == [
+        2000,
+        2001,
+    ]  # of the same share
     assert list(forecast(believing(few), by("robin-hood"), [5000, 10**9], rng)) == [5000]
 
 
 @pytest.mark.parametrize(
     ("arms", "budget", "steps", "simulated"),
-    [(2000, 4_000, 1_000, 500), (2000, 4_000, 20_000, 1000), (2000, 400_000, 1_000, 50), (30, 600, 10, 30)],
+    [
+        (2000, 4_000, 1_000, 500),
+        (2000, 4_000, 20_000, 1000),
+        (2000, 400_000, 1_000, 50),
+        (30, 600, 10, 30),
+    ],
 )
-def test_simulates_as_many_arms_as_the_steps_allow(arms: int, budget: int, steps: int, simulated: int) -> None:
+def test_simulates_as_many_arms_as_the_steps_allow(
+    arms: int, budget: int, steps: int, simulated: int
+) -> None:
     seen: list[int] = []
     belief = believing(np.tile([[0, 0, 1, 2, 1]], (arms, 1)))
     forecast(belief, by("uniform", seen), [budget], np.random.default_rng(0), steps=steps)
@@ -190,14 +223,19 @@ def errors_of(distributions: list[tuple[FloatArray, int]], calls: int) -> FloatA
     rng = np.random.default_rng(11)
     levels = np.arange(5)
     return np.concatenate(
-        [np.abs(rng.multinomial(calls, p, (4000, arms)) @ levels / calls - p @ levels) for p, arms in distributions],
+        [
+            np.abs(rng.multinomial(calls, p, (4000, arms)) @ levels / calls - p @ levels)
+            for p, arms in distributions
+        ],
         axis=1,
     )
 
 
 def often(*distributions: tuple[FloatArray, int]) -> IntArray:
     """Counts of arms rated so often that nothing is open about how they vary."""
-    return np.concatenate([np.tile((40_000 * p).astype(np.int64), (arms, 1)) for p, arms in distributions])
+    return np.concatenate(
+        [np.tile((40_000 * p).astype(np.int64), (arms, 1)) for p, arms in distributions]
+    )
 
 
 def evenly(belief: RatingsBelief, budget: int) -> Expected:
@@ -222,7 +260,12 @@ def test_foresees_the_worst_of_more_pairs_than_it_simulates() -> None:
     (known,) = belief.known
     (drawn,) = draw_distributions(known.counts[:1], known.weights, np.random.default_rng(0))
     errors = np.stack(
-        [errors_of([(drawn, 1)], 50).reshape(-1)[np.random.default_rng(k).integers(4000, size=4000)] for k in range(50)]
+        [
+            errors_of([(drawn, 1)], 50).reshape(-1)[
+                np.random.default_rng(k).integers(4000, size=4000)
+            ]
+            for k in range(50)
+        ]
     )
     told = evenly(belief, 200_000)
     assert told.figure("worst_mean") == pytest.approx(errors.max(axis=1).mean(), rel=0.06)
@@ -253,7 +296,10 @@ def test_divides_pairs_among_sizes_as_evenly_as_whole_numbers_go() -> None:
     for sizes, total in (([3, 3, 3], 7), ([1000, 10, 500], 100), ([5], 3), ([4, 4], 8)):
         parts = shares(sizes, total)
         assert sum(parts) == total
-        assert all(abs(part - total * size / sum(sizes)) < 1 for part, size in zip(parts, sizes, strict=True))
+        assert all(
+            abs(part - total * size / sum(sizes)) < 1
+            for part, size in zip(parts, sizes, strict=True)
+        )
 
 
 def test_lays_out_distributions_and_knows_their_spread_and_their_largest() -> None:
@@ -265,16 +311,26 @@ def test_lays_out_distributions_and_knows_their_spread_and_their_largest() -> No
         assert count * 2 * stats.norm.sf(largest_normal(count)) == pytest.approx(1.0), count
     assert largest_normal(1) == largest_normal(2)
     weights = fit_mixture(often((COIN, 50), (EVEN, 50)))
-    drawn = draw_distributions(np.zeros((20_000, 5), dtype=np.int64), weights, np.random.default_rng(0))
+    drawn = draw_distributions(
+        np.zeros((20_000, 5), dtype=np.int64), weights, np.random.default_rng(0)
+    )
     means = drawn @ np.arange(5)
     for found, exact in zip(
-        spread_of(weights, SCALE), (means.var(), (drawn @ np.arange(5) ** 2 - means**2).mean()), strict=True
+        spread_of(weights, SCALE),
+        (means.var(), (drawn @ np.arange(5) ** 2 - means**2).mean()),
+        strict=True,
     ):
         assert found == pytest.approx(exact, rel=0.05)
 
 
 def to_decide(
-    text: str, pairs: int, *, group: IntArray | None = None, attributes: int = 1, judges: int = 1, margin: float = 0.2
+    text: str,
+    pairs: int,
+    *,
+    group: IntArray | None = None,
+    attributes: int = 1,
+    judges: int = 1,
+    margin: float = 0.2,
 ) -> Task:
     space = space_of(pairs, (SCALE,) * attributes, judges)
     decision = decision_of(text, space.attributes, space.scales, margin=margin, error_rate=0.05)
@@ -283,7 +339,9 @@ def to_decide(
 
 def decided(scheduler: str, counts: IntArray, task: Task, budgets: list[int]) -> Outlook:
     rng = np.random.default_rng(3)
-    return foresee(believing(counts, task=task), by(scheduler), budgets, rng, evenly=scheduler == "uniform")
+    return foresee(
+        believing(counts, task=task), by(scheduler), budgets, rng, evenly=scheduler == "uniform"
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,17 +352,23 @@ def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     scheduler: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Pilots of 3 calls over pools of the paper: 0.7 to 2.5 times the wrong ones, see docs/evidence/budget.md.
-    pairs, margin, runs = (60, 0.4, 16) if text == "a>=3" else (24, 0.6, 12)  # the best of groups takes longer
+    pairs, margin, runs = (
+        (60, 0.4, 16) if text == "a>=3" else (24, 0.6, 12)
+    )  # the best of groups takes longer
     monkeypatch.setattr(module, "RUNS", runs)
     truth = Ratings.of(paper_pools()["gpt-4.1-nano/helpfulness"].ratings[::5][:pairs])
-    task = to_decide(text, pairs, group=np.arange(pairs) // 4 if text == "best" else None, margin=margin)
+    task = to_decide(
+        text, pairs, group=np.arange(pairs) // 4 if text == "best" else None, margin=margin
+    )
     budgets = [each * pairs for each in (3, 6, 60)]
     told = decided(scheduler, rated(truth, 10, np.random.default_rng(5)), task, budgets)
     verdict = None
     for budget in budgets:
         policy = by(scheduler)(budget, truth.variances, goal_of(task.space, task))
         assert policy is not None
-        (snapshot,) = simulate(truth, policy, [budget], runs, np.random.default_rng(4), court=partial(Court, task))
+        (snapshot,) = simulate(
+            truth, policy, [budget], runs, np.random.default_rng(4), court=partial(Court, task)
+        )
         verdict, foreseen = snapshot.verdict, told.expected[budget]
         assert verdict is not None
         wrong = verdict.wrong.mean()
@@ -335,7 +399,9 @@ def test_the_end_is_the_calls_within_which_nine_of_ten_runs_end() -> None:
     policy = by("apt")(20_000, variances[:pairs], belief.goal)
     assert policy is not None
     options: dict[str, Any] = {"worlds": further, "court": partial(Court, task)}
-    (whole,) = simulate(world.ratings, policy, [20_000], further, np.random.default_rng(4), **options)
+    (whole,) = simulate(
+        world.ratings, policy, [20_000], further, np.random.default_rng(4), **options
+    )
     assert whole.verdict is not None
     exact, doubted = (each.calls if each else 0 for each in ends)
     assert 0.84 < (whole.verdict.calls <= exact).mean() < 0.96
@@ -355,34 +421,52 @@ def test_foresees_the_share_of_wrong_decisions_by_value(monkeypatch: pytest.Monk
     for _ in range(9):
         sum_of_nine = np.convolve(sum_of_nine, p).tolist()
     wrong = sum(sum_of_nine[: 9 * 2])  # below the threshold of 2, where the mean is above
-    told = decided("uniform", counts, to_decide("a>=2", pairs, margin=0.1), [9 * pairs]).expected[9 * pairs]
+    told = decided("uniform", counts, to_decide("a>=2", pairs, margin=0.1), [9 * pairs]).expected[
+        9 * pairs
+    ]
     assert 0.2 < wrong < 0.4
     assert told.figure("decisions_sum") == 300 * 30
     assert told.figure("wrong_mean") == pytest.approx(wrong, abs=4 * told.figure("wrong_sem"))
-    assert told.figure("wrong_sem") == pytest.approx(np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5)
+    assert told.figure("wrong_sem") == pytest.approx(
+        np.sqrt(wrong * (1 - wrong) / 300 / 30), rel=0.5
+    )
 
 
-def test_says_when_everything_is_decided_or_that_it_looks_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    clear = decided("apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000])
+def test_says_when_everything_is_decided_or_that_it_looks_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clear = decided(
+        "apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000]
+    )
     assert clear.end is not None
     whole = clear.expected[60_000]
-    assert (whole.figure("wrong_mean"), whole.figure("certified_mean"), clear.end.relation) == (0, 1, "about")
+    assert (whole.figure("wrong_mean"), whole.figure("certified_mean"), clear.end.relation) == (
+        0,
+        1,
+        "about",
+    )
     assert whole.figure("calls_mean") < 20 * 60
     assert clear.end.calls == pytest.approx(whole.figure("calls_mean"), rel=0.01)
 
-    skewed = np.tile([[0, 1, 2, 9, 28]], (2000, 1))  # an even spread goes on until the last, and more pairs take longer
+    skewed = np.tile(
+        [[0, 1, 2, 9, 28]], (2000, 1)
+    )  # an even spread goes on until the last, and more pairs take longer
     ends = [decided("uniform", skewed[:n], to_decide("a>=2", n), [5 * n]).end for n in (200, 2000)]
     assert [each and each.relation for each in ends] == ["about", "more than"]
 
     monkeypatch.setattr(module, "_CALLS_TO_THE_END", 300)
-    coins = np.tile([[20, 0, 0, 0, 20]], (40, 1))  # the costliest ratings, at the threshold, and hardly any margin
+    coins = np.tile(
+        [[20, 0, 0, 0, 20]], (40, 1)
+    )  # the costliest ratings, at the threshold, and hardly any margin
     open_ = decided("apt", coins, to_decide("a>=2", 40, margin=0.01), [400])
     assert open_.end is not None
     assert open_.end.relation == "more than"
     assert open_.end.calls >= 300 * 40 * 0.5
     assert open_.expected[400].figure("calls_mean") == 400
 
-    none = foresee(believing(coins, task=to_decide("a>=2", 40)), refused, [400], np.random.default_rng(0))
+    none = foresee(
+        believing(coins, task=to_decide("a>=2", 40)), refused, [400], np.random.default_rng(0)
+    )
     assert not none.expected
     assert none.end is not None
     assert none.end.relation == "more than"
@@ -417,7 +501,9 @@ def test_foresees_panels_of_several_attributes() -> None:
     task = to_decide("a>=2,b<=2", pairs, attributes=2, judges=2)
     high, low = np.tile([[0, 0, 0, 10, 30]], (pairs, 1)), np.tile([[30, 10, 0, 0, 0]], (pairs, 1))
     budgets = [2 * 4 * pairs, 40 * 4 * pairs]
-    told = foresee(believing(high, high, low, low, task=task), by("apt"), budgets, np.random.default_rng(3))
+    told = foresee(
+        believing(high, high, low, low, task=task), by("apt"), budgets, np.random.default_rng(3)
+    )
     whole = told.expected[budgets[1]]
     assert (whole.figure("certified_mean"), whole.figure("wrong_mean")) == (
         1,

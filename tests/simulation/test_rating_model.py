@@ -11,7 +11,11 @@ from scipy import stats
 from robin_cli.model.arms import FloatArray
 from robin_cli.simulation.rating_model import draw_distributions, fit_mixture
 
-POINTS = [(mean, spread) for mean in np.arange(-2, 23) / 20 for spread in 0.02 * 200 ** (np.arange(20) / 19)]
+POINTS = [
+    (mean, spread)
+    for mean in np.arange(-2, 23) / 20
+    for spread in 0.02 * 200 ** (np.arange(20) / 19)
+]
 """The grid's means and spreads, in shares of the scale's width."""
 
 
@@ -56,9 +60,13 @@ def test_draws_as_bayes_rule_says() -> None:
 def test_fits_the_mixture_under_which_the_ratings_are_likeliest() -> None:
     rng = np.random.default_rng(4)
     counts = rng.multinomial(6, rng.dirichlet(np.ones(3), 300))
-    weights = fit_mixture(np.concatenate([counts, np.zeros((50, 3), dtype=np.int64)]))  # the unrated say nothing
+    weights = fit_mixture(
+        np.concatenate([counts, np.zeros((50, 3), dtype=np.int64)])
+    )  # the unrated say nothing
     rows, times = np.unique(counts, axis=0, return_counts=True)
-    likelihood = np.array([stats.multinomial.pmf(rows, 6, rounded_normal(*point, 3)) for point in POINTS]).T
+    likelihood = np.array(
+        [stats.multinomial.pmf(rows, 6, rounded_normal(*point, 3)) for point in POINTS]
+    ).T
 
     # At the maximum no point of the grid gains: Σ_i L_ij / Σ_k w_k L_ik ≤ number of pairs (Lindsay 1983). What is
     # gained at most, in log likelihood a pair, is how far that is passed.
@@ -72,7 +80,9 @@ def test_fits_the_mixture_under_which_the_ratings_are_likeliest() -> None:
 def test_knows_nothing_without_ratings() -> None:
     np.testing.assert_allclose(fit_mixture(np.zeros((3, 5), dtype=np.int64)), 1 / 500)
     np.testing.assert_allclose(fit_mixture(np.zeros((0, 5), dtype=np.int64)), 1 / 500)
-    assert draw_distributions(np.zeros((0, 5), dtype=np.int64), alone(3), np.random.default_rng(0)).shape == (0, 5)
+    assert draw_distributions(
+        np.zeros((0, 5), dtype=np.int64), alone(3), np.random.default_rng(0)
+    ).shape == (0, 5)
 
 
 def test_believes_a_pair_that_was_rated_very_often() -> None:
@@ -102,7 +112,9 @@ def test_three_alike_ratings_do_not_mean_that_a_pair_never_varies() -> None:
     variances = drawn @ levels**2 - (drawn @ levels) ** 2
     alike = counts[:, 4] == 3
 
-    assert 0 < (variances[alike] > 2).mean() < 0.3  # some, and by far not all: of 225 about 25 in truth
+    assert (
+        0 < (variances[alike] > 2).mean() < 0.3
+    )  # some, and by far not all: of 225 about 25 in truth
     assert (variances[~alike] > 2).mean() > 0.8
     assert abs(variances.mean() - 2.0) < 0.4
 

@@ -52,7 +52,13 @@ def priors(rng: np.random.Generator) -> FloatArray:
 
 
 def made(
-    name: str, objective: str, budget: int, variances: FloatArray, prior: FloatArray | None, *, several_scales: bool
+    name: str,
+    objective: str,
+    budget: int,
+    variances: FloatArray,
+    prior: FloatArray | None,
+    *,
+    several_scales: bool,
 ) -> Policy:
     groups = [(SHORT, np.arange(0, PAIRS, 2)), (LONG, np.arange(1, PAIRS, 2))]
     if not several_scales:
@@ -61,9 +67,13 @@ def made(
     return policy_by_scale(name, setup, prior, groups)
 
 
-def simulated_calls(ratings: Ratings, policy: Policy, budget: int) -> Iterator[list[tuple[int, float]]]:
+def simulated_calls(
+    ratings: Ratings, policy: Policy, budget: int
+) -> Iterator[list[tuple[int, float]]]:
     """The arm that was asked and its rating, call by call; one list a run."""
-    every = simulate(ratings, policy, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS)
+    every = simulate(
+        ratings, policy, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS
+    )
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
     for run in range(WORLDS):
@@ -85,7 +95,9 @@ def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
 # Each pair of two of the three occurs.
 @pytest.mark.parametrize(
     ("name", "begun", "several_scales", "objective"),
-    by_every_policy((False, False, WORST), (False, True, MEAN), (True, False, MEAN), (True, True, WORST)),
+    by_every_policy(
+        (False, False, WORST), (False, True, MEAN), (True, False, MEAN), (True, True, WORST)
+    ),
 )
 def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
     name: str, *, begun: bool, several_scales: bool, objective: str
@@ -93,16 +105,27 @@ def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
     check_asks_the_same_arms(name, begun=begun, several_scales=several_scales, objective=objective)
 
 
-def check_asks_the_same_arms(name: str, *, begun: bool, several_scales: bool, objective: str) -> None:
+def check_asks_the_same_arms(
+    name: str, *, begun: bool, several_scales: bool, objective: str
+) -> None:
     rng = np.random.default_rng(1)
     ratings = recorded(rng, several_scales=several_scales)
     prior = priors(rng) if begun else None
     for budget in (2 * PAIRS + 5, 25 * PAIRS):  # below a warm-up, and beyond it
-        whole = made(name, objective, budget, ratings.variances, prior, several_scales=several_scales)
+        whole = made(
+            name, objective, budget, ratings.variances, prior, several_scales=several_scales
+        )
         for run, calls in enumerate(simulated_calls(ratings, whole, budget)):
             of_world = slice(run * PAIRS, (run + 1) * PAIRS)
             own = None if prior is None else prior[of_world]
-            policy = made(name, objective, budget, ratings.variances[of_world], own, several_scales=several_scales)
+            policy = made(
+                name,
+                objective,
+                budget,
+                ratings.variances[of_world],
+                own,
+                several_scales=several_scales,
+            )
             told = iter(calls)
             planner = Planner(WritableArms(PAIRS), policy, budget=budget)
             asked = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told)[1],))]  # type: ignore[misc]
@@ -136,7 +159,10 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     scales = (SHORT, LONG)
     worlds = WORLDS if judges == 1 else 1
     space = ArmSpace(
-        [f"p{number}" for number in range(FEW)], ("a", "b"), [f"j{each}" for each in range(judges)], scales
+        [f"p{number}" for number in range(FEW)],
+        ("a", "b"),
+        [f"j{each}" for each in range(judges)],
+        scales,
     )
     task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
     rng = np.random.default_rng(5)
@@ -151,9 +177,17 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     setup = Setup(len(space), 2 * len(space) if after_one else budget, SHORT, delta=0.9, task=task)
     monkeypatch.setattr(deciding, "_ENOUGH_ARMS", 4)
     chosen_name = chosen(name, setup)
-    made = policy_by_scale(name if chosen_name is None else chosen_name.name, setup, None, space.by_scale())
+    made = policy_by_scale(
+        name if chosen_name is None else chosen_name.name, setup, None, space.by_scale()
+    )
     every = simulate(
-        ratings, made, range(1, budget + 1), worlds, np.random.default_rng(3), worlds=worlds, court=partial(Court, task)
+        ratings,
+        made,
+        range(1, budget + 1),
+        worlds,
+        np.random.default_rng(3),
+        worlds=worlds,
+        court=partial(Court, task),
     )
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
@@ -184,10 +218,14 @@ def test_lays_ratings_out_whatever_their_number() -> None:
     assert [set(each) for each in drawn.tolist()] == [set(each.tolist()) for each in recorded]
 
 
-def played_in_rounds(planner: Planner, budget: int, rounds: int, warm_up: int) -> Iterator[list[Ticket]]:
+def played_in_rounds(
+    planner: Planner, budget: int, rounds: int, warm_up: int
+) -> Iterator[list[Ticket]]:
     """The calls of each round, as a run chooses them; who takes them has them answered."""
     ends = round_ends(budget, len(planner.arms), rounds, warm_up=warm_up)
-    for end in itertools.chain(ends, itertools.repeat(budget)):  # again, for what could not be asked at once
+    for end in itertools.chain(
+        ends, itertools.repeat(budget)
+    ):  # again, for what could not be asked at once
         tickets = []
         while planner.budget.spent + planner.budget.reserved < end and (planned := planner.plan()):
             tickets += planned
@@ -210,7 +248,13 @@ class Noted(Ratings):
 
 
 def check_asks_the_same_in_rounds(
-    ratings: Ratings, policy: Policy, policies: list[Policy], budget: int, rounds: int, arms: int, task: Task | None
+    ratings: Ratings,
+    policy: Policy,
+    policies: list[Policy],
+    budget: int,
+    rounds: int,
+    arms: int,
+    task: Task | None,
 ) -> list[int]:
     """Whether runs ask as often of each arm in each round as is simulated; the calls of each run."""
     drawing = Noted(ratings.values, ratings.sizes)
@@ -229,7 +273,9 @@ def check_asks_the_same_in_rounds(
                 answers.setdefault(row % arms, []).append(rating)
         verdicts = None if task is None else RunVerdicts(Evidence(task), LevelCounts(task.space))
         depth = first_depth(budget, arms, rounds, warm_up=first)
-        planner = Planner(WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth)
+        planner = Planner(
+            WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth
+        )
         for tickets in played_in_rounds(planner, budget, rounds, first):
             for ticket in tickets:
                 planner.tell(ticket, (answers[ticket.arm].pop(0),))
@@ -276,20 +322,29 @@ def test_asks_the_same_arms_in_the_rounds_of_a_simulation_where_something_is_to_
     text, group = TASKS[kind]
     scales = (SHORT, LONG)
     space = ArmSpace(
-        [f"p{number}" for number in range(FEW)], ("a", "b"), [f"j{each}" for each in range(judges)], scales
+        [f"p{number}" for number in range(FEW)],
+        ("a", "b"),
+        [f"j{each}" for each in range(judges)],
+        scales,
     )
     task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
     rng = np.random.default_rng(5)
     rows = []
     for arm in range(len(space) * WORLDS):
         scale = space.scale_of(arm % len(space))
-        rows.append(rng.choice(rng.integers(scale.low, scale.high + 1, rng.choice([1, 2])), rng.integers(3, 12)))
+        rows.append(
+            rng.choice(
+                rng.integers(scale.low, scale.high + 1, rng.choice([1, 2])), rng.integers(3, 12)
+            )
+        )
     budget = 25 * len(space)
     setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
     choice = chosen(name, setup)
     policy = policy_by_scale(name if choice is None else choice.name, setup, None, space.by_scale())
 
-    spent = check_asks_the_same_in_rounds(Ratings.of(rows), policy, [policy] * WORLDS, budget, 5, len(space), task)
+    spent = check_asks_the_same_in_rounds(
+        Ratings.of(rows), policy, [policy] * WORLDS, budget, 5, len(space), task
+    )
 
     if name == "auto":
         assert min(spent) < budget, "all is decided before the budget is spent"

@@ -17,7 +17,9 @@ def exact(scheduler: str, budget: int, error: float, runs: int = 30) -> Row:
     return Row("a", scheduler, budget, runs, measured={"wce": np.full(runs, error)})
 
 
-EVENLY = [exact("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)]
+EVENLY = [
+    exact("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)
+]
 
 
 def test_reads_the_share_off_uniforms_curve_straight_in_logarithms() -> None:
@@ -34,7 +36,9 @@ def test_an_error_that_uniform_never_comes_to_says_no_share() -> None:
 
 def test_a_point_of_uniforms_curve_that_noise_lifted_does_not_count() -> None:
     rising = [exact("uniform", 1000, 2.0), exact("uniform", 2000, 2.2), exact("uniform", 4000, 1.0)]
-    way = (math.log(2.0) - math.log(1.5)) / (math.log(2.0) - math.log(1.0))  # from 2.0 at 2,000 calls to 1.0 at 4,000
+    way = (math.log(2.0) - math.log(1.5)) / (
+        math.log(2.0) - math.log(1.0)
+    )  # from 2.0 at 2,000 calls to 1.0 at 4,000
     told = saved([*rising, exact("other", 500, 1.5)], "a", "other", 500)
     assert told.share == pytest.approx(1 - 500 / (2000 * 2**way))
 
@@ -48,7 +52,8 @@ def test_tells_no_interval_of_few_runs(runs: int, is_significant: bool) -> None:
 
 def test_an_interval_that_holds_0_tells_nothing() -> None:
     assert [
-        Saving(0.1, low, high).is_significant for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))
+        Saving(0.1, low, high).is_significant
+        for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))
     ] == [
         True,
         True,
@@ -61,12 +66,17 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
     rng = np.random.default_rng(0)
 
     def row(scheduler: str, budget: int, error: float) -> Row:
-        return Row("a", scheduler, budget, 30, measured={"wce": error * rng.lognormal(0.0, 0.2, size=30)})
+        return Row(
+            "a", scheduler, budget, 30, measured={"wce": error * rng.lognormal(0.0, 0.2, size=30)}
+        )
 
     covered = told = 0
     uniform: list[Row] = []
     for _ in range(20):
-        uniform = [row("uniform", budget, 40 / budget**0.5) for budget in (250, 500, 1000, 2000, 4000, 8000)]
+        uniform = [
+            row("uniform", budget, 40 / budget**0.5)
+            for budget in (250, 500, 1000, 2000, 4000, 8000)
+        ]
         half = saved(
             [*uniform, row("good", 1000, 40 / 2000**0.5)], "a", "good", 1000
         )  # as uniform with twice the calls
@@ -89,8 +99,13 @@ def test_the_interval_holds_95_percent_of_what_other_runs_would_say(calls: int) 
     # half of the runs came to one error and half to another, so of as many drawn again a binomial number is of the first kind
     runs = 1000
     wces = np.repeat([1.2, 0.8], runs // 2) * 40 / calls**0.5
-    evenly = [exact("uniform", budget, 40 / budget**0.5, runs) for budget in (250, 500, 1000, 2000, 4000, 8000)]
-    told = saved([*evenly, Row("a", "other", 1000, runs, measured={"wce": wces})], "a", "other", 1000)
+    evenly = [
+        exact("uniform", budget, 40 / budget**0.5, runs)
+        for budget in (250, 500, 1000, 2000, 4000, 8000)
+    ]
+    told = saved(
+        [*evenly, Row("a", "other", 1000, runs, measured={"wce": wces})], "a", "other", 1000
+    )
     drawn = stats.binom(runs, 0.5)
     ends = [drawn.ppf(0.025), drawn.ppf(0.975)]
     errors = [(1.2 * (runs - low) + 0.8 * low) / runs * 40 / calls**0.5 for low in ends]

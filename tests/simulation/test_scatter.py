@@ -26,7 +26,9 @@ from tests.model.test_matches import matches, tournament
 from tests.views.comparing_runs import compared_run
 
 
-@pytest.mark.parametrize(("systems", "share", "calls"), [(2, 1.0, 1), (4, 1.0, 1), (6, 0.3, 1), (4, 1.0, 5)])
+@pytest.mark.parametrize(
+    ("systems", "share", "calls"), [(2, 1.0, 1), (4, 1.0, 1), (6, 0.3, 1), (4, 1.0, 5)]
+)
 def test_foresees_how_far_off_a_win_rate_is(systems: int, share: float, calls: int) -> None:
     prompts, rng = 40, np.random.default_rng(0)
     found = matches(tournament(systems, prompts))
@@ -56,7 +58,9 @@ def test_tells_chance_from_what_varies_over_prompts_by_a_run(tmp_path: Path) -> 
     assert found.within == pytest.approx(0.125, rel=0.15)
     # half of the verdicts go by the order: these are no noise at all, and tell nothing
     swayed = scatter_of(
-        compared_run(tmp_path / "s", ["a", "b", "c"], [0, 0, 0], prompts=200, draws=2, ties=0.0, first=0.25)
+        compared_run(
+            tmp_path / "s", ["a", "b", "c"], [0, 0, 0], prompts=200, draws=2, ties=0.0, first=0.25
+        )
     )
     assert swayed is not None
     assert swayed.within == pytest.approx((1 - 0.5**2) / 8, rel=0.15)
@@ -82,7 +86,10 @@ def test_draws_judges_as_preferences_vary_and_as_a_pilot_found_the_systems(tmp_p
     policy = lambda budget, variances, goal: make_policy(  # noqa: E731
         "uniform", Setup(len(goal.space), budget, goal.space.scales[0], matches=goal.matches)
     )
-    wrong = [each.figure("wrong_mean") for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()]
+    wrong = [
+        each.figure("wrong_mean")
+        for each in foresee(alike, policy, [30, 240, 2400], rng).expected.values()
+    ]
     assert wrong == sorted(wrong, reverse=True)
     assert wrong[2] < 0.2
 

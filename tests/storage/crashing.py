@@ -62,7 +62,15 @@ SAMPLES = ["--samples-per-request", "5"]
 LOGPROBS = ["--scoring", "logprobs", "--temperature", "1", "--top-p", "1"]
 CONCURRENCY = (1, 4, 64, 256)
 WRITTEN = "+"
-WRITES = ("before fsync", "after fsync", "before replace", "after replace", "before table", "after table", "in a line")
+WRITES = (
+    "before fsync",
+    "after fsync",
+    "before replace",
+    "after replace",
+    "before table",
+    "after table",
+    "in a line",
+)
 SHAPES = {
     "one judge": [],
     "a panel": PANEL,
@@ -128,7 +136,9 @@ def fill(places: int, size: int) -> None:
     """Let no file grow beyond ``size`` bytes, and none of the first ``places`` for rescued answers take any."""
     all_of_them = rescue._places
     sys.dont_write_bytecode = True  # else of each module the beginning
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # python ignores the signal: writing fails instead
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (size, size)
+    )  # python ignores the signal: writing fails instead
     setattr(rescue, "_places", lambda *where: list(all_of_them(*where))[places:])  # noqa: B010
 
 
@@ -212,7 +222,9 @@ def _endpoints(
 ) -> tuple[list[Dispatched], list[None]]:
     limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in settings.model]
     notices = Notices("memory", lambda _: None)
-    return [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters], [None] * len(limiters)
+    return [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters], [None] * len(
+        limiters
+    )
 
 
 def forked(
@@ -252,7 +264,11 @@ def forked(
     code = os.waitstatus_to_exitcode(status)
     if code < 0 and acknowledged and not power and acknowledged[-1] != WRITTEN:
         acknowledged.pop()  # this one it had in hand
-    return (128 - code if code < 0 else code), taken, [each for each in acknowledged if each != WRITTEN]
+    return (
+        (128 - code if code < 0 else code),
+        taken,
+        [each for each in acknowledged if each != WRITTEN],
+    )
 
 
 def killing(number: int, times: int = 1) -> Callable[[], None]:
@@ -288,11 +304,24 @@ def prepared(folder: Path, shape: str) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tmp").mkdir(parents=True)
     pairs = [{"id": f"p{k}", "prompt": f"Say {k}.", "response": str(k)} for k in range(PAIRS)]
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8")
-    return ["judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run", *ARGUMENTS, *SHAPES[shape]]
+    (folder / "pairs.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8"
+    )
+    return [
+        "judge",
+        "pairs.jsonl",
+        "--budget",
+        str(BUDGET),
+        "--run",
+        "run",
+        *ARGUMENTS,
+        *SHAPES[shape],
+    ]
 
 
-def scenario(kind: str, number: int, steps: Mapping[str, dict[str, int]], folder: Path) -> dict[str, Any]:
+def scenario(
+    kind: str, number: int, steps: Mapping[str, dict[str, int]], folder: Path
+) -> dict[str, Any]:
     """The run of this number, which dies at a step and is resumed until it is done; ``steps``: of whole runs, by shape."""
     generator = random.Random(f"{kind} {number}")
     shape, write = list(SHAPES)[number % len(SHAPES)], WRITES[number % len(WRITES)]
@@ -301,17 +330,23 @@ def scenario(kind: str, number: int, steps: Mapping[str, dict[str, int]], folder
     # The journal of a whole run takes some 30,000 bytes, and the most that wait for one write, eight requests' answers, 20,000.
     full = (number % 2, generator.randint(21_000, 26_000)) if kind == "full" else None
     calls = 4 if full else CONCURRENCY[number % len(CONCURRENCY)]
-    first, _, acknowledged = forked(judge, folder, at, KINDS[kind], full=full, power=kind == "power", calls=calls)
+    first, _, acknowledged = forked(
+        judge, folder, at, KINDS[kind], full=full, power=kind == "power", calls=calls
+    )
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)
-    rescued = sorted(str(path.relative_to(folder).parent) for path in folder.rglob("*rescued.jsonl"))
+    rescued = sorted(
+        str(path.relative_to(folder).parent) for path in folder.rglob("*rescued.jsonl")
+    )
     made = (folder / "run" / "manifest.json").exists()
     for path in (folder / "tmp").glob("*rescued.jsonl") if made else ():
         path.rename(folder / "run" / "rescued.jsonl")
     again = ["resume", "run", "--quiet", "-o", "scores.csv"] if made else judge
     second, _, later = forked(again, folder, full=full, calls=calls)
     table = pq.read_table(folder / "run" / "judgments") if second == 0 else None
-    keys = [] if table is None else table.select(["pair_id", "attribute", "judge", "draw"]).to_pylist()
+    keys = (
+        [] if table is None else table.select(["pair_id", "attribute", "judge", "draw"]).to_pylist()
+    )
     return {
         "kind": kind,
         "shape": shape,
@@ -323,8 +358,12 @@ def scenario(kind: str, number: int, steps: Mapping[str, dict[str, int]], folder
         "kept": [" ".join(map(str, key.values())) for key in keys],
         "requests": [] if table is None else table["request_id"].to_pylist(),
         "rescued": rescued,
-        "left": sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.match("*rescued*")),
-        "budget": json.loads((folder / "run" / "manifest.json").read_text())["budget"] if made or second == 0 else None,
+        "left": sorted(
+            str(path.relative_to(folder)) for path in folder.rglob("*") if path.match("*rescued*")
+        ),
+        "budget": json.loads((folder / "run" / "manifest.json").read_text())["budget"]
+        if made or second == 0
+        else None,
         "log": (folder / "log").read_text() if second else "",
     }
 

@@ -73,7 +73,11 @@ def main(runs: Sequence[str], folder: Path, every: int) -> None:
             shutil.rmtree(output)
         merge_runs(runs, output)
         left = sorted(path.name for path in output.parent.iterdir())
-        said["again"] = {"spent": count_answers(output)[0], "runs": names(output.parent), "left": left}
+        said["again"] = {
+            "spent": count_answers(output)[0],
+            "runs": names(output.parent),
+            "left": left,
+        }
         print(json.dumps(said), flush=True)
 
 

@@ -19,11 +19,28 @@ from robin_cli.storage.store import RunStore
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-NAMES = ("pair_id", "attribute", "rating", "status", "reason", "draw", "received_at", "text", "cost_usd", "latency_s")
+NAMES = (
+    "pair_id",
+    "attribute",
+    "rating",
+    "status",
+    "reason",
+    "draw",
+    "received_at",
+    "text",
+    "cost_usd",
+    "latency_s",
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +49,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "r"
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     RunStore.create(path, manifest(settings=settings_), PAIRS).close()
-    lines = [orjson.dumps({"journal": 1, "segment": 1}), *(orjson.dumps(judgment(k)) for k in range(6))]
+    lines = [
+        orjson.dumps({"journal": 1, "segment": 1}),
+        *(orjson.dumps(judgment(k)) for k in range(6)),
+    ]
     (path / "journal.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     return path
 
@@ -52,7 +72,9 @@ def read_with(run: Path, journal: bytes) -> int | None:
     return len(data.judgments)
 
 
-anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+anything = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @given(st.binary(max_size=400))
@@ -79,8 +101,14 @@ def test_meets_any_damage(run: Path, at: int, damage: bytes) -> None:
 @anything
 def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: bool) -> None:
     row = orjson.loads(orjson.dumps(judgment(7)))
-    row = {name: value for name, value in row.items() if name not in change} if drop else row | change
-    assert read_with(run, (run / "journal.jsonl").read_bytes() + orjson.dumps(row) + b"\n") in {6, 7, None}
+    row = (
+        {name: value for name, value in row.items() if name not in change} if drop else row | change
+    )
+    assert read_with(run, (run / "journal.jsonl").read_bytes() + orjson.dumps(row) + b"\n") in {
+        6,
+        7,
+        None,
+    }
 
 
 @given(at=st.integers(0), bit=st.integers(0, 7))
@@ -90,4 +118,6 @@ def test_takes_no_line_with_another_bit_for_an_answer(at: int, bit: int) -> None
     spoilt[at % len(line)] ^= 1 << bit
     found = read_row(bytes(spoilt))
     assert answer == orjson.loads(orjson.dumps(judgment(1)))
-    assert found is None or answer is None or found.items() >= answer.items(), "the name of the checksum itself was hit"
+    assert found is None or answer is None or found.items() >= answer.items(), (
+        "the name of the checksum itself was hit"
+    )

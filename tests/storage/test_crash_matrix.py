@@ -30,7 +30,13 @@ from tests.storage.crashing import BUDGET, WRITES
 
 # 0: answers came in larger batches this time, so that it was done before the step at which it was to die; and a
 # stop that comes when all is done, or before the work has begun, ends as those do
-ENDINGS = {"kill": {137, 0}, "power": {137, 0}, "term": {130, 0, 143}, "interrupt": {130, 0}, "twice": {130, 0}}
+ENDINGS = {
+    "kill": {137, 0},
+    "power": {137, 0},
+    "term": {130, 0, 143},
+    "interrupt": {130, 0},
+    "twice": {130, 0},
+}
 ENDINGS |= {"full": {1, 0}}
 REST = ["kill:8:24", "kill:32:18", "power:5:19 full:2:7", "term:1:9 interrupt:5:9 twice:2:9"]
 REST += ["full:9:6 term:10:6 interrupt:14:6"]
@@ -62,7 +68,9 @@ def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:
         assert sum(kept.values()) == BUDGET, each
         assert set(kept.values()) == {1}, f"an answer is there twice: {each}"
         ratings = Counter(each["requests"])
-        assert set(each["acknowledged"]) <= ratings.keys(), f"an answer that was safe is lost: {each}"
+        assert set(each["acknowledged"]) <= ratings.keys(), (
+            f"an answer that was safe is lost: {each}"
+        )
         told = Counter(each["acknowledged"])
         assert kind == "full" or all(told[name] <= ratings[name] for name in told), (
             f"a part of a request is lost: {each}"
@@ -72,15 +80,27 @@ def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:
         runs = [each for each in died if each["kind"] == kind]
         assert len(runs) == int(count)
         assert kind != "kill" or {each["at"][0] for each in runs} == set(WRITES)
-        assert kind != "full" or {place for each in runs for place in each["rescued"]} == {"run", "tmp"}
+        assert kind != "full" or {place for each in runs for place in each["rescued"]} == {
+            "run",
+            "tmp",
+        }
     # Some end before the step at which they were to die: how answers come together is no matter of the number.
     assert sum(each["first"] != 0 for each in died) > len(died) / 2, died
 
 
-LIVE: dict[str, Any] = {"model": ["m@{url}"], "api_key_env": ["-"], "base_url": ["http://localhost:1/v1"]}
+LIVE: dict[str, Any] = {
+    "model": ["m@{url}"],
+    "api_key_env": ["-"],
+    "base_url": ["http://localhost:1/v1"],
+}
 LIVE |= {"target_error": 0.2, "guaranteed": True, "max_cost": 0.01, "no_fuse": True}
 LIVE |= {"price_in": [1.0], "price_out": [2.0], "price_cached": [0.5]}
-LIVE |= {"concurrency": "2", "samples_per_request": 2, "service_tier": "flex", "tier_fallback": True}
+LIVE |= {
+    "concurrency": "2",
+    "samples_per_request": 2,
+    "service_tier": "flex",
+    "tier_fallback": True,
+}
 LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1, "max_reply": 2.0}
 SESSIONS: dict[str, dict[str, Any]] = {
     "live": LIVE,
@@ -92,7 +112,9 @@ SESSIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    with serving(lambda number, _: completion(f"Feedback: no {number}.\nRating: {number % 5}")) as wire:
+    with serving(
+        lambda number, _: completion(f"Feedback: no {number}.\nRating: {number % 5}")
+    ) as wire:
         yield wire
 
 
@@ -115,9 +137,16 @@ def states(run: Path, copies: Path, wire: Wire, work: Callable[[], object]) -> l
         return stepped
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((os, "fsync"), (os, "replace"), (os, "unlink"), (pq.ParquetWriter, "write_table")):
+        for module, name in (
+            (os, "fsync"),
+            (os, "replace"),
+            (os, "unlink"),
+            (pq.ParquetWriter, "write_table"),
+        ):
             patch.setattr(module, name, around(getattr(module, name)))
-        with suppress(RobinError):  # the server has no batches; by then all that is looked at is there
+        with suppress(
+            RobinError
+        ):  # the server has no batches; by then all that is looked at is there
             work()
     return found
 
@@ -134,7 +163,15 @@ def test_spends_nothing_without_the_settings_of_a_session_that_was_killed_before
     text = json.dumps(SESSIONS[how]).replace("{url}", wire.url).replace("{folder}", str(tmp_path))
     session, data, run = json.loads(text), write_pairs(tmp_path / "p.jsonl", 3), tmp_path / "r"
     if again:
-        judge(data, attribute="helpfulness", budget=3, base_url=wire.url, model="m", run=run, quiet=True)
+        judge(
+            data,
+            attribute="helpfulness",
+            budget=3,
+            base_url=wire.url,
+            model="m",
+            run=run,
+            quiet=True,
+        )
         wire.bodies.clear()
 
     def work() -> None:
@@ -144,7 +181,11 @@ def test_spends_nothing_without_the_settings_of_a_session_that_was_killed_before
             judge(data, attribute="helpfulness", budget=60, run=run, quiet=True, **session)
 
     left = states(run, tmp_path / "copies", wire, work)
-    begun = [each for each in left if (each / "manifest.json").exists() and read_manifest(each).budget == 60]
+    begun = [
+        each
+        for each in left
+        if (each / "manifest.json").exists() and read_manifest(each).budget == 60
+    ]
     assert len(begun) < len(left)
     assert begun
     for state in begun:
@@ -168,16 +209,32 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.whole)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.whole)]
+)
 def test_keeps_to_the_cap_of_a_command_that_was_killed_as_its_run_appeared(
     tmp_path: Path, wire: Wire, number: signal.Signals
 ) -> None:
     write_pairs(tmp_path / "p.jsonl", 3)
     # A call costs a tenth of a dollar.
-    cap = ("--max-cost", "1", "--price-in", "1000", "--price-out", "0", "--max-tokens", "10", "--concurrency", "1")
+    cap = (
+        "--max-cost",
+        "1",
+        "--price-in",
+        "1000",
+        "--price-out",
+        "0",
+        "--max-tokens",
+        "10",
+        "--concurrency",
+        "1",
+    )
     endpoint = ("--base-url", wire.url, "--model", "m", *cap, "--run", "r")
     command = ["judge", "p.jsonl", "-a", "helpfulness", "--budget", "300", *endpoint]
-    words, env = [sys.executable, "-c", KILLED, str(number.value), *command], environment(PYTHONPATH=str(ROOT))
+    words, env = (
+        [sys.executable, "-c", KILLED, str(number.value), *command],
+        environment(PYTHONPATH=str(ROOT)),
+    )
     died = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
     assert (died.returncode, wire.bodies) == (-number, []), died.stderr
     resumed = robin("resume", "r", cwd=tmp_path, exits=4)

@@ -13,7 +13,16 @@ import pytest
 from robin_cli.model.errors import InputError
 from robin_cli.storage.history import ALARM, Build, Series, added
 
-FIRST = Build("r" + 16 * "0", "runs/0", "2026-11-25T10:00:00+00:00", "m", "mean(style)>=3 (1 to 5)", 40, 3.5, 0.5)
+FIRST = Build(
+    "r" + 16 * "0",
+    "runs/0",
+    "2026-11-25T10:00:00+00:00",
+    "m",
+    "mean(style)>=3 (1 to 5)",
+    40,
+    3.5,
+    0.5,
+)
 
 
 def build(number: int, e: float = 0.5, **known: object) -> Build:
@@ -29,7 +38,9 @@ def series_of(path: Path, evidence: list[float]) -> list[Series]:
     return [added(path, build(number, e)) for number, e in enumerate(evidence)]
 
 
-def test_the_evidence_of_a_series_is_one_more_than_before_times_that_of_the_build(tmp_path: Path) -> None:
+def test_the_evidence_of_a_series_is_one_more_than_before_times_that_of_the_build(
+    tmp_path: Path,
+) -> None:
     found = series_of(tmp_path / "h.csv", [0.5, 3.0, 0.1, 20.0, 19.0, 0.001, 1000.0])
     r = [0.5]
     for e in (3.0, 0.1, 20.0, 19.0, 0.001, 1000.0):
@@ -37,9 +48,15 @@ def test_the_evidence_of_a_series_is_one_more_than_before_times_that_of_the_buil
     assert [each.last.evidence for each in found] == pytest.approx(r)
     assert r[3] < ALARM <= r[4]
     verdicts = ["pass", "pass", "pass", "pass", "drifting", "drifting", "fail"]
-    assert [each.last.verdict for each in found] == verdicts == [row["verdict"] for row in rows(tmp_path / "h.csv")]
+    assert (
+        [each.last.verdict for each in found]
+        == verdicts
+        == [row["verdict"] for row in rows(tmp_path / "h.csv")]
+    )
     assert [each.alarm for each in found] == [None] * 4 + [4] * 3
-    assert [float(row["evidence"]) for row in rows(tmp_path / "h.csv")] == pytest.approx(r, rel=1e-5)
+    assert [float(row["evidence"]) for row in rows(tmp_path / "h.csv")] == pytest.approx(
+        r, rel=1e-5
+    )
 
 
 def test_a_run_counts_once_and_by_its_newest_numbers(tmp_path: Path) -> None:
@@ -70,9 +87,12 @@ def test_goes_on_behind_a_build_that_was_interrupted_as_it_wrote(tmp_path: Path,
     series_of(path, [0.5, 3.0])
     whole = path.read_bytes()
     starts = whole.index(b"r0000000000000001")
-    for cut in {"one": range(starts, len(whole) - 1), "head": range(1, 60), "tail": [len(whole) - 1], "nothing": [0]}[
-        left
-    ]:
+    for cut in {
+        "one": range(starts, len(whole) - 1),
+        "head": range(1, 60),
+        "tail": [len(whole) - 1],
+        "nothing": [0],
+    }[left]:
         path.write_bytes(whole[:cut])
         added(path, build(1, 3.0))
         text = path.read_bytes()
@@ -86,7 +106,11 @@ def test_reads_what_a_spreadsheet_made_of_it(tmp_path: Path, change: str) -> Non
     path = tmp_path / "h.csv"
     series_of(path, [0.5, 3.0])
     text = path.read_bytes()
-    changed = {"crlf": text.replace(b"\n", b"\r\n"), "mark": b"\xef\xbb\xbf" + text, "bare end": text.rstrip(b"\n")}
+    changed = {
+        "crlf": text.replace(b"\n", b"\r\n"),
+        "mark": b"\xef\xbb\xbf" + text,
+        "bare end": text.rstrip(b"\n"),
+    }
     path.write_bytes(changed[change])
     assert added(path, build(2, 2.0)).last.evidence == pytest.approx(11.0)
     assert len(added(path, build(2, 2.0)).builds) == 3
@@ -109,7 +133,10 @@ LINE = "r0000000000000009,runs/9,2026-11-25T10:00:00+00:00,m,mean(style)>=3 (1 t
             LINE.replace(">=3 ", ">=4 "),
             "the requirement of this history is mean(style)>=4 (1 to 5), and of this build mean",
         ),
-        (LINE.replace(",m,", ",n,"), "h.csv:3: the judge of this history is n, and of this build m; name another file"),
+        (
+            LINE.replace(",m,", ",n,"),
+            "h.csv:3: the judge of this history is n, and of this build m; name another file",
+        ),
         ('"' + "x" * 200_000, "h.csv:3: not a line"),
         ("\x00", "h.csv:3: not a line"),
     ],
@@ -127,7 +154,11 @@ def test_says_which_line_is_not_its_own(tmp_path: Path, line: str, says: str) ->
 
 
 def test_refuses_other_files_pipes_and_folders_and_changes_none(tmp_path: Path) -> None:
-    for name, content in (("a.csv", b"pair_id,score\np1,3\n"), ("b.csv", b"\xff\xfe\x00"), ("c.csv", b"hello")):
+    for name, content in (
+        ("a.csv", b"pair_id,score\np1,3\n"),
+        ("b.csv", b"\xff\xfe\x00"),
+        ("c.csv", b"hello"),
+    ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=r":1: not a line that robin"):
             added(tmp_path / name, build(0))
@@ -135,7 +166,11 @@ def test_refuses_other_files_pipes_and_folders_and_changes_none(tmp_path: Path) 
     with (tmp_path / "large.csv").open("wb") as file:
         file.truncate(2**24 + 1)
     os.mkfifo(tmp_path / "pipe")
-    for name, says in (("large.csv", "is longer than"), ("pipe", "it is no regular file"), ("", "cannot be written")):
+    for name, says in (
+        ("large.csv", "is longer than"),
+        ("pipe", "it is no regular file"),
+        ("", "cannot be written"),
+    ):
         with pytest.raises(InputError, match=says):
             added(tmp_path / name, build(0))
 

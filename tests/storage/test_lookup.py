@@ -38,7 +38,10 @@ def test_finds_each_judgments_arm_whatever_pairs_are_called(
         arms = data.draw(st.lists(st.integers(0, len(space) - 1), max_size=60))
         rows = [
             replace(
-                judgment(0), pair_id=ids[space.pair[arm]], attribute=space.attribute_of(arm), judge=space.judge_of(arm)
+                judgment(0),
+                pair_id=ids[space.pair[arm]],
+                attribute=space.attribute_of(arm),
+                judge=space.judge_of(arm),
             )
             for arm in arms
         ]
@@ -46,7 +49,9 @@ def test_finds_each_judgments_arm_whatever_pairs_are_called(
 
 
 @pytest.mark.parametrize("bits", [0, 2])
-def test_tells_pairs_apart_whose_hashes_are_the_same(monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
+def test_tells_pairs_apart_whose_hashes_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, bits: int
+) -> None:
     whole = seen._hashed
     monkeypatch.setattr(seen, "_hashed", lambda ids: whole(ids) % np.uint64(2**bits) + np.uint64(1))
     ids = [f"p{number}" for number in range(20)]
@@ -62,13 +67,20 @@ def test_takes_judgments_without_a_judges_name_for_those_of_the_only_one() -> No
     assert ArmLookup(space_of(["p0", "p1"])).arms_of(table).tolist() == [2]
 
 
-@pytest.mark.parametrize(("name", "value"), [("pair_id", "p2"), ("attribute", "wit"), ("judge", "d")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("pair_id", "p2"), ("attribute", "wit"), ("judge", "d")]
+)
 def test_refuses_judgments_of_what_the_run_does_not_have(name: str, value: str) -> None:
     table = judgments_table([judgment(0)])
     at = table.schema.get_field_index(name)
     changed = table.set_column(at, table.schema.field(name), pa.array([value]))
 
-    refuses(StorageError, "not of one run", ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of, changed)
+    refuses(
+        StorageError,
+        "not of one run",
+        ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of,
+        changed,
+    )
 
 
 def test_knows_of_every_call_whether_it_came_before() -> None:
@@ -83,6 +95,12 @@ def test_knows_of_every_call_whether_it_came_before() -> None:
                 seen.add(call)
             assert draws.first(arm, draw).tolist() == wanted
         begin, end = draws.missing
-        missing = {number for each in zip(begin.tolist(), end.tolist(), strict=True) for number in range(*each)}
-        calls = {arm * CALLS_OF_AN_ARM + draw for arm in range(3) for draw in range(draws.next[arm])}
+        missing = {
+            number
+            for each in zip(begin.tolist(), end.tolist(), strict=True)
+            for number in range(*each)
+        }
+        calls = {
+            arm * CALLS_OF_AN_ARM + draw for arm in range(3) for draw in range(draws.next[arm])
+        }
         assert missing == calls - {arm * CALLS_OF_AN_ARM + draw for arm, draw in seen}

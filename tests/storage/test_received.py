@@ -25,7 +25,13 @@ import pytest
 from robin_cli.api import judge
 from robin_cli.files.local import others_may_write
 from robin_cli.goals.making import judgment_table
-from robin_cli.model.errors import LostJudgments, RepeatedJudgments, RobinError, RunError, StorageError
+from robin_cli.model.errors import (
+    LostJudgments,
+    RepeatedJudgments,
+    RobinError,
+    RunError,
+    StorageError,
+)
 from robin_cli.questions.rubrics import load_prompts
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
@@ -49,7 +55,9 @@ from tests.conftest import ROOT, environment, judging, refuses, robin, shared_fo
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 NAMES = ("manifest.json", "pairs.parquet", "journal.jsonl", "judgments/00001.parquet", "lock")
-OLD_TEMPORARIES = [f"{name}.tmp" for name in ("journal.jsonl", "manifest.json", "state.parquet", "report.html")]
+OLD_TEMPORARIES = [
+    f"{name}.tmp" for name in ("journal.jsonl", "manifest.json", "state.parquet", "report.html")
+]
 OPEN = "import sys, pathlib, robin_cli.storage.store as s; s.RunStore.open(pathlib.Path(sys.argv[1])).close()"
 
 
@@ -114,7 +122,9 @@ ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
 def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     good = json.loads((run / "manifest.json").read_bytes())
-    good["sessions"] = [{"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}]
+    good["sessions"] = [
+        {"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}
+    ]
     (run / "manifest.json").write_text(json.dumps(good))
     assert status_of(run).facts["state"] == "finished"
     for place, (path, value) in ODD.items():
@@ -141,13 +151,22 @@ IMPOSSIBLE: dict[str, list[float]] = {
 }
 OTHER_VALUES = [
     *(("pairs.parquet", "pair_id", pa.array([7] * 3)), ("pairs.parquet", "prompt", NO_UTF8)),
-    *(("pairs.parquet", "response", pa.nulls(3, pa.string())), ("pairs.parquet", "helpfulness", NO_UTF8)),
+    *(
+        ("pairs.parquet", "response", pa.nulls(3, pa.string())),
+        ("pairs.parquet", "helpfulness", NO_UTF8),
+    ),
     *((ANSWERS, "text", NO_UTF8), (ANSWERS, "rating", pa.nulls(3, pa.int64()))),
-    *((ANSWERS, name, pa.array([value, 0, 0])) for name, values in IMPOSSIBLE.items() for value in values),
+    *(
+        (ANSWERS, name, pa.array([value, 0, 0]))
+        for name, values in IMPOSSIBLE.items()
+        for value in values
+    ),
 ]
 
 
-@pytest.mark.parametrize(("file", "column", "values"), OTHER_VALUES, ids=[column for _, column, _ in OTHER_VALUES])
+@pytest.mark.parametrize(
+    ("file", "column", "values"), OTHER_VALUES, ids=[column for _, column, _ in OTHER_VALUES]
+)
 def test_says_which_file_of_a_run_holds_other_values_than_it_writes(
     tmp_path: Path, file: str, column: str, values: pa.Array
 ) -> None:
@@ -167,9 +186,12 @@ def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("rating", 2**31 - 1), ("expected_rating", math.nan), ("expected_rating", 1e200)]
+    ("column", "value"),
+    [("rating", 2**31 - 1), ("expected_rating", math.nan), ("expected_rating", 1e200)],
 )
-def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, column: str, value: float) -> None:
+def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(
+    tmp_path: Path, column: str, value: float
+) -> None:
     run = made(tmp_path / "r")
     kept = pq.read_table(run / ANSWERS)[column]
     spoilt(run, ANSWERS, column, pa.array([value, *kept.to_pylist()[1:]], kept.type))
@@ -178,23 +200,40 @@ def test_goes_on_with_no_run_that_holds_ratings_off_the_scale(tmp_path: Path, co
 
 
 @pytest.mark.parametrize(("attributes", "pairs", "budget"), [(1, 3, 2), (10_000, 30_000, 10**9)])
-def test_makes_no_room_beyond_a_runs_budget_at_all(tmp_path: Path, attributes: int, pairs: int, budget: int) -> None:
+def test_makes_no_room_beyond_a_runs_budget_at_all(
+    tmp_path: Path, attributes: int, pairs: int, budget: int
+) -> None:
     run = made(tmp_path / "r")
     content = json.loads((run / "manifest.json").read_bytes())
     names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
-    (run / "manifest.json").write_text(json.dumps(content | {"attributes": names, "budget": budget}))
+    (run / "manifest.json").write_text(
+        json.dumps(content | {"attributes": names, "budget": budget})
+    )
     ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
     empty = pa.array([""] * pairs, pa.large_string())
-    pq.write_table(pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet")
+    pq.write_table(
+        pa.table({"pair_id": ids, "prompt": empty, "response": empty}), run / "pairs.parquet"
+    )
     for use in USES:
-        refuses(StorageError, f"make {attributes * pairs:,} pairs × attributes × judges: more than", use, run)
+        refuses(
+            StorageError,
+            f"make {attributes * pairs:,} pairs × attributes × judges: more than",
+            use,
+            run,
+        )
 
 
 def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     (run / "state.parquet").unlink()
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
-    refuses(RunError, "its template and rubrics are not those that the run was made with", reopen_run, run, Settings())
+    refuses(
+        RunError,
+        "its template and rubrics are not those that the run was made with",
+        reopen_run,
+        run,
+        Settings(),
+    )
     assert not is_locked(run)
 
 
@@ -212,15 +251,25 @@ def odd_file(folder: Path, kind: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "holes", "link", "/dev/zero", "/proc/self/mem", "/proc/kmsg", "/dev/tty"])
+@pytest.mark.parametrize(
+    "kind", ["pipe", "holes", "link", "/dev/zero", "/proc/self/mem", "/proc/kmsg", "/dev/tty"]
+)
 @pytest.mark.parametrize("where", ["files", "rubric_files", "template_file"])
-def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Path, kind: str, where: str) -> None:
-    run, prompts, name = made(tmp_path / "r"), load_prompts(("helpfulness",)), odd_file(tmp_path, kind)
+def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(
+    tmp_path: Path, kind: str, where: str
+) -> None:
+    run, prompts, name = (
+        made(tmp_path / "r"),
+        load_prompts(("helpfulness",)),
+        odd_file(tmp_path, kind),
+    )
     found = replace(read_manifest(run), prompt={**prompts.record, "sha256": prompts.sha256})
     if where == "files":
         found = found.with_data(files=[(name, "0" * 64), (name, "0" * 64)])
     else:
-        found = replace(found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name})
+        found = replace(
+            found, prompt={**found.prompt, where: [name] if where == "rubric_files" else name}
+        )
     found.write(run)
     if Path(name).is_file():  # as files of /proc are
         refuses(RunError, f"{re.escape(name)}: .*move that file away", reopen_run, run, Settings())
@@ -228,8 +277,14 @@ def test_waits_for_nothing_that_a_received_manifest_names_as_a_file(tmp_path: Pa
         reopen_run(run, Settings()).close()
 
 
-def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(tmp_path: Path, replay_url: str) -> None:
-    robin(*judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"), cwd=tmp_path, exits=0)
+def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(
+    tmp_path: Path, replay_url: str
+) -> None:
+    robin(
+        *judging(replay_url, write_pairs(tmp_path / "p.jsonl", 5), 20, "--run", "r"),
+        cwd=tmp_path,
+        exits=0,
+    )
     manifest = tmp_path / "r" / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
     for more in ((), ("--budget", "15")):
@@ -249,7 +304,9 @@ def go_on(run: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["a link", "a pipe"])
-def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: str, kind: str) -> None:
+def test_follows_no_link_and_waits_for_no_pipe_in_a_run(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     run = made(tmp_path / "r")
     bashrc = tmp_path / "bashrc"
     shutil.copy(run / name, bashrc)  # the very bytes that would do, were they followed
@@ -263,7 +320,9 @@ def test_follows_no_link_and_waits_for_no_pipe_in_a_run(tmp_path: Path, name: st
     readers: list[Callable[[Path], object]] = [status_of, reported, go_on]
     readers += [lambda run: list(judgment_table(run).rows())] if name.startswith("j") else []
     for use in readers if name != "lock" else [go_on]:
-        refuses(RobinError, why if name != "lock" else "not a file of this run; delete it", use, run)
+        refuses(
+            RobinError, why if name != "lock" else "not a file of this run; delete it", use, run
+        )
     assert bashrc.read_bytes() == before
     assert not is_locked(run)
 
@@ -273,7 +332,12 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     (run / "judgments").rename(tmp_path / "elsewhere")
     (run / "judgments").symlink_to(tmp_path / "elsewhere")
     for use in (go_on, read_run, load_pools):
-        refuses(RunError, "a link, which robin does not follow here; put the folder itself there", use, run)
+        refuses(
+            RunError,
+            "a link, which robin does not follow here; put the folder itself there",
+            use,
+            run,
+        )
     (facts,) = runs_in(tmp_path)
     assert facts["state"] == "damaged"
     pools = made(tmp_path / "pools")
@@ -282,7 +346,9 @@ def test_follows_no_link_to_another_folder_and_reads_no_pool_through_one(tmp_pat
     refuses(RobinError, "no regular file", load_pools, pools)
 
 
-def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(
+    tmp_path: Path,
+) -> None:
     run = made(tmp_path / "r")
     bashrc = tmp_path / "bashrc"
     bashrc.write_text("mine")
@@ -300,9 +366,20 @@ def test_writes_over_nothing_that_a_run_links_to_and_leaves_no_temporary_file(tm
         store.set_manifest(store.manifest)
         store.append([judgment(3)])
     assert bashrc.read_text() == "mine"
-    known = {"manifest.json", "pairs.parquet", "journal.jsonl", "judgments", "state.parquet", "lock", "report.html"}
+    known = {
+        "manifest.json",
+        "pairs.parquet",
+        "journal.jsonl",
+        "judgments",
+        "state.parquet",
+        "lock",
+        "report.html",
+    }
     assert {path.name for path in run.iterdir()} == known
-    assert {path.name for path in (run / "judgments").iterdir()} == {"00001.parquet", "00002.parquet"}
+    assert {path.name for path in (run / "judgments").iterdir()} == {
+        "00001.parquet",
+        "00002.parquet",
+    }
 
 
 def test_appends_to_no_second_name_of_another_file(tmp_path: Path) -> None:
@@ -327,14 +404,18 @@ def test_takes_no_file_for_its_lock_that_has_another_name_elsewhere(tmp_path: Pa
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path, deleted: bool) -> None:
+def test_lets_no_second_process_in_also_when_its_lock_was_deleted(
+    tmp_path: Path, deleted: bool
+) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
         if deleted:
             (run / "lock").unlink()
         words = [sys.executable, "-c", OPEN, str(run)]
         second = subprocess.run(words, capture_output=True, text=True, env=environment())
-        assert "another robin is at work on this run; wait for it, or stop it first" in second.stderr
+        assert (
+            "another robin is at work on this run; wait for it, or stop it first" in second.stderr
+        )
         assert is_locked(run)
         assert status_of(run).facts["state"] == "working"
         store.append([judgment(3)])
@@ -346,7 +427,9 @@ def test_knows_that_robin_0_1_0_is_at_work(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     code = "import sys, filelock\nlock = filelock.FileLock(sys.argv[1])\nlock.acquire()\nprint('locked', flush=True)\n"
     command = [sys.executable, "-c", code + "sys.stdin.read()", str(run / "lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as old:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    ) as old:
         assert old.stdout is not None
         assert old.stdout.readline() == b"locked\n"
         assert is_locked(run)
@@ -425,7 +508,9 @@ def test_says_once_that_others_may_write_to_a_run(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text('{"prompt": "b", "response": "c"}\n')
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
-    words = judging("http://127.0.0.1:9/v1", "pairs.jsonl", 1, "--max-retries", "0", "--run", "shared")
+    words = judging(
+        "http://127.0.0.1:9/v1", "pairs.jsonl", 1, "--max-retries", "0", "--run", "shared"
+    )
     assert robin(*words, cwd=tmp_path).stderr.count("shared: others may write here") == 1
 
 
@@ -437,9 +522,14 @@ def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["judgments/00001.parquet", "pairs.parquet", "columns.parquet"])
-def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(tmp_path: Path, name: str) -> None:
+def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(
+    tmp_path: Path, name: str
+) -> None:
     run, rng = tmp_path / "r", random.Random(8)
-    pairs = [replace(pair, columns={"system": f"s{number}", "n": number}) for number, pair in enumerate(PAIRS)]
+    pairs = [
+        replace(pair, columns={"system": f"s{number}", "n": number})
+        for number, pair in enumerate(PAIRS)
+    ]
     with RunStore.create(run, manifest(budget=300), pairs) as store:
         store.append([replace(judgment(number), rating=rng.randrange(5)) for number in range(300)])
 
@@ -469,7 +559,9 @@ READERS: list[Callable[[Path], object]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["judgments/00001.parquet", "judgments/00002.parquet", "journal.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["judgments/00001.parquet", "judgments/00002.parquet", "journal.jsonl"]
+)
 def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, name: str) -> None:
     run = made(tmp_path / "r", budget=9)
     with RunStore.open(run) as store:
@@ -516,8 +608,12 @@ def ended(run: Path, count: int, *, closes: bool) -> bytes:
     return old
 
 
-@pytest.mark.parametrize("how", ["cut at a line end", "put back", "cut to nothing", "segment of another session"])
-def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["cut at a line end", "put back", "cut to nothing", "segment of another session"]
+)
+def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(
+    tmp_path: Path, how: str
+) -> None:
     run = made(tmp_path / "r", budget=9)
     old = ended(run, 4, closes="segment" in how)
     journal = run / "journal.jsonl"
@@ -532,7 +628,9 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(tmp
         few = pq.read_table(run / "judgments/00002.parquet").slice(0, 2)
         write_table(few, run / "judgments/00002.parquet")
     for read in READERS:
-        refuses(StorageError, r"when the last session ended|is missing, or has no first line", read, run)
+        refuses(
+            StorageError, r"when the last session ended|is missing, or has no first line", read, run
+        )
     assert "judgments" in runs_in(tmp_path)[0]["error"]
     goes_on_without(run, 6 if how == "cut at a line end" else 3)
 
@@ -554,7 +652,12 @@ def test_takes_no_segment_for_another(tmp_path: Path) -> None:
     with RunStore.open(run) as store:
         store.append([judgment(number) for number in range(3, 6)])
     shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
-    refuses(StorageError, r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)", read_run, run)
+    refuses(
+        StorageError,
+        r"00002.parquet: cannot be read \(it is segment 1, copied over this one\)",
+        read_run,
+        run,
+    )
     goes_on_without(run, 3)
 
 
@@ -569,7 +672,9 @@ def test_takes_back_a_segment_that_is_found_again(tmp_path: Path) -> None:
     assert len(read_run(run).judgments) == 3
 
 
-def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lets_readers_be_while_sessions_begin_seal_and_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "SEGMENT_ROWS", 3)
     run = made(tmp_path / "r", budget=1000)
     counts = []
@@ -609,7 +714,9 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(tmp_path: Path, monke
     assert counts == sorted(counts)
     assert counts[-1] == 7
     with monkeypatch.context() as patch:
-        for place, name in enumerate(("read_manifest", "segment_count", "read_journal", "lost_segments")):
+        for place, name in enumerate(
+            ("read_manifest", "segment_count", "read_journal", "lost_segments")
+        ):
             module = reader_module if name == "read_manifest" else segments_module
             patch.setattr(module, name, between(getattr(module, name)))
             waiting.append(partial(session, 7 + 4 * place))
@@ -622,12 +729,16 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     facts, rows = status_of(run).facts, judgment_table(run).rows()
     whole = rows.read_all()
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
-    of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(None)
+    of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(
+        None
+    )
     write_table(of_an_earlier_robin, run / "judgments/00002.parquet")
     (run / "journal.jsonl").write_text(
         f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
     )
-    with pytest.warns(RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"):
+    with pytest.warns(
+        RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"
+    ):
         found = status_of(run).facts
     assert (found["spent"], found["repeated_judgments"]) == (4, 5)
     for same in (
@@ -653,13 +764,33 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     (run / "batches").mkdir()
     ledger = run / "batches" / "00001.json"
     good = msgspec.structs.asdict(
-        Submission(1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1", "", "file-1", "batch-1", 2, "2026")
+        Submission(
+            1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1", "", "file-1", "batch-1", 2, "2026"
+        )
     )
-    odd: list[object] = [None, -1, 0, 2**63, 10**400, 1.5, "", "\x00", "a" * 9999, [], {}, True, "\ud800"]
+    odd: list[object] = [
+        None,
+        -1,
+        0,
+        2**63,
+        10**400,
+        1.5,
+        "",
+        "\x00",
+        "a" * 9999,
+        [],
+        {},
+        True,
+        "\ud800",
+    ]
     sound = json.dumps(good).encode()
     damaged = [json.dumps({**good, name: value}).encode() for name in good for value in odd]
-    damaged += [rng.randbytes(rng.randrange(99)) for _ in range(50)] + [sound[:at] for at in range(len(sound))]
-    damaged += [sound[:at] + bytes([rng.randrange(256)]) + sound[at + 1 :] for at in range(len(sound))]
+    damaged += [rng.randbytes(rng.randrange(99)) for _ in range(50)] + [
+        sound[:at] for at in range(len(sound))
+    ]
+    damaged += [
+        sound[:at] + bytes([rng.randrange(256)]) + sound[at + 1 :] for at in range(len(sound))
+    ]
     refused = 0
     for data in damaged:
         ledger.write_bytes(data)
@@ -668,22 +799,41 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
         except StorageError as error:
             said, refused = str(error), refused + 1
         else:
-            said = "" if all(requests_file(run, "0" * 16, each).exists() is False for each in batches.values()) else "?"
-        assert not said or re.fullmatch(rf"{re.escape(str(ledger))}: .*; restore it from a copy", said, re.DOTALL)
+            said = (
+                ""
+                if all(
+                    requests_file(run, "0" * 16, each).exists() is False
+                    for each in batches.values()
+                )
+                else "?"
+            )
+        assert not said or re.fullmatch(
+            rf"{re.escape(str(ledger))}: .*; restore it from a copy", said, re.DOTALL
+        )
     assert refused > len(damaged) / 2
-    for data in (b"\xff", json.dumps({**good, "answered": -1}).encode(), json.dumps({**good, "url": "\x00"}).encode()):
+    for data in (
+        b"\xff",
+        json.dumps({**good, "answered": -1}).encode(),
+        json.dumps({**good, "url": "\x00"}).encode(),
+    ):
         ledger.write_bytes(data)
         for read in (status_of, lambda run: Ledger(run, "0" * 16, 3), merged):
-            refuses(StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run)
+            refuses(
+                StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run
+            )
         assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
 
 
-def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(tmp_path: Path) -> None:
+def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(
+    tmp_path: Path,
+) -> None:
     data, run = write_pairs(tmp_path / "p.jsonl", 3), tmp_path / "r"
     judge(data, attribute="helpfulness", budget=6, judge=lambda _: "Rating: 3", run=run, quiet=True)
     assert read_manifest(run).kept == (0, 6)
     (run / "judgments/00001.parquet").unlink()
-    (run / "journal.jsonl").write_text('{"journal":1,"segment":1}\n')  # as it was as the run was made
+    (run / "journal.jsonl").write_text(
+        '{"journal":1,"segment":1}\n'
+    )  # as it was as the run was made
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "holds 0 judgments, but 6 were there when the last session ended" in refused.stderr
@@ -696,6 +846,8 @@ def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -
     ledger.mkdir()
     with pytest.raises(StorageError) as found:
         read_batches(run)
-    assert re.fullmatch(rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value))
+    assert re.fullmatch(
+        rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value)
+    )
     (run / "pairs.parquet").write_bytes(b"damaged")
     refuses(StorageError, r"r/pairs\.parquet: .*[Rr]estore it from a copy", read_columns, run)

@@ -41,7 +41,9 @@ def panel() -> list[Judgment]:
     """Two draws of each of three pairs by each of two judges: they differ in their judge alone."""
     rows = [judgment(number) for number in range(6)]
     return [
-        replace(row, judge=judge, request_id=f"{judge}{row.request_id}") for row in rows for judge in ("m", "other")
+        replace(row, judge=judge, request_id=f"{judge}{row.request_id}")
+        for row in rows
+        for judge in ("m", "other")
     ]
 
 
@@ -67,12 +69,20 @@ def test_takes_all_judges_answers_back_once(tmp_path: Path) -> None:
     rows = panel()
     run_id = made(tmp_path / "r", rows[:5], settings=PANEL)
     assert rescue(tmp_path / "r", run_id, rows[3:]) == tmp_path / "r" / "rescued.jsonl"
-    assert status_of(tmp_path / "r").facts["rescued"] == {"taken_back": 0, "set_aside": 0, "waiting": 9}
+    assert status_of(tmp_path / "r").facts["rescued"] == {
+        "taken_back": 0,
+        "set_aside": 0,
+        "waiting": 9,
+    }
     (said,) = opened(tmp_path / "r")
     assert said.startswith("7 rescued answers taken back from ")
     assert ids(tmp_path / "r") == [row.request_id for row in rows]
     assert not (tmp_path / "r" / "rescued.jsonl").exists()
-    assert status_of(tmp_path / "r").facts["rescued"] == {"taken_back": 7, "set_aside": 0, "waiting": 0}
+    assert status_of(tmp_path / "r").facts["rescued"] == {
+        "taken_back": 7,
+        "set_aside": 0,
+        "waiting": 0,
+    }
     assert opened(tmp_path / "r") == []
 
 
@@ -126,16 +136,28 @@ def test_sets_aside_what_is_no_answer_of_the_run_and_takes_the_rest(tmp_path: Pa
     lines += ["nonsense \x00", "[1]"]
     (run / "rescued.jsonl").write_text("\n".join(lines) + "\n")
     said = opened(run)
-    assert said[0].startswith(f"{len(lines) - 1} rescued answers set aside in {run / 'rescued-rejected.jsonl'}; ")
+    assert said[0].startswith(
+        f"{len(lines) - 1} rescued answers set aside in {run / 'rescued-rejected.jsonl'}; "
+    )
     assert "rescued.jsonl:2: an answer of another run" in said[0]
     assert said[1].startswith("1 rescued answer taken back")
     assert ids(run) == ["r0", "r3"]
-    aside = [json.loads(line) for line in (run / "rescued-rejected.jsonl").read_text().split("\n")[:-1]]
+    aside = [
+        json.loads(line) for line in (run / "rescued-rejected.jsonl").read_text().split("\n")[:-1]
+    ]
     assert [each["line"] for each in aside] == lines[1:], "a line that was paid for is lost"
-    for (says, _), each in zip([*FLAWS, ("JSON object", None), ("JSON object", None)], aside, strict=True):
+    for (says, _), each in zip(
+        [*FLAWS, ("JSON object", None), ("JSON object", None)], aside, strict=True
+    ):
         assert says in each["why"], each
-    assert status_of(run).facts["rescued"] == {"taken_back": 1, "set_aside": len(aside), "waiting": 0}
-    (run / "rescued.jsonl").write_text("\n".join(lines) + "\n")  # as a crash before it was removed leaves it
+    assert status_of(run).facts["rescued"] == {
+        "taken_back": 1,
+        "set_aside": len(aside),
+        "waiting": 0,
+    }
+    (run / "rescued.jsonl").write_text(
+        "\n".join(lines) + "\n"
+    )  # as a crash before it was removed leaves it
     opened(run)
     assert len((run / "rescued-rejected.jsonl").read_text().split("\n")[:-1]) == len(aside)
     assert ids(run) == ["r0", "r3"]
@@ -144,15 +166,27 @@ def test_sets_aside_what_is_no_answer_of_the_run_and_takes_the_rest(tmp_path: Pa
 def test_takes_back_answers_of_judges_that_cost_nothing(tmp_path: Path) -> None:
     run = tmp_path / "r"
     run_id = made(run, [judgment(0)])
-    free = {"cost_usd": 0.0, "prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "off_scale_mass": 0.0}
+    free = {
+        "cost_usd": 0.0,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "latency_s": 0.0,
+        "off_scale_mass": 0.0,
+    }
     rescue(run, run_id, [replace(judgment(3), **free)])  # type: ignore[arg-type]
     assert opened(run)[0].startswith("1 rescued answer taken back")
     assert ids(run) == ["r0", "r3"]
 
 
 def test_takes_back_verdicts_on_two_responses(tmp_path: Path) -> None:
-    of_verdicts = {"settings": {**FULL, "pairwise": True}, "attributes": ("preference",), "scale": (0, 2)}
-    verdicts = [replace(judgment(number), attribute=ORDERS[number % 2], rating=1) for number in (0, 1)]
+    of_verdicts = {
+        "settings": {**FULL, "pairwise": True},
+        "attributes": ("preference",),
+        "scale": (0, 2),
+    }
+    verdicts = [
+        replace(judgment(number), attribute=ORDERS[number % 2], rating=1) for number in (0, 1)
+    ]
     comparisons = [replace(pair, other="another") for pair in PAIRS]
     with RunStore.create(tmp_path / "r", manifest(**of_verdicts), comparisons) as store:
         run_id = store.manifest.run_id
@@ -175,7 +209,13 @@ def test_takes_back_what_robin_0_1_0_rescued(tmp_path: Path, settings: dict[str,
     content = json.loads((run / "manifest.json").read_text())
     del content["data"]["run_id"]
     (run / "manifest.json").write_text(json.dumps(content))
-    rescue(run, "", panel() if len(read_manifest(run).judges) > 1 else [judgment(3), replace(judgment(4), judge=None)])  # type: ignore[arg-type]
+    rescue(
+        run,
+        "",
+        panel()
+        if len(read_manifest(run).judges) > 1
+        else [judgment(3), replace(judgment(4), judge=None)],  # type: ignore[arg-type]
+    )
     rows = [json.loads(line) for line in (run / "rescued.jsonl").read_text().split("\n")[:-1]]
     for row in rows:
         del row["run_id"]
@@ -202,14 +242,29 @@ def test_adds_to_no_link_and_no_pipe(tmp_path: Path, own_temporary_folder: Path)
     elsewhere.unlink()
     os.mkfifo(elsewhere)
     assert rescue(run, run_id, [judgment(3)]) is None, "to open a pipe would wait for its reader"
-    with pytest.raises(StorageError, match=r"r/rescued.jsonl: cannot be read .*it is a link.*; move it out of the run"):
+    with pytest.raises(
+        StorageError,
+        match=r"r/rescued.jsonl: cannot be read .*it is a link.*; move it out of the run",
+    ):
         RunStore.open(run)
 
 
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text('{"id": "a", "prompt": "b", "response": "c"}\n')
-    with serving(lambda _number, _body: error(500, "down")) as wire:  # a run is kept once its endpoint was there
-        words = ["pairs.jsonl", "-b", "1", "-a", "helpfulness", "--base-url", wire.url, "--model", "m"]
+    with serving(
+        lambda _number, _body: error(500, "down")
+    ) as wire:  # a run is kept once its endpoint was there
+        words = [
+            "pairs.jsonl",
+            "-b",
+            "1",
+            "-a",
+            "helpfulness",
+            "--base-url",
+            wire.url,
+            "--model",
+            "m",
+        ]
         robin("judge", *words, "--run", "r", "--max-retries", "0", cwd=tmp_path, exits=3)
     answer = replace(judgment(0), pair_id="a", draw=1)
     rescue(tmp_path / "r", read_manifest(tmp_path / "r").run_id, [answer])

@@ -27,7 +27,12 @@ from robin_cli.storage.store import RunStore
 from tests.storage.test_store import PAIRS, SETTINGS, judgment, manifest
 
 JUDGES = ("m", "other", "third")
-OUTCOMES = [("ok", None), ("unparsed", "missing"), ("failed", "timeout"), ("failed", "context_length")]
+OUTCOMES = [
+    ("ok", None),
+    ("unparsed", "missing"),
+    ("failed", "timeout"),
+    ("failed", "context_length"),
+]
 
 
 @st.composite
@@ -43,9 +48,17 @@ def requests(draw: st.DrawFn) -> list[list[Judgment]]:
             expected = draw(st.none() | st.floats(0, 4)) if status == "ok" else None
             cost = draw(st.none() | st.floats(0, 1))
             row = judgment(draw(st.integers(0, 400)), status=status, reason=reason, pair=pair)
-            row = replace(row, draw=(4 * number + len(together)) * 37 % 401)  # calls are not answered in their order
+            row = replace(
+                row, draw=(4 * number + len(together)) * 37 % 401
+            )  # calls are not answered in their order
             together.append(
-                replace(row, judge=judge, expected_rating=expected, cost_usd=cost, received_at=1.7e9 + number)
+                replace(
+                    row,
+                    judge=judge,
+                    expected_rating=expected,
+                    cost_usd=cost,
+                    received_at=1.7e9 + number,
+                )
             )
         made.append(together)
     return made
@@ -58,7 +71,13 @@ def numbers(fold: Fold) -> dict[str, Any]:
     spent = {name: each.tolist() for name, each in fold.spent.items()}
     fitted_spent = {name: each.tolist() for name, each in fold.fitted_spent.items()}
     spent |= {f"fitted_{name}": each for name, each in fitted_spent.items()}
-    return {**arms, "reasons": fold.reasons, "spent": spent, "fitted": fitted, "fitted_at": fold.fitted_at}
+    return {
+        **arms,
+        "reasons": fold.reasons,
+        "spent": spent,
+        "fitted": fitted,
+        "fitted_at": fold.fitted_at,
+    }
 
 
 def of_all(run: Path) -> Fold:
@@ -72,8 +91,14 @@ def of_all(run: Path) -> Fold:
 def made(path: Path, requests: list[list[Judgment]]) -> Path:
     """A run with these judgments, and a snapshot of them."""
     judges = [each.judge for request in requests for each in request]
-    model = [name if name == "m" else f"{name}@http://127.0.0.1:9/v1" for name in JUDGES if name in {*judges, "m"}]
-    of = manifest(settings={**SETTINGS, "model": model if len(model) > 1 else model[0]}, budget=1000)
+    model = [
+        name if name == "m" else f"{name}@http://127.0.0.1:9/v1"
+        for name in JUDGES
+        if name in {*judges, "m"}
+    ]
+    of = manifest(
+        settings={**SETTINGS, "model": model if len(model) > 1 else model[0]}, budget=1000
+    )
     with RunStore.create(path, of, PAIRS) as opened:
         for request in requests:
             opened.append(request)
@@ -82,7 +107,9 @@ def made(path: Path, requests: list[list[Judgment]]) -> Path:
 
 @given(requests(), st.integers(1, 12), st.sets(st.integers(0, 29)), st.data())
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     tmp_path_factory: pytest.TempPathFactory,
@@ -98,7 +125,10 @@ def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     opened = RunStore.open(path)
     for number, request in enumerate(requests[1:]):
         # no two requests come at one time: judgments of one arm that do are those of one request
-        again = [replace(each, received_at=1.8e9 + number, draw=500 + 500 * number + each.draw) for each in requests[0]]
+        again = [
+            replace(each, received_at=1.8e9 + number, draw=500 + 500 * number + each.draw)
+            for each in requests[0]
+        ]
         opened.append([each for each in request if each.judge in opened.manifest.judges] or again)
         if number in closed_after:
             opened.close()
@@ -133,10 +163,14 @@ def rewritten(run: Path, covers: dict[str, Any] | None = None, **columns: Any) -
     for name, values in columns.items():
         table = table.set_column(table.schema.names.index(name), name, pa.array(values))
     said = orjson.loads(table.schema.metadata[b"robin"]) | (covers or {})
-    pq.write_table(table.replace_schema_metadata({b"robin": orjson.dumps(said)}), run / "state.parquet")
+    pq.write_table(
+        table.replace_schema_metadata({b"robin": orjson.dumps(said)}), run / "state.parquet"
+    )
 
 
-def test_passes_over_the_snapshot_of_another_run_and_of_other_segments(run: Path, tmp_path: Path) -> None:
+def test_passes_over_the_snapshot_of_another_run_and_of_other_segments(
+    run: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     other = made(tmp_path / "other" / "r", [[judgment(number)] for number in range(16)])
     shutil.copy(other / "state.parquet", run / "state.parquet")
@@ -149,9 +183,13 @@ def test_passes_over_the_snapshot_of_another_run_and_of_other_segments(run: Path
 
 def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     sound = (run / "state.parquet").read_bytes()
-    rng = np.random.default_rng(6)  # places none of which has pyarrow end the process, as some of a footer do
+    rng = np.random.default_rng(
+        6
+    )  # places none of which has pyarrow end the process, as some of a footer do
     for at in rng.integers(0, len(sound), 20).tolist():
-        (run / "state.parquet").write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+        (run / "state.parquet").write_bytes(
+            sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :]
+        )
         with RunStore.open(run) as opened:
             assert numbers(opened.fold()) == numbers(of_all(run))
     old = pq.read_table(run / "state.parquet").select(
@@ -176,26 +214,37 @@ def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     ],
     ids=str,
 )
-def test_passes_over_a_snapshot_that_says_what_no_fold_would(run: Path, wrong: dict[str, Any]) -> None:
+def test_passes_over_a_snapshot_that_says_what_no_fold_would(
+    run: Path, wrong: dict[str, Any]
+) -> None:
     rewritten(run)
     assert covered(run) == 2, "what is written as it was fits"
     rewritten(run, **wrong)
     assert covered(run) == 0
 
 
-def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(run: Path, tmp_path: Path) -> None:
+def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(
+    run: Path, tmp_path: Path
+) -> None:
     shutil.move(run / "state.parquet", tmp_path / "elsewhere")
     (run / "state.parquet").symlink_to(tmp_path / "elsewhere")
     assert covered(run) == 0
     metadata = pq.read_schema(run / "state.parquet").metadata
     giant = pa.DictionaryArray.from_arrays(pa.array([0, 0, 0], pa.int8()), pa.array(["x" * 2**20]))
-    pq.write_table(pa.table({"pair_id": giant}).replace_schema_metadata(metadata), run / "state.parquet")
+    pq.write_table(
+        pa.table({"pair_id": giant}).replace_schema_metadata(metadata), run / "state.parquet"
+    )
     assert covered(run) == 0
 
 
 @pytest.mark.parametrize("judges", [1, 2, 3])
-def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(tmp_path: Path, judges: int) -> None:
-    rows = [[replace(judgment(number, pair=number % 3), judge=JUDGES[number // 3 % judges])] for number in range(12)]
+def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(
+    tmp_path: Path, judges: int
+) -> None:
+    rows = [
+        [replace(judgment(number, pair=number % 3), judge=JUDGES[number // 3 % judges])]
+        for number in range(12)
+    ]
     made(tmp_path / "r", rows)
     table = pq.read_table(tmp_path / "r" / "state.parquet")
     names = [name for name in table.schema.names if name in {"pair_id", "attribute", "judge"}]
@@ -204,7 +253,9 @@ def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(tmp_pa
     assert told == Counter((row.pair_id, row.attribute, row.judge)[: len(names)] for (row,) in rows)
 
 
-def test_a_run_under_way_leaves_a_snapshot_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_under_way_leaves_a_snapshot_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "SEGMENT_ROWS", 2)
     monkeypatch.setattr(store, "STATE_EVERY", 6)
     opened = RunStore.create(tmp_path / "r", manifest(), PAIRS)

@@ -26,8 +26,20 @@ from robin_cli.storage.store import RunStore
 from tests.conftest import refuses
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
-SETTINGS = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "objective": "worst-case", "model": "m"}
-SETTINGS |= {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, "top_p": 1.0, "max_tokens": 9, "extra_body": {}}
+SETTINGS = {
+    "scheduler": "uniform",
+    "delta": 0.007,
+    "mode": "practice",
+    "objective": "worst-case",
+    "model": "m",
+}
+SETTINGS |= {
+    "base_url": ["http://127.0.0.1:9/v1"],
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "max_tokens": 9,
+    "extra_body": {},
+}
 
 
 def manifest(**change: object) -> Manifest:
@@ -43,7 +55,9 @@ def manifest(**change: object) -> Manifest:
     return Manifest(**(values | change))  # type: ignore[arg-type]
 
 
-def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair: int | None = None) -> Judgment:
+def judgment(
+    number: int, *, status: str = "ok", reason: str | None = None, pair: int | None = None
+) -> Judgment:
     rated = status == "ok"
     of: dict[str, Any] = {
         "pair_id": f"p{number % 3 if pair is None else pair}",
@@ -56,7 +70,12 @@ def judgment(number: int, *, status: str = "ok", reason: str | None = None, pair
         "model": "m",
         "finish_reason": "stop",
     }
-    took: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": None, "cost_usd": None, "latency_s": 0.5}
+    took: dict[str, Any] = {
+        "prompt_tokens": 10,
+        "completion_tokens": None,
+        "cost_usd": None,
+        "latency_s": 0.5,
+    }
     return Judgment(
         draw=number // 3 if pair is None else number,
         rating=number % 5 if rated else None,
@@ -86,7 +105,12 @@ def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
     assert list(run.pairs) == PAIRS
     assert run.judgments.num_rows == 10
     row = run.judgments.slice(7, 1).to_pylist()[0]
-    assert (row["text"], row["rating"], row["feedback"], row["draw"]) == ("answer 7", 2, "é\u2028\x00", 2)
+    assert (row["text"], row["rating"], row["feedback"], row["draw"]) == (
+        "answer 7",
+        2,
+        "é\u2028\x00",
+        2,
+    )
     assert row["received_at"].timestamp() == 1.7e9 + 7
 
 
@@ -101,7 +125,10 @@ def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         content = read_journal(path)
         assert content is not None
-        assert ([row["request_id"] for row in content.rows], content.sound_bytes) == (["r0", "r1"], sound)
+        assert ([row["request_id"] for row in content.rows], content.sound_bytes) == (
+            ["r0", "r1"],
+            sound,
+        )
         with Journal(path, content.sound_bytes) as journal:
             journal.write([judgment(3)])
         again = read_journal(path)
@@ -128,7 +155,11 @@ def test_names_a_damaged_line_that_has_sound_ones_after_it(tmp_path: Path) -> No
     refuses(StorageError, r"journal\.jsonl:3: this line is damaged", read_journal, path)
 
 
-@given(batches=st.lists(st.integers(1, 6), max_size=12), drops=st.sets(st.integers(0, 11)), rows=st.integers(1, 9))
+@given(
+    batches=st.lists(st.integers(1, 6), max_size=12),
+    drops=st.sets(st.integers(0, 11)),
+    rows=st.integers(1, 9),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
 def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
     tmp_path_factory: pytest.TempPathFactory,
@@ -158,7 +189,9 @@ def test_counts_nothing_twice_after_a_crash_between_sealing_and_emptying(tmp_pat
     with RunStore.create(path, manifest(), PAIRS) as store:
         store.append([judgment(k) for k in range(5)])
         journal = (path / "journal.jsonl").read_bytes()
-    (path / "journal.jsonl").write_bytes(journal)  # sealed, but the journal still holds the same answers
+    (path / "journal.jsonl").write_bytes(
+        journal
+    )  # sealed, but the journal still holds the same answers
 
     assert ids(path) == [f"r{k}" for k in range(5)]
     with RunStore.open(path) as store:
@@ -167,7 +200,13 @@ def test_counts_nothing_twice_after_a_crash_between_sealing_and_emptying(tmp_pat
 
 
 def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
-    kinds = [("ok", None), ("unparsed", "missing"), ("failed", "timeout"), ("failed", "context_length"), ("ok", None)]
+    kinds = [
+        ("ok", None),
+        ("unparsed", "missing"),
+        ("failed", "timeout"),
+        ("failed", "context_length"),
+        ("ok", None),
+    ]
     rng = np.random.default_rng(3)
     given_ = []
     for number in range(400):
@@ -186,7 +225,9 @@ def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
         assert list(getattr(folded, name)) == list(getattr(single, name)), name
 
 
-def test_shows_readers_a_whole_prefix_while_it_seals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_readers_a_whole_prefix_while_it_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "SEGMENT_ROWS", 4)
     path = tmp_path / "r"
     store = RunStore.create(path, manifest(), PAIRS)
@@ -239,14 +280,33 @@ def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
 
 
 def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
-    refuses(RunError, r"not a run directory.*; robin runs lists those in \./runs", RunStore.open, tmp_path)
+    refuses(
+        RunError,
+        r"not a run directory.*; robin runs lists those in \./runs",
+        RunStore.open,
+        tmp_path,
+    )
     RunStore.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
-    refuses(RunError, r'not a run directory.*did you mean "first"', RunStore.open, tmp_path / "runs" / "frist")
+    refuses(
+        RunError,
+        r'not a run directory.*did you mean "first"',
+        RunStore.open,
+        tmp_path / "runs" / "frist",
+    )
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    refuses(RunError, r"name another folder with --run", RunStore.create, tmp_path / "file", manifest(), PAIRS)
+    refuses(
+        RunError,
+        r"name another folder with --run",
+        RunStore.create,
+        tmp_path / "file",
+        manifest(),
+        PAIRS,
+    )
     refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path, manifest(), PAIRS)
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
-    (tmp_path / "r" / "manifest.json").write_text('{"format": 99, "versions": {"robin": "9.9"}}', encoding="utf-8")
+    (tmp_path / "r" / "manifest.json").write_text(
+        '{"format": 99, "versions": {"robin": "9.9"}}', encoding="utf-8"
+    )
     refuses(RunError, r"made by robin 9\.9.*upgrade", read_run, tmp_path / "r")
 
 
@@ -261,8 +321,16 @@ def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -
 
 def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() -> None:
     other = manifest(settings={**SETTINGS, "model": "other"}, seed=5, budget=7)
-    assert differences(manifest(), other) == ["model: the run has m, now other", "seed: the run has None, now 5"]
-    assert differences(manifest(), manifest(settings={**SETTINGS, "base_url": ["http://127.0.0.1:10/v1"]})) == []
+    assert differences(manifest(), other) == [
+        "model: the run has m, now other",
+        "seed: the run has None, now 5",
+    ]
+    assert (
+        differences(
+            manifest(), manifest(settings={**SETTINGS, "base_url": ["http://127.0.0.1:10/v1"]})
+        )
+        == []
+    )
     hotter = manifest(settings={**SETTINGS, "temperature": 0.5})
     assert differences(manifest(), hotter) == ["temperature: the run has 1.0, now 0.5"]
 
@@ -280,7 +348,11 @@ def test_knows_whether_it_ever_kept_an_answer(tmp_path: Path) -> None:
 def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> None:
     run = tmp_path / "r"
     RunStore.create(run, manifest(), PAIRS).close()
-    left = [run / "manifest.json.tmp", run / "report.html.tmp", run / "judgments" / "00001.parquet.tmp"]
+    left = [
+        run / "manifest.json.tmp",
+        run / "report.html.tmp",
+        run / "judgments" / "00001.parquet.tmp",
+    ]
     kept = [run / "notes.txt", run / "mine.tmp", run / "judgments" / "notes.txt"]
     for path in (*left, *kept):
         path.write_text("x")

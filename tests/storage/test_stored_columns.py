@@ -35,14 +35,25 @@ def made(path: Path, pairs: list[Pair] | None = None) -> Path:
 def test_keeps_each_column_with_its_type(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     schema = pq.read_schema(run / "columns.parquet")
-    types = {"system": "large_string", "n": "int64", "a": "double", "a.b": "large_string", "mixed": "large_string"}
+    types = {
+        "system": "large_string",
+        "n": "int64",
+        "a": "double",
+        "a.b": "large_string",
+        "mixed": "large_string",
+    }
     assert {field.name: str(field.type) for field in schema} == {**types, "flag": "bool"}
-    assert read_columns(run, ["a", "flag"]).to_pydict() == {"a": [0.5, None, None], "flag": [None, True, None]}
+    assert read_columns(run, ["a", "flag"]).to_pydict() == {
+        "a": [0.5, None, None],
+        "flag": [None, True, None],
+    }
     data = read_run(run)
     assert list(data.column_names) == ["system", "n", "a", "a.b", "mixed", "flag"]
     columns = [data.column(name) for name in ("mixed", "flag", "a")]
     assert columns == [["1", "false", None], [None, "true", None], ["0.5", None, None]]
-    first, second = ({**pair.columns, "mixed": text} for pair, text in zip(PAIRS, ("1", "false"), strict=False))
+    first, second = (
+        {**pair.columns, "mixed": text} for pair, text in zip(PAIRS, ("1", "false"), strict=False)
+    )
     assert [dict(pair.columns) for pair in data.pairs] == [first, second, {}]
     assert (run / "columns.parquet").stat().st_mode & 0o077 == 0
 
@@ -66,7 +77,11 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
     assert status_of(run).facts["spent"] == 1
     with RunStore.open(run) as store:
         assert store.pairs[1].response == "b"
-    for use in (lambda: data.pairs[0].columns["system"], lambda: data.column_names, lambda: data.columns):
+    for use in (
+        lambda: data.pairs[0].columns["system"],
+        lambda: data.column_names,
+        lambda: data.columns,
+    ):
         refuses(StorageError, r"columns.parquet", use)
 
 
@@ -84,9 +99,15 @@ def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
     ("table", "said"),
     [
         (pa.table({"system": ["x", "y"]}), "columns.parquet has 2 rows, and pairs.parquet 3"),
-        (pa.table({"system": [["x"], ["y"], []]}), 'the column "system" of columns.parquet has the type list'),
+        (
+            pa.table({"system": [["x"], ["y"], []]}),
+            'the column "system" of columns.parquet has the type list',
+        ),
         (pa.table({"system": pa.array([b"\xff"] * 3).view(pa.string())}), "UTF8"),
-        (pa.table([[1, 2, 3], [1, 2, 3]], ["system", "system"]), "two columns of columns.parquet are called the same"),
+        (
+            pa.table([[1, 2, 3], [1, 2, 3]], ["system", "system"]),
+            "two columns of columns.parquet are called the same",
+        ),
         (
             pa.table({"\x1b[31m": pa.array([1, 2, 3], pa.int8())}),
             'the column "\\x1b[31m" of columns.parquet has the type int8',
@@ -101,7 +122,9 @@ def test_refuses_columns_that_it_does_not_write(tmp_path: Path, table: pa.Table,
     has(str(caught.value), said, str(run), "restore it from a copy")
 
 
-def test_refuses_columns_that_are_giants_or_lead_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_columns_that_are_giants_or_lead_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = made(tmp_path / "r")
     (run / "columns.parquet").rename(tmp_path / "elsewhere.parquet")
     (run / "columns.parquet").symlink_to(tmp_path / "elsewhere.parquet")
@@ -113,15 +136,26 @@ def test_refuses_columns_that_are_giants_or_lead_elsewhere(tmp_path: Path, monke
 
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
     count = 3
-    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["a" * 2**20]))
+    bomb = pa.DictionaryArray.from_arrays(
+        pa.array([0] * count, pa.int32()), pa.array(["a" * 2**20])
+    )
     pq.write_table(
-        pa.table({f"c{at}": bomb.cast(pa.string()) for at in range(9)}), run / "columns.parquet", compression="zstd"
+        pa.table({f"c{at}": bomb.cast(pa.string()) for at in range(9)}),
+        run / "columns.parquet",
+        compression="zstd",
     )
     read_columns(run, ["c1"])
-    refuses(StorageError, r"columns.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB", read_columns, run)
+    refuses(
+        StorageError,
+        r"columns.parquet: unpacks to more than .* ROBIN_MAX_UNPACKED_GB",
+        read_columns,
+        run,
+    )
 
 
-def test_reads_its_own_columns_however_well_they_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_its_own_columns_however_well_they_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**16)
     same = {f"column {at}": "the same text in each row" for at in range(20)}
     pairs = [Pair(f"p{at}", f"{at} is the prompt", f"{at**7}", columns=same) for at in range(2000)]

@@ -22,8 +22,15 @@ def comparisons(names: Sequence[str], prompts: int, *, named: bool = True) -> li
         for number, two in enumerate(combinations(names, 2)):
             a, b = two if (prompt + number) % 2 else two[::-1]
             columns = {"system_a": a, "system_b": b} if named else {}
-            texts = (f"Question {prompt}?", f"{a} answers {prompt}", columns, f"{b} answers {prompt}")
-            found.append(Pair(f"{prompt}:{number}", texts[0], texts[1], columns=texts[2], other=texts[3]))
+            texts = (
+                f"Question {prompt}?",
+                f"{a} answers {prompt}",
+                columns,
+                f"{b} answers {prompt}",
+            )
+            found.append(
+                Pair(f"{prompt}:{number}", texts[0], texts[1], columns=texts[2], other=texts[3])
+            )
     return found
 
 
@@ -49,7 +56,11 @@ def compared_run(
         asked: the systems between which comparisons are asked; None for all.
     """
     rng = np.random.default_rng(0)
-    pairs, strength, rows = comparisons(names, prompts, named=named), dict(zip(names, strengths, strict=True)), []
+    pairs, strength, rows = (
+        comparisons(names, prompts, named=named),
+        dict(zip(names, strengths, strict=True)),
+        [],
+    )
     for number, pair in enumerate(pairs):
         a, b = (texts.partition(" answers ")[0] for texts in (pair.response, str(pair.other)))
         if asked is not None and (a, b) not in asked and (b, a) not in asked:
@@ -63,12 +74,19 @@ def compared_run(
                     else:
                         points = 1 if rng.random() < ties else 2 * int(rng.random() < better)
                     record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
-                    record |= {"pair_id": pair.pair_id, "attribute": order, "judge": judge, "draw": draw}
+                    record |= {
+                        "pair_id": pair.pair_id,
+                        "attribute": order,
+                        "judge": judge,
+                        "draw": draw,
+                    }
                     record |= {"rating": points, "feedback": f"{order} of {pair.pair_id}"}
                     record |= {"request_id": f"{number}-{draw}-{judge}-{order}"}
                     rows.append(Judgment(**record))
     rows.sort(key=lambda row: row.draw)
-    settings = {**SETTINGS, "model": list(judges), "pairwise": True} | dict(change.pop("settings", {}))  # type: ignore[call-overload]
+    settings = {**SETTINGS, "model": list(judges), "pairwise": True} | dict(
+        change.pop("settings", {})
+    )  # type: ignore[call-overload]
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
     made = manifest(
         **({"settings": settings, "data": data, "budget": max(len(rows), 1)} | change),

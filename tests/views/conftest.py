@@ -63,11 +63,17 @@ def few_resamples() -> Iterator[None]:
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if program is None:
         missing("Chromium", "install_programs.sh")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield started
         started.close()
 
@@ -86,7 +92,12 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         page.on("console", lambda message: seen.complaints.append(message.text))
         page.on("pageerror", lambda error: seen.complaints.append(str(error)))
         page.on("dialog", partial(_dismiss, seen))
-        page.on("request", lambda request: seen.requests.append(request.url) if request.url[:5] != "data:" else None)
+        page.on(
+            "request",
+            lambda request: (
+                seen.requests.append(request.url) if request.url[:5] != "data:" else None
+            ),
+        )
         page.goto(file.as_uri())
         page.wait_for_selector("tbody tr.row")
         return seen

@@ -39,7 +39,9 @@ def print_scores(
     **how: Any,
 ) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, sort=sort, wide=wide, show=show), sort=sort, **how)
+    print_table(
+        console, score_table(scores, run, sort=sort, wide=wide, show=show), sort=sort, **how
+    )
 
 
 def page_of(run: RunData, *, working: bool = False) -> Page:
@@ -62,7 +64,12 @@ def make_run(
         for draw, rating in enumerate(each):
             record = judgment(k, status="ok" if rating is not None else "unparsed")
             values = {name: getattr(record, name) for name in Judgment.__slots__}
-            new = {"pair_id": pair.pair_id, "rating": rating, "draw": draw, "feedback": feedback or pair.prompt}
+            new = {
+                "pair_id": pair.pair_id,
+                "rating": rating,
+                "draw": draw,
+                "feedback": feedback or pair.prompt,
+            }
             rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
     rows.sort(key=lambda row: row.draw)
     settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
@@ -75,13 +82,28 @@ def make_run(
 
 
 def rated(
-    folder: Path, ids_: Sequence[str], attributes: Sequence[str], judges: Sequence[str] = ("judge",), **about_: Any
+    folder: Path,
+    ids_: Sequence[str],
+    attributes: Sequence[str],
+    judges: Sequence[str] = ("judge",),
+    **about_: Any,
 ) -> RunData:
     """A run in which the ratings of a pair differ the more, the later it comes; every fifth pair has a human rating."""
     record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
     pairs = [Pair(each, "p", "r", dict.fromkeys(attributes, 3.0)) for each in ids_]
     answers = [
-        Judgment(**(record | {"pair_id": each, "attribute": attribute, "judge": judge, "draw": draw, "rating": rating}))
+        Judgment(
+            **(
+                record
+                | {
+                    "pair_id": each,
+                    "attribute": attribute,
+                    "judge": judge,
+                    "draw": draw,
+                    "rating": rating,
+                }
+            )
+        )
         for at, each in enumerate(ids_)
         for attribute in attributes
         for judge in judges
@@ -94,7 +116,9 @@ def rated(
         "budget": 1000,
         **about_,
     }
-    with RunStore.create(folder / "r", manifest(attributes=tuple(attributes), **about), pairs) as store:
+    with RunStore.create(
+        folder / "r", manifest(attributes=tuple(attributes), **about), pairs
+    ) as store:
         store.append(answers)
     return read_run(folder / "r", JUDGMENTS.names)
 

@@ -43,7 +43,9 @@ def rate(messages: Any) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    robin.judge(PAIRS, judge=rate, attribute="helpfulness", budget=16, run=tmp_path / "run", quiet=True)
+    robin.judge(
+        PAIRS, judge=rate, attribute="helpfulness", budget=16, run=tmp_path / "run", quiet=True
+    )
     return tmp_path / "run"
 
 
@@ -51,7 +53,9 @@ def run(tmp_path: Path) -> Path:
 def page(run: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a page for ``run``."""
     command = [sys.executable, "-m", "robin_cli", "label", str(run), "--no-browser", *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
         assert started.stdout is not None
         try:
             yield started.stdout.readline().strip(), started
@@ -62,7 +66,10 @@ def page(run: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 def kept(run: Path) -> list[tuple[str, str, str, str]]:
     with (run / "labels.csv").open(newline="") as file:
-        return [(row["pair_id"], row["rating"], row["labeller"], row["comment"]) for row in csv.DictReader(file)]
+        return [
+            (row["pair_id"], row["rating"], row["labeller"], row["comment"])
+            for row in csv.DictReader(file)
+        ]
 
 
 def ask(address: str, what: str, **more: Any) -> dict[str, Any]:
@@ -121,7 +128,10 @@ def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
     assert started.returncode == 0
     lines = kept(run)
     assert [line[1] for line in lines] == ["3", "", "4", "", "", *"000000"]
-    assert [line[2:] for line in lines[2:5]] == [("ann", "too =short, 4"), *[("ann", "no idea")] * 2]
+    assert [line[2:] for line in lines[2:5]] == [
+        ("ann", "too =short, 4"),
+        *[("ann", "no idea")] * 2,
+    ]
     assert len({line[0] for line in lines if line[1]}) == 7
     assert "mean helpfulness" in said, "ends with what the labels changed"
     facts = robin.open_run(run).status()["means"]["helpfulness"]
@@ -135,19 +145,30 @@ def test_several_people_are_told_apart_and_their_agreement_is_shown(run: Path) -
         for number in range(4):
             ask(address, "label", number=number, value=number)
             ask(address, "label", labeller="ann", number=number, value=min(4, number + number % 2))
-        assert "2 people, 4 pairs with several labels: Krippendorff's α 0." in ask(address, "show")["agreement"]
+        assert (
+            "2 people, 4 pairs with several labels: Krippendorff's α 0."
+            in ask(address, "show")["agreement"]
+        )
         assert "off the scale" in ask(address, "label", number=0, value=9)["error"]
         assert ask(address, "undo", labeller="carl")["labelled"] == 0
     with page(run, "--n", "4") as (address, _):
         again = ask(address, "show")
-        assert (again["labelled"], again["note"]) == (4, ""), "what was labelled is there the next time"
+        assert (again["labelled"], again["note"]) == (4, ""), (
+            "what was labelled is there the next time"
+        )
 
 
 def test_says_that_labels_take_the_place_of_the_ratings_of_the_data(tmp_path: Path) -> None:
-    pairs = [robin.Pair(f"p{k}", f"Question {k}", f"Answer {k}", {"helpfulness": 3.0}) for k in range(2)]
-    robin.judge(pairs, judge=rate, attribute="helpfulness", budget=2, run=tmp_path / "run", quiet=True)
+    pairs = [
+        robin.Pair(f"p{k}", f"Question {k}", f"Answer {k}", {"helpfulness": 3.0}) for k in range(2)
+    ]
+    robin.judge(
+        pairs, judge=rate, attribute="helpfulness", budget=2, run=tmp_path / "run", quiet=True
+    )
     assert (
-        Labelling(read_run(tmp_path / "run"), 2).shown("ann")["note"].startswith("labels count in place of the human")
+        Labelling(read_run(tmp_path / "run"), 2)
+        .shown("ann")["note"]
+        .startswith("labels count in place of the human")
     )
 
 
@@ -178,4 +199,6 @@ def test_the_agreement_is_krippendorffs() -> None:
         ],
         float,
     )
-    assert krippendorff(said) == pytest.approx(0.849, abs=5e-4)  # Krippendorff 2011, interval metric
+    assert krippendorff(said) == pytest.approx(
+        0.849, abs=5e-4
+    )  # Krippendorff 2011, interval metric

@@ -46,7 +46,14 @@ def on_a_terminal(
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
     process = subprocess.Popen(
-        ["setsid", "--ctty", sys.executable, "-m", "robin_cli", *map(str, args)],  # so that Ctrl-C reaches it
+        [
+            "setsid",
+            "--ctty",
+            sys.executable,
+            "-m",
+            "robin_cli",
+            *map(str, args),
+        ],  # so that Ctrl-C reaches it
         cwd=cwd,
         env=environment(TERM="xterm-256color", **env),
         stdin=terminal,
@@ -74,7 +81,9 @@ def frames(shown: str) -> list[str]:
 
 def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judging(url, DEMO / "pairs.jsonl", 1200, "--run", "r", "--price-in", "1", "--price-out", "1")
+        command = judging(
+            url, DEMO / "pairs.jsonl", 1200, "--run", "r", "--price-in", "1", "--price-out", "1"
+        )
         code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
 
     assert code == 0
@@ -99,11 +108,16 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
 
 
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
-    asked = [(f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25) for name in ("clarity", "accuracy")]
+    asked = [
+        (f"a-pair-with-a-name-longer-than-its-room · {name}", 1_234, 0.25)
+        for name in ("clarity", "accuracy")
+    ]
     for width in (51, 71, 120):
         out = io.StringIO()
         Console(file=out, width=width).print(ByWidth(partial(most_asked, Standing([], asked))))
-        first, second = (line.removeprefix("asked most").strip() for line in out.getvalue().splitlines())
+        first, second = (
+            line.removeprefix("asked most").strip() for line in out.getvalue().splitlines()
+        )
         assert first.endswith("1,234 ratings  variance 0.25"), width
         assert first != second
 
@@ -118,13 +132,24 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
             arms.add_rating(arm, 2.0)
     session: Any = SimpleNamespace(
         space=space,
-        pairs=PairTable.of(Pair(each, "What is \x1b[1mrobin?", "A bird.") for each in space.pair_ids),
+        pairs=PairTable.of(
+            Pair(each, "What is \x1b[1mrobin?", "A bird.") for each in space.pair_ids
+        ),
         arms=arms,
-        stats=SimpleNamespace(unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256),
+        stats=SimpleNamespace(
+            unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256
+        ),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
         money=MoneyBudget(2_000.0),
         by_money=False,
-        total=Spending(123_456_789, 98_765_432, 1_234.56, complete=False, cached_tokens=41, prompt_tokens_told=100),
+        total=Spending(
+            123_456_789,
+            98_765_432,
+            1_234.56,
+            complete=False,
+            cached_tokens=41,
+            prompt_tokens_told=100,
+        ),
         planner=SimpleNamespace(warming_up=False),
         watch=ErrorWatch(space, 0.125, None),
         noun="rating",
@@ -139,7 +164,9 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     for number in numbers.split():
         assert any(word.strip(",()") == number for word in words), number
     if width == 80:
-        assert re.search(r"asked most +What is", out.getvalue())  # before its hash, how its prompt begins
+        assert re.search(
+            r"asked most +What is", out.getvalue()
+        )  # before its hash, how its prompt begins
 
 
 def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:
@@ -176,7 +203,9 @@ def test_says_off_a_terminal_how_long_it_has_been_at_work() -> None:
 def screen(shown: str, columns: int = 80) -> str:
     """What is left to see of ``shown`` on a terminal; of its movements it knows those that the view makes."""
     lines, row, column = [[" "] * columns], 0, 0
-    for move, kind, char in re.findall(r"\x1b\[([?0-9;]*)([A-Za-z])|([^\x1b])", shown, flags=re.DOTALL):
+    for move, kind, char in re.findall(
+        r"\x1b\[([?0-9;]*)([A-Za-z])|([^\x1b])", shown, flags=re.DOTALL
+    ):
         if kind == "A":
             row = max(0, row - int(move or 1))
         elif kind == "K":
@@ -192,8 +221,13 @@ def screen(shown: str, columns: int = 80) -> str:
     return "\n".join("".join(line).rstrip() for line in lines)
 
 
-def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    rows = [{"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"} for k in range(3)]
+def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_terminal(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"}
+        for k in range(3)
+    ]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pressed: list[bool] = []
 
@@ -221,7 +255,10 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
     ("settings", "said"),
     [
         ({"budget": 340}, r"adaptive · largest error: about \d"),
-        ({"budget": 240, "decide": "score>=3"}, r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+"),
+        (
+            {"budget": 240, "decide": "score>=3"},
+            r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+",
+        ),
     ],
 )
 def test_without_a_terminal_it_says_a_line_now_and_then(
@@ -235,7 +272,9 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
     monkeypatch.setattr(progress, "lines_now_and_then", partial(lines_now_and_then, every_s=0.05))
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
         judge: dict[str, Any] = {"base_url": [url], "model": [REPLAY_MODEL], "concurrency": 4}
-        robin_cli.judge(DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings)
+        robin_cli.judge(
+            DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings
+        )
 
     # four calls, and perhaps an answer on its way to the disk
     line = rf"^\d+ of {settings['budget']} calls · [\d.]+/s · .* · [45] in flight · {said}"
@@ -243,7 +282,9 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
 
 
 def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
-    code, shown = on_a_terminal(*judging(replay_url, DEMO / "pairs.jsonl", 60, "--quiet"), cwd=tmp_path)
+    code, shown = on_a_terminal(
+        *judging(replay_url, DEMO / "pairs.jsonl", 60, "--quiet"), cwd=tmp_path
+    )
 
     assert (code, shown) == (0, "")
 

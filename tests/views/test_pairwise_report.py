@@ -38,12 +38,17 @@ def headline(page: Report) -> dict[str, tuple[str, str]]:
 
 
 def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path) -> None:
-    run = compared_run(tmp_path / "r", FOUR, [-1.5, -0.5, 0.5, 1.5], prompts=30, first=0.2, judges=("x", "y"))
+    run = compared_run(
+        tmp_path / "r", FOUR, [-1.5, -0.5, 0.5, 1.5], prompts=30, first=0.2, judges=("x", "y")
+    )
     page, found = page_of(run, working=False), found_in(run)
     ranking = found.ranked.ranking
     assert ranking is not None
     order = np.argsort(-ranking.strength)
-    names = [FOUR[place] if found.ranked.names == list(FOUR) else found.ranked.names[place] for place in order]
+    names = [
+        FOUR[place] if found.ranked.names == list(FOUR) else found.ranked.names[place]
+        for place in order
+    ]
 
     told = headline(page)
     assert told["leading"][0] == "crow"
@@ -80,7 +85,10 @@ def test_tells_which_of_two_systems_is_better_or_that_it_is_open(tmp_path: Path)
     assert 60 < float(value.split()[0]) < 95
     assert "over 30 prompts" in note
     close = compared_run(tmp_path / "close", ("wren", "crow"), [0.0, 0.0], prompts=30)
-    assert "which of the two is better is not settled" in headline(page_of(close, working=False))["leading"][1]
+    assert (
+        "which of the two is better is not settled"
+        in headline(page_of(close, working=False))["leading"][1]
+    )
 
 
 def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opened: Open) -> None:
@@ -89,7 +97,9 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
     columns = found_in(run).scores.columns
     seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
-    assert seen.column("A preferred") == [f"{value:.2f}" for value in np.asarray(columns["preference"], float)]
+    assert seen.column("A preferred") == [
+        f"{value:.2f}" for value in np.asarray(columns["preference"], float)
+    ]
     assert seen.column("A") == list(columns["system_a"])
     ends = np.column_stack([np.asarray(columns[name], float) for name in ("ci_low", "ci_high")])
     assert seen.column("guaranteed") == [f"{low:.2f} – {high:.2f}" for low, high in ends]
@@ -129,13 +139,18 @@ def test_fits_a_phone_with_as_many_systems_as_it_draws(tmp_path: Path, opened: O
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     seen.show(390)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert len([word for word in words_in(page, "How do the systems rank?") if word in names]) == MOST_SYSTEMS
+    assert (
+        len([word for word in words_in(page, "How do the systems rank?") if word in names])
+        == MOST_SYSTEMS
+    )
     assert all("Of 22 systems these are the best 20." in each.says for each in page.charts[:2])
     assert seen.complaints == []
 
 
 def test_says_which_systems_no_comparison_connects(tmp_path: Path) -> None:
-    run = compared_run(tmp_path / "r", FOUR, [0, 1, 2, 3], asked=[("wren", "robin"), ("jay", "crow")], prompts=6)
+    run = compared_run(
+        tmp_path / "r", FOUR, [0, 1, 2, 3], asked=[("wren", "robin"), ("jay", "crow")], prompts=6
+    )
     page = page_of(run, working=False)
     (warning,) = (each for each in page.warnings if "no ranking" in each)
     parts = [set(part.split(", ")) for part in re.findall(r"(\w+, \w+)", warning)]
@@ -144,12 +159,16 @@ def test_says_which_systems_no_comparison_connects(tmp_path: Path) -> None:
     assert "Who beats whom?" not in {each.title for each in page.charts}
 
 
-def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(tmp_path: Path, opened: Open) -> None:
+def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(
+    tmp_path: Path, opened: Open
+) -> None:
     nameless = compared_run(tmp_path / "nameless", FOUR, [0, 1, 2, 3], named=False, prompts=3)
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
     assert {"A", "B"}.isdisjoint(column.name for column in columns_of(page))
-    unasked = page_of(compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False)
+    unasked = page_of(
+        compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False
+    )
     assert headline(unasked)["leading"][0] == headline(unasked)["the order's effect"][0] == "–"
     assert list(unasked.charts) == []
     seen = opened(html(unasked))
@@ -159,13 +178,18 @@ def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(tmp
 
 def test_says_that_strengths_have_a_prior_where_a_system_never_lost(tmp_path: Path) -> None:
     run = compared_run(tmp_path / "r", ("wren", "crow"), [-30, 30], ties=0)
-    assert any("strengths have 0.5 ties more in them" in each for each in page_of(run, working=False).warnings)
+    assert any(
+        "strengths have 0.5 ties more in them" in each
+        for each in page_of(run, working=False).warnings
+    )
 
 
 def test_executes_nothing_of_a_system_s_name(tmp_path: Path, opened: Open) -> None:
     names = [*EXTRA, "$x_1$", *(text for text in HOSTILE if len(text) < 60)][:12]
     names = list(dict.fromkeys(names))
-    run = compared_run(tmp_path / "r", names, [0.1 * number for number in range(len(names))], prompts=2)
+    run = compared_run(
+        tmp_path / "r", names, [0.1 * number for number in range(len(names))], prompts=2
+    )
     page = page_of(run, working=False)
     seen = opened(html(page))
     seen.page.locator("tr.row button").first.click()
@@ -177,22 +201,37 @@ def test_executes_nothing_of_a_system_s_name(tmp_path: Path, opened: Open) -> No
 
 def test_tells_apart_systems_whose_names_begin_and_end_alike() -> None:
     names = [f"gpt-4.1-nano-2025-04-14-{middle}-preview" for middle in ("one", "two")]
-    assert labels_of([*names, "short"]) == ["gpt-4.1-nano-20…-preview (1)", "gpt-4.1-nano-20…-preview (2)", "short"]
+    assert labels_of([*names, "short"]) == [
+        "gpt-4.1-nano-20…-preview (1)",
+        "gpt-4.1-nano-20…-preview (2)",
+        "short",
+    ]
 
 
-def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(tmp_path: Path, opened: Open) -> None:
+def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(
+    tmp_path: Path, opened: Open
+) -> None:
     first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], draws=3)
     second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], draws=3)
     twenty(tmp_path / "b")
     for two in (("a", "b"), ("b", "a")):
-        assert "have no pair and attribute in common" in robin("report", *two, cwd=tmp_path, exits=2).stderr
+        assert (
+            "have no pair and attribute in common"
+            in robin("report", *two, cwd=tmp_path, exits=2).stderr
+        )
     seen = opened(robin("report", "a", "c", "-o", "-", cwd=tmp_path, exits=0).stdout)
-    mine, theirs = (np.asarray(pairwise_scores(run).columns["preference"]) for run in (first, second))
-    assert seen.column("A − B") == [f"{value:+.2f}" if value > 0 else f"{value:.2f}" for value in mine - theirs]
+    mine, theirs = (
+        np.asarray(pairwise_scores(run).columns["preference"]) for run in (first, second)
+    )
+    assert seen.column("A − B") == [
+        f"{value:+.2f}" if value > 0 else f"{value:.2f}" for value in mine - theirs
+    ]
     seen.page.locator("tr.row button").first.click()
     seen.page.wait_for_selector(".texts li")
     texts = seen.page.locator(".texts").inner_text()
-    assert all(words in texts for words in ("Response A", "Response B", "A · A first: ", "B · B first: "))
+    assert all(
+        words in texts for words in ("Response A", "Response B", "A · A first: ", "B · B first: ")
+    )
     assert seen.complaints == []
     robin("report", "a", cwd=tmp_path, exits=0)
     file = tmp_path / "a" / "report.html"
@@ -202,13 +241,19 @@ def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(tmp_path: 
 
 def test_tells_no_interval_out_of_one_prompt(tmp_path: Path) -> None:
     one = page_of(compared_run(tmp_path / "r", FOUR, [0, 1, 2, 3], prompts=1), working=False)
-    assert headline(one)["preferred to another system"][1].endswith("1 prompt says nothing of others")
+    assert headline(one)["preferred to another system"][1].endswith(
+        "1 prompt says nothing of others"
+    )
 
 
-def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: Path, opened: Open) -> None:
+def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(
+    tmp_path: Path, opened: Open
+) -> None:
     def best_of(name: str, strengths: list[float], draws: int) -> Report:
         settings = {"decide": "best", "scheduler": "duels"}
-        run = compared_run(tmp_path / name, FOUR[:3], strengths, prompts=4, draws=draws, ties=0, settings=settings)
+        run = compared_run(
+            tmp_path / name, FOUR[:3], strengths, prompts=4, draws=draws, ties=0, settings=settings
+        )
         return page_of(run, working=False)
 
     sure = best_of("sure", [-30, 0, 30], 20)
@@ -220,4 +265,6 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(tmp_path: P
     assert "certified for 0 of 4 prompts" in open_.answer[0]
     (column,) = (each for each in columns_of(open_) if each.name == "best")
     assert {"A?", "B?"} & set(column.values)
-    assert "–" not in seen.column("best")[:4]  # a comparison of each prompt that has its best response comes first
+    assert (
+        "–" not in seen.column("best")[:4]
+    )  # a comparison of each prompt that has its best response comes first

@@ -24,8 +24,24 @@ def panel(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
     folder = tmp_path_factory.mktemp("panel")
     with serving(lambda number, _body: completion(f"Feedback: ok.\nRating: {number % 3}")) as wire:
         done = robin(
-            *("judge", DEMO / "pairs.jsonl", "-a", "helpfulness,correctness", "--limit", "6", "-b", "120"),
-            *("--scheduler", "two-priors", "--model", f"{REPLAY_MODEL}@{replay_url}", "--model", f"reads@{wire.url}"),
+            *(
+                "judge",
+                DEMO / "pairs.jsonl",
+                "-a",
+                "helpfulness,correctness",
+                "--limit",
+                "6",
+                "-b",
+                "120",
+            ),
+            *(
+                "--scheduler",
+                "two-priors",
+                "--model",
+                f"{REPLAY_MODEL}@{replay_url}",
+                "--model",
+                f"reads@{wire.url}",
+            ),
             *("--run", "r", "-q"),
             cwd=folder,
         )
@@ -45,9 +61,14 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
     (warning,) = page.warnings
     assert warning.startswith(f"The ratings of {REPLAY_MODEL} are recorded ones")
     assert (
-        f"judged by {REPLAY_MODEL} (recorded ratings, replayed: no model read these responses), reads" in page.subtitle
+        f"judged by {REPLAY_MODEL} (recorded ratings, replayed: no model read these responses), reads"
+        in page.subtitle
     )
-    arms = {f"{name} · {judge}" for name in ("helpfulness", "correctness") for judge in (REPLAY_MODEL, "reads")}
+    arms = {
+        f"{name} · {judge}"
+        for name in ("helpfulness", "correctness")
+        for judge in (REPLAY_MODEL, "reads")
+    }
     for title, wanted in (
         ("Is one judge harsher?", arms),
         ("How do the scores spread?", {"helpfulness", "correctness"}),
@@ -66,14 +87,24 @@ def texts_in(written: str) -> set[str]:
     return {text.strip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", written)}
 
 
-def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(tmp_path: Path) -> None:
+def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(
+    tmp_path: Path,
+) -> None:
     attributes = ("helpfulness", "tone")
     run = rated(tmp_path, [f"p{k}" for k in range(14)], attributes, ("a", "b"))
-    (drawn,) = (each for each in page_of(run, working=False).charts if each.title == "Do scores agree with people?")
+    (drawn,) = (
+        each
+        for each in page_of(run, working=False).charts
+        if each.title == "Do scores agree with people?"
+    )
     written = picture(drawn, 0).svg
     panels = {f"{name}{judge}" for name in attributes for judge in ("", " · a", " · b")}
     assert panels <= texts_in(written)
-    ticks = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", written) if text.strip().isdecimal()]
+    ticks = [
+        text
+        for text in re.findall(r"<text[^>]*>([^<]*)</text>", written)
+        if text.strip().isdecimal()
+    ]
     assert sorted(ticks) == sorted([*"01234"] * 2 * len(panels))  # the scale, both ways, in each
     assert all(f"{name}: " in drawn.says for name in attributes)
 
@@ -84,6 +115,7 @@ def test_tells_no_mean_over_attributes_of_a_judge(panel: Path) -> None:
         assert set(judge["mean_scores"]) == {"helpfulness", "correctness"}
     told = " ".join(robin("status", panel, cwd=panel.parent, COLUMNS="200").stdout.split())
     assert re.search(
-        r"reads: \d+ calls, \d+ ratings, mean \d\.\d\d helpfulness, \d\.\d\d correctness over 12 scores", told
+        r"reads: \d+ calls, \d+ ratings, mean \d\.\d\d helpfulness, \d\.\d\d correctness over 12 scores",
+        told,
     )
     json.loads(robin("status", panel, "--json", cwd=panel.parent).stdout)

@@ -40,7 +40,9 @@ def pair(name: str, prompt: str = "p", **more: Any) -> Pair:
     return Pair(name, prompt, f"the answer {name}", **more)
 
 
-def rated(folder: Path, pairs: Sequence[Pair], ratings: Sequence[Sequence[int]], **settings: Any) -> RunData:
+def rated(
+    folder: Path, pairs: Sequence[Pair], ratings: Sequence[Sequence[int]], **settings: Any
+) -> RunData:
     """A run with these ratings, as ``manifest`` has them: on 0 to 4."""
     data = {"source": "x", "sha256": "0", "pairs": len(pairs)}
     made = manifest(settings={**SETTINGS, **settings}, data=data, budget=10**6)
@@ -49,7 +51,9 @@ def rated(folder: Path, pairs: Sequence[Pair], ratings: Sequence[Sequence[int]],
         for draw, rating in enumerate(rated_):
             record = judgment(0)
             values = {name: getattr(record, name) for name in type(record).__slots__}
-            given.append(type(record)(**values | {"pair_id": each.pair_id, "rating": rating, "draw": draw}))
+            given.append(
+                type(record)(**values | {"pair_id": each.pair_id, "rating": rating, "draw": draw})
+            )
     with RunStore.create(folder / "r", made, pairs) as store:
         store.append(given)
     return read_run(folder / "r", JUDGMENTS.names)
@@ -74,7 +78,9 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     expected = []
     for rival in (0, 2, 3):
         parts = [variances[at] / len(ratings[at]) for at in (1, rival)]
-        freedom = sum(parts) ** 2 / sum(a**2 / (len(ratings[at]) + 3) for a, at in zip(parts, (1, rival), strict=True))
+        freedom = sum(parts) ** 2 / sum(
+            a**2 / (len(ratings[at]) + 3) for a, at in zip(parts, (1, rival), strict=True)
+        )
         if means[1] - means[rival] > stats.t.ppf(0.975, freedom) * math.sqrt(sum(parts)):
             expected.append((rival, means[1] - means[rival]))
     assert [rival for rival, _ in expected] == [0, 2, 3]
@@ -85,11 +91,18 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     np.testing.assert_allclose(frame["margin"], [margin for _, margin in expected])
     found = preferences(goal_of_run(run).found(run))
     assert (found.alike, found.alone, found.groups, found.unrated) == (0, 1, 2, 0)
-    assert page_of(run).listing.rows().tolist() == [1, 2, 3, 0, 4]  # the best, its rivals, and last what has none
+    assert page_of(run).listing.rows().tolist() == [
+        1,
+        2,
+        3,
+        0,
+        4,
+    ]  # the best, its rivals, and last what has none
 
 
 @pytest.mark.parametrize(
-    ("settings", "error_rate", "margin"), [({}, 0.05, 0.1), ({"error_rate": 0.2, "margin": 0.6}, 0.2, 0.6)]
+    ("settings", "error_rate", "margin"),
+    [({}, 0.05, 0.1), ({"error_rate": 0.2, "margin": 0.6}, 0.2, 0.6)],
 )
 def test_certifies_what_bets_on_the_difference_guarantee(
     tmp_path: Path, settings: dict[str, float], error_rate: float, margin: float
@@ -107,20 +120,33 @@ def test_certifies_what_bets_on_the_difference_guarantee(
         lead = max(range(4 * group, 4 * group + 4), key=means.__getitem__)
         for rival in set(range(4 * group, 4 * group + 4)) - {lead}:
             a, b = (variances[at] / len(ratings[at]) for at in (lead, rival))
-            freedom = (a + b) ** 2 / (a**2 / (len(ratings[lead]) + 3) + b**2 / (len(ratings[rival]) + 3))
-            if means[lead] - means[rival] > stats.t.ppf(1 - error_rate / 2, freedom) * math.sqrt(a + b):
+            freedom = (a + b) ** 2 / (
+                a**2 / (len(ratings[lead]) + 3) + b**2 / (len(ratings[rival]) + 3)
+            )
+            if means[lead] - means[rival] > stats.t.ppf(1 - error_rate / 2, freedom) * math.sqrt(
+                a + b
+            ):
                 parts = [Part(counts[[lead]], 0, 4, 1.0), Part(counts[[rival]], 0, 4, -1.0)]
                 rows.append((lead, rival, log_sum_evidence(parts, -margin)[0]))
     tried = 12 * len(list(combinations(range(4), 2)))
     log_e = np.array([each for *_, each in rows])
     # e-BH by its definition: the largest k of which each has e at least tried/(δ k)
     largest = max(
-        (k for k in range(1, len(rows) + 1) if np.sort(log_e)[-k] >= math.log(tried / (error_rate * k))), default=0
+        (
+            k
+            for k in range(1, len(rows) + 1)
+            if np.sort(log_e)[-k] >= math.log(tried / (error_rate * k))
+        ),
+        default=0,
     )
     guaranteed = {rows[at][:2] for at in np.argsort(-log_e)[:largest]}
-    assert sorted(zip(found.chosen.tolist(), found.rejected.tolist(), strict=True)) == sorted(row[:2] for row in rows)
+    assert sorted(zip(found.chosen.tolist(), found.rejected.tolist(), strict=True)) == sorted(
+        row[:2] for row in rows
+    )
     assert found.alike == 36 - len(rows)
-    sure = zip(found.chosen.tolist(), found.rejected.tolist(), found.certified.tolist(), strict=True)
+    sure = zip(
+        found.chosen.tolist(), found.rejected.tolist(), found.certified.tolist(), strict=True
+    )
     assert {(a, b) for a, b, is_sure in sure if is_sure} == guaranteed
     assert 0 < len(guaranteed) < len(rows)
 
@@ -152,7 +178,13 @@ def test_leaves_out_responses_without_a_rating_and_of_the_same_text(tmp_path: Pa
     assert said in " ".join(told.stderr.split())
     frame = pd.read_csv(io.StringIO(told.stdout))
     assert frame.to_dict("records") == [
-        {"prompt": "p", "chosen": "the answer best", "rejected": "the answer bad", "margin": 3.5, "certified": True}
+        {
+            "prompt": "p",
+            "chosen": "the answer best",
+            "rejected": "the answer bad",
+            "margin": 3.5,
+            "certified": True,
+        }
     ]
 
 
@@ -164,7 +196,8 @@ def test_says_what_to_do_where_nothing_is_to_be_preferred(tmp_path: Path) -> Non
     assert "--group" in told.stderr
     alike = rated(tmp_path / "2", [pair("a"), pair("b"), pair("c")], [[3, 2], [2, 3], []])
     with pytest.raises(
-        RobinError, match=r"can be told apart \(1 pair, 1 response without a rating\); .*robin resume .* --budget N"
+        RobinError,
+        match=r"can be told apart \(1 pair, 1 response without a rating\); .*robin resume .* --budget N",
     ):
         robin_cli.open_run(alike.path).preferences()
     scores = robin("export", alike.path, "--messages", cwd=tmp_path)
@@ -201,7 +234,11 @@ def test_has_rows_of_each_attribute(tmp_path: Path) -> None:
 
 
 def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None:
-    pairs = [pair("best", "today?", group="day"), pair("bad", "tomorrow?", group="day"), pair("lone", "p", group="x")]
+    pairs = [
+        pair("best", "today?", group="day"),
+        pair("bad", "tomorrow?", group="day"),
+        pair("lone", "p", group="x"),
+    ]
     run = judged(tmp_path, pairs)
     assert run.preferences().to_dict("records") == [
         {
@@ -218,7 +255,14 @@ def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None
 
 
 MARKED = "Hi\n<extra_id_1>Assistant\nHello!\n<extra_id_1>User\nA haiku, please."
-NAMED = named_turns([("System", "Be brief."), ("User", "Hi"), ("Assistant", "Hello!"), ("User", "A haiku,\n\nplease.")])
+NAMED = named_turns(
+    [
+        ("System", "Be brief."),
+        ("User", "Hi"),
+        ("Assistant", "Hello!"),
+        ("User", "A haiku,\n\nplease."),
+    ]
+)
 PLAIN = "User: is this a name?\n\nAssistant: is this?"
 
 
@@ -226,7 +270,15 @@ def test_splits_a_prompt_into_the_turns_it_is_made_of() -> None:
     for prompt, turns in (
         ("Name three birds.", [("User", "Name three birds.")]),
         (MARKED, [("User", "Hi"), ("Assistant", "Hello!"), ("User", "A haiku, please.")]),
-        (NAMED, [("System", "Be brief."), ("User", "Hi"), ("Assistant", "Hello!"), ("User", "A haiku,\n\nplease.")]),
+        (
+            NAMED,
+            [
+                ("System", "Be brief."),
+                ("User", "Hi"),
+                ("Assistant", "Hello!"),
+                ("User", "A haiku,\n\nplease."),
+            ],
+        ),
         (PLAIN, [("User", PLAIN)]),
         ("Rate this.\n\nUser: hi", [("User", "Rate this.\n\nUser: hi")]),
         ("System: only", [("User", "System: only")]),
@@ -254,10 +306,14 @@ def test_writes_what_trl_and_open_instruct_read(tmp_path: Path, fmt: str) -> Non
     kind = "json" if fmt == "jsonl" else fmt
     loaded = {}
     for name, more in {"texts": [], "messages": ["--messages"]}.items():
-        done = robin("export", run.path, "--what", "preferences", *more, "-o", f"{name}.{fmt}", cwd=tmp_path)
+        done = robin(
+            "export", run.path, "--what", "preferences", *more, "-o", f"{name}.{fmt}", cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
         file = str(tmp_path / f"{name}.{fmt}")
-        loaded[name] = datasets.load_dataset(kind, data_files=file, split="train", cache_dir=str(tmp_path / "cache"))
+        loaded[name] = datasets.load_dataset(
+            kind, data_files=file, split="train", cache_dir=str(tmp_path / "cache")
+        )
     texts, messages = loaded["texts"], loaded["messages"]
 
     # TRL, standard: a prompt, and what follows it, as texts; RewardTrainer reads the margin as a number.
@@ -265,13 +321,17 @@ def test_writes_what_trl_and_open_instruct_read(tmp_path: Path, fmt: str) -> Non
     assert [row["prompt"] for row in texts] == ["One?", MARKED, NAMED, "Four?"]
     for at, row in enumerate(texts):
         assert row["prompt"] + row["chosen"] == pairs[2 * at].prompt + pairs[2 * at].response
-        assert row["prompt"] + row["rejected"] == pairs[2 * at + 1].prompt + pairs[2 * at + 1].response
+        assert (
+            row["prompt"] + row["rejected"] == pairs[2 * at + 1].prompt + pairs[2 * at + 1].response
+        )
         assert (row["margin"], row["certified"]) == (3.0, True)
 
     # TRL, conversational, the prompt implied (its extract_prompt), and open-instruct (all but the last message is the prompt).
     assert messages.column_names == COLUMNS[1:]
     for at, row in enumerate(messages):
-        common = next(k for k, (a, b) in enumerate(zip(row["chosen"], row["rejected"], strict=True)) if a != b)
+        common = next(
+            k for k, (a, b) in enumerate(zip(row["chosen"], row["rejected"], strict=True)) if a != b
+        )
         assert common == len(row["chosen"]) - 1
         assert row["chosen"][-1] == {"role": "assistant", "content": pairs[2 * at].response}
         assert row["rejected"][-1] == {"role": "assistant", "content": pairs[2 * at + 1].response}
@@ -295,14 +355,24 @@ def test_writes_preferences_that_act_in_no_spreadsheet(tmp_path: Path) -> None:
     assert [each[:2] for each in rejected] == ["'-", "'=", "😀 ", ""]
     assert 'rejected "- a list' in told.stderr
     assert "To train on them, write them as they are: --raw, .jsonl or .parquet" in told.stderr
-    raw = robin("export", run.path, "--what", "preferences", "--raw", "--format", "tsv", cwd=tmp_path)
+    raw = robin(
+        "export", run.path, "--what", "preferences", "--raw", "--format", "tsv", cwd=tmp_path
+    )
     assert "apostrophe" not in raw.stderr
-    assert list(pd.read_csv(io.StringIO(raw.stdout), sep="\t", keep_default_na=False)["rejected"])[1] == "=1+1"
-    assert robin("export", run.path, "--what", "preferences", "-o", "p.xlsx", cwd=tmp_path).returncode == 0
+    assert (
+        list(pd.read_csv(io.StringIO(raw.stdout), sep="\t", keep_default_na=False)["rejected"])[1]
+        == "=1+1"
+    )
+    assert (
+        robin("export", run.path, "--what", "preferences", "-o", "p.xlsx", cwd=tmp_path).returncode
+        == 0
+    )
     sheet = openpyxl.load_workbook(tmp_path / "p.xlsx").worksheets[0]
     assert [cell.data_type for cell in sheet[3]] == ["s", "s", "s", "n", "b"]
     for name in ("p.csv", "p.tsv.gz", "q.xlsx"):
-        refused = robin("export", run.path, "--what", "preferences", "--messages", "-o", name, cwd=tmp_path)
+        refused = robin(
+            "export", run.path, "--what", "preferences", "--messages", "-o", name, cwd=tmp_path
+        )
         assert refused.returncode == 2
         assert "write .jsonl or .parquet" in refused.stderr
         assert not (tmp_path / name).exists()
@@ -310,8 +380,11 @@ def test_writes_preferences_that_act_in_no_spreadsheet(tmp_path: Path) -> None:
 
 def test_has_the_same_rows_in_python_and_on_the_command_line(tmp_path: Path) -> None:
     run = preferred(tmp_path)
-    done = robin("export", run.path, "--what", "preferences", "--messages", "--format", "jsonl", cwd=tmp_path)
+    done = robin(
+        "export", run.path, "--what", "preferences", "--messages", "--format", "jsonl", cwd=tmp_path
+    )
     frame = run.preferences(messages=True)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
-        {**row, "chosen": list(row["chosen"]), "rejected": list(row["rejected"])} for row in frame.to_dict("records")
+        {**row, "chosen": list(row["chosen"]), "rejected": list(row["rejected"])}
+        for row in frame.to_dict("records")
     ]

@@ -29,9 +29,16 @@ from tests.storage.test_store import SETTINGS
 from tests.views.conftest import Open, Seen
 from tests.views.tables import make_run, page_of, rated
 
-CORPUS = [json.loads(line) for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+CORPUS = [
+    json.loads(line)
+    for line in (ROOT / "tests/hostile/pairs.jsonl").read_text(encoding="utf-8").splitlines()
+]
 HOSTILE = [row["id"] for row in CORPUS if row["id"].strip() and "\ud800" not in row["id"]]
-EXTRA = ["</script><script>window.hacked = 1</script>", "<svg onload=window.hacked=1>", "<iframe src=//evil.example>"]
+EXTRA = [
+    "</script><script>window.hacked = 1</script>",
+    "<svg onload=window.hacked=1>",
+    "<iframe src=//evil.example>",
+]
 
 
 def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
@@ -47,7 +54,8 @@ def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
         for k in range(20)
     ]
     ratings: list[list[int | None]] = [
-        [max(0, min(4, 2 + shift + (k // 5) * (-1) ** draw)) for draw in range(5)] for k in range(20)
+        [max(0, min(4, 2 + shift + (k // 5) * (-1) ** draw)) for draw in range(5)]
+        for k in range(20)
     ]
     ratings[3] = [None, None, 4]
     return make_run(path, pairs, ratings, budget=98)
@@ -76,10 +84,17 @@ def test_opens_offline_with_its_pictures_and_fits_a_phone(
     assert all(len(each.get_attribute("aria-label") or "") > 20 for each in pictures.all())
     for width, scheme in ((1200, "light"), (1200, "dark"), (390, "light")):
         seen.show(width, scheme)
-        assert min(pictures.evaluate_all("all => all.map(each => each.getBoundingClientRect().width)")) > 300
-        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, scheme)
+        assert (
+            min(pictures.evaluate_all("all => all.map(each => each.getBoundingClientRect().width)"))
+            > 300
+        )
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            width,
+            scheme,
+        )
         ground, ink = (
-            seen.page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color")
+            seen.page.evaluate(f"getComputedStyle(document.body).{name}")
+            for name in ("backgroundColor", "color")
         )
         drawn = pictures.first.locator("text").first.evaluate("each => getComputedStyle(each).fill")
         assert drawn == ink  # one drawing, in the colours of either
@@ -96,10 +111,14 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
     panels = {
         "histogram": charts.histogram(values, "score", (0.0, 4.0)),
         "course": charts.course(np.arange(1, 10), values, values[::-1], "error"),
-        "against": charts.against(values, values, ("one", "other"), Scale(0, 4), [f"<pair> {at}" for at in range(9)]),
+        "against": charts.against(
+            values, values, ("one", "other"), Scale(0, 4), [f"<pair> {at}" for at in range(9)]
+        ),
         "dense": charts.against(many, many, ("one", "other"), Scale(0, 4), ["dense"] * 1800),
         "intervals": charts.under_one_another(["a", "<b>"], values[:2], ends, "strength"),
-        "shares": charts.shares(["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")),
+        "shares": charts.shares(
+            ["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")
+        ),
     }
     drawn = picture(charts.Chart("", "says <it>", panels), 3).svg
     said = re.findall(r"<title>([^<]*)</title>", drawn)
@@ -109,7 +128,9 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
     assert "&lt;pair&gt; 8: one 4, other 4" in said
     assert "dense" not in "".join(said)
     assert not re.search(r"style|#[0-9a-f]{6}\b|<b>|<it>|<image|xmlns:|<metadata", drawn)
-    assert {"--ink", "--line", "--mark-0", "--mark-1"} <= set(re.findall(r"var\((--[\w-]+)\)", drawn))
+    assert {"--ink", "--line", "--mark-0", "--mark-1"} <= set(
+        re.findall(r"var\((--[\w-]+)\)", drawn)
+    )
     assert set(re.findall(r"url\(#([^)]+)\)", drawn)) <= set(re.findall(r' id="(c3-[^"]+)"', drawn))
     assert drawn.count("this run</text>") == 1  # in one legend, below
 
@@ -125,16 +146,26 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     assert seen.rows() == list(columns["pair_id"])
     assert seen.column("score") == [f"{value:.2f}" for value in np.asarray(columns["score"], float)]
     assert seen.column("ratings") == [str(value) for value in np.asarray(columns["n"])]
-    for name, low, high in (("likely", "likely_low", "likely_high"), ("guaranteed", "ci_low", "ci_high")):
+    for name, low, high in (
+        ("likely", "likely_low", "likely_high"),
+        ("guaranteed", "ci_low", "ci_high"),
+    ):
         ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
     answer, headline = (seen.page.locator(where).inner_text() for where in (".answer", ".headline"))
     status = standing(run, working=False)
-    said = [*status.found.answer, "off by about", "98 of 98 calls spent; 2 answers without a rating", "cost unknown"]
+    said = [
+        *status.found.answer,
+        "off by about",
+        "98 of 98 calls spent; 2 answers without a rating",
+        "cost unknown",
+    ]
     places = [answer.index(each) for each in said]
     assert places == sorted(places)  # the answer first, how sure that is, what it cost
     (mean,) = status.found.means
-    assert f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
+    assert (
+        f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
+    )
     told = status.facts["worst_error_estimate"]
     assert f"largest error\nabout {told:.2f}" in headline
     assert f"± {score(run).error_bound:.2f}" in headline
@@ -206,7 +237,9 @@ def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunData) -> None:
     })""")
     pixel = 4 / 96
     for row, (thick, thin, tick, ring) in enumerate(drawn):
-        assert thick == pytest.approx([columns["likely_low"][row], columns["likely_high"][row]], abs=pixel)
+        assert thick == pytest.approx(
+            [columns["likely_low"][row], columns["likely_high"][row]], abs=pixel
+        )
         assert thin == pytest.approx([columns["ci_low"][row], columns["ci_high"][row]], abs=pixel)
         assert np.mean(tick) == pytest.approx(columns["score"][row], abs=pixel)
         assert np.mean(ring) == pytest.approx(columns["human"][row], abs=pixel)
@@ -217,8 +250,12 @@ def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunData) -> None:
     )
 
 
-def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(seen: Seen, run: RunData) -> None:
-    columns = {name: np.asarray(values) for name, values in score(run).columns.items() if name != "pair_id"}
+def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(
+    seen: Seen, run: RunData
+) -> None:
+    columns = {
+        name: np.asarray(values) for name, values in score(run).columns.items() if name != "pair_id"
+    }
     keys = {
         "widest likely interval": columns["likely_high"] - columns["likely_low"],
         "largest variance": columns["variance"],
@@ -250,7 +287,9 @@ def test_keeps_of_too_many_rows_those_that_come_first_in_each_order_and_a_sample
 
 
 def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Open) -> None:
-    run = make_run(tmp_path / "r", [Pair(f"p{k}", "x", "y") for k in range(3)], [[0, 4, 0, 4], [], [2, 2, 2]])
+    run = make_run(
+        tmp_path / "r", [Pair(f"p{k}", "x", "y") for k in range(3)], [[0, 4, 0, 4], [], [2, 2, 2]]
+    )
     seen = opened(html(page_of(run, working=False)))
     assert seen.rows() == ["p1", "p0", "p2"]
     assert seen.column("likely")[0] == "–"
@@ -266,14 +305,20 @@ def test_shows_what_was_rated_of_a_run_that_has_hardly_begun_and_says_which_rows
     assert len(seen.rows()) == 5
     assert seen.rows()[:3] == ["p17", "p23", "p31"]
     left_out = seen.page.inner_text("#left-out")
-    for said in ("Of 40 rows the table has 5", "and of a random sample", "The other 35 are left out"):
+    for said in (
+        "Of 40 rows the table has 5",
+        "and of a random sample",
+        "The other 35 are left out",
+    ):
         assert said in left_out
     assert "No pair has two ratings" in seen.page.inner_text("body")
     assert seen.page.locator("figure h2").all_inner_texts() == ["How do the scores spread?"]
 
 
 def test_compares_shares_of_scales_of_their_own(tmp_path: Path, opened: Open) -> None:
-    run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
+    run = rated(
+        tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)}
+    )
     seen = opened(html(page_of(run, working=False)))
     for order in ("widest likely interval", "largest variance", "furthest from human"):
         seen.page.select_option("#order", label=order)
@@ -286,7 +331,13 @@ def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None
     pairs = [Pair(text, text, f"{text} said") for text in texts]
     settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"], "model": EXTRA[0]}
     data = {"source": EXTRA[1], "sha256": "0", "pairs": len(pairs), "skipped": 0}
-    run = make_run(tmp_path / "r", pairs, [[k % 5, 4, None] for k in range(len(texts))], settings=settings, data=data)
+    run = make_run(
+        tmp_path / "r",
+        pairs,
+        [[k % 5, 4, None] for k in range(len(texts))],
+        settings=settings,
+        data=data,
+    )
     seen = opened(html(page_of(run, working=False)))
     page = seen.page
     assert page.locator("tbody tr.row").count() == len(texts)
@@ -296,8 +347,15 @@ def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None
     shown = page.locator(".texts pre").evaluate_all("all => all.map(each => each.textContent)")
     assert set(texts) <= set(shown)  # to the letter
     assert page.evaluate("window.hacked") is None
-    assert page.locator("main script, main iframe, main object, main [onload], main [onerror]").count() == 0
-    assert page.locator("tbody svg").count() == page.locator("tr.row td.bar > svg").count() == len(texts)
+    assert (
+        page.locator("main script, main iframe, main object, main [onload], main [onerror]").count()
+        == 0
+    )
+    assert (
+        page.locator("tbody svg").count()
+        == page.locator("tr.row td.bar > svg").count()
+        == len(texts)
+    )
     assert page.locator("main img").count() == 0
     assert page.locator("a").count() == 1  # the one to the pairs
     assert (seen.dialogs, seen.complaints, len(seen.requests)) == ([], [], 1)
@@ -317,7 +375,9 @@ def lets_no_other_script_run_and_nothing_out(seen: Seen) -> None:
     assert sum("Content Security Policy" in line for line in seen.complaints) >= 3
 
 
-@pytest.mark.parametrize(("count", "share"), [(2_500, 4), pytest.param(10_000, 1, marks=pytest.mark.whole)])
+@pytest.mark.parametrize(
+    ("count", "share"), [(2_500, 4), pytest.param(10_000, 1, marks=pytest.mark.whole)]
+)
 def test_stays_below_5_mb_for_10000_pairs(
     tmp_path: Path,
     opened: Open,
@@ -326,16 +386,26 @@ def test_stays_below_5_mb_for_10000_pairs(
     count: int,
     share: int,
 ) -> None:
-    monkeypatch.setattr(texts_of, "__kwdefaults__", {"room": (texts_of.__kwdefaults__ or {})["room"] // share})
+    monkeypatch.setattr(
+        texts_of, "__kwdefaults__", {"room": (texts_of.__kwdefaults__ or {})["room"] // share}
+    )
     rng = np.random.default_rng(0)
     words = ["".join(map(chr, rng.integers(97, 123, rng.integers(2, 9)))) for _ in range(3000)]
 
     def text(count: int) -> str:
         return " ".join(words[k] for k in rng.integers(0, len(words), count))
 
-    pairs = [Pair(f"pair-{k:06}", text(100), text(200), {"helpfulness": float(k % 5)}) for k in range(count)]
+    pairs = [
+        Pair(f"pair-{k:06}", text(100), text(200), {"helpfulness": float(k % 5)})
+        for k in range(count)
+    ]
     ratings: list[list[int | None]] = [list(map(int, rng.integers(0, 5, 3))) for _ in pairs]
-    page = html(page_of(make_run(tmp_path / "r", pairs, ratings, feedback=text(30), budget=3 * count), working=False))
+    page = html(
+        page_of(
+            make_run(tmp_path / "r", pairs, ratings, feedback=text(30), budget=3 * count),
+            working=False,
+        )
+    )
     few = len(usual[2].encode())  # all but rows and their texts
     assert few + share * (len(page.encode()) - few) < 5_000_000
     seen = opened(page)
@@ -377,7 +447,9 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert seen.complaints == []
 
 
-def test_says_what_it_drew_of_scores_against_human_ratings(tmp_path: Path, usual: tuple[RunData, Report, str]) -> None:
+def test_says_what_it_drew_of_scores_against_human_ratings(
+    tmp_path: Path, usual: tuple[RunData, Report, str]
+) -> None:
     pairs = [Pair(f"p{k}", f"{k}", "r", {"helpfulness": float(k % 5)}) for k in range(1501)]
     many = make_run(tmp_path / "many", pairs, [[k % 4] for k in range(1501)], budget=2000)
     for page, says, is_dense in (
@@ -413,12 +485,16 @@ def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     levels = np.floor(np.asarray(score(run).columns["score"]) + 0.5)
     assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
     few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
-    drawn = pictures_of(page_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]), working=False))
+    drawn = pictures_of(
+        page_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]), working=False)
+    )
     assert "Do scores agree with people?" in drawn
     assert "How do people rate helpfulness at each score?" not in drawn
 
 
-def test_shows_decisions_first_and_those_that_are_open_by_a_view(tmp_path: Path, opened: Open) -> None:
+def test_shows_decisions_first_and_those_that_are_open_by_a_view(
+    tmp_path: Path, opened: Open
+) -> None:
     pairs = [Pair(f"pair-{k}", f"What is {k}?", f"It is {k}.") for k in range(5)]
     ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [4] * 40, [3, 4, 3], [None] * 5]
     settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
@@ -430,7 +506,8 @@ def test_shows_decisions_first_and_those_that_are_open_by_a_view(tmp_path: Path,
     seen.page.select_option("#view", label="open decisions")
     assert seen.rows() == ["pair-3", "pair-4"]
     assert (
-        seen.page.locator("figure h2, figure h3, h2").first.inner_text() == "How many are decided after how many calls?"
+        seen.page.locator("figure h2, figure h3, h2").first.inner_text()
+        == "How many are decided after how many calls?"
     )
     assert "3 of 5" in seen.page.locator("body").inner_text()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -441,7 +518,10 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
     tmp_path: Path, opened: Open
 ) -> None:
     def shown(count: int, folder: str) -> Seen:
-        pairs = [Pair(f"pair-{k}", f"What is {k}?", f"It is <b>{k}</b>.", {"helpfulness": k % 5}) for k in range(count)]
+        pairs = [
+            Pair(f"pair-{k}", f"What is {k}?", f"It is <b>{k}</b>.", {"helpfulness": k % 5})
+            for k in range(count)
+        ]
         ratings: list[list[int | None]] = [[0 if k == 4 else k % 5] * 3 for k in range(count)]
         settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
         run = make_run(tmp_path / folder, pairs, ratings, settings=settings, budget=3 * count)
@@ -455,9 +535,10 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
     tiles = seen.page.locator("#labelled .headline").inner_text()
     assert "accuracy\n0.97\n95 % interval 0.83 to 1.00" in tiles
     seen.page.locator("#labelled summary").click()
-    assert "pair-4 judge 0.00, people 4.00\nPrompt\nWhat is 4?\nResponse\nIt is <b>4</b>." in seen.page.locator(
-        "#labelled details"
-    ).inner_text().replace("\n\n", "\n")
+    assert (
+        "pair-4 judge 0.00, people 4.00\nPrompt\nWhat is 4?\nResponse\nIt is <b>4</b>."
+        in seen.page.locator("#labelled details").inner_text().replace("\n\n", "\n")
+    )
     seen.head("score").locator("button").click()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert not seen.complaints
@@ -468,11 +549,17 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
 
 
 def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: Path) -> None:
-    asked = {"a": [*range(8), 8, 8], "b": [*range(9, 0, -1)]}  # 0 and 9 were answered by one of them, 8 twice by A
+    asked = {
+        "a": [*range(8), 8, 8],
+        "b": [*range(9, 0, -1)],
+    }  # 0 and 9 were answered by one of them, 8 twice by A
     runs = [
         make_run(
             tmp_path / name,
-            [Pair(f"{name}{at}", f"prompt {prompt}", f"{name}{at} to {prompt}") for at, prompt in enumerate(prompts)],
+            [
+                Pair(f"{name}{at}", f"prompt {prompt}", f"{name}{at} to {prompt}")
+                for at, prompt in enumerate(prompts)
+            ],
             [[at % 4, 2] for at in range(len(prompts))],
         )
         for name, prompts in asked.items()
@@ -482,17 +569,27 @@ def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: 
 
     _, texts_of_page = page.listing.texts(page.listing.rows())
     shown = [
-        texts for block in texts_of_page.blocks for texts, _ in json.loads(gzip.decompress(base64.b64decode(block)))
+        texts
+        for block in texts_of_page.blocks
+        for texts, _ in json.loads(gzip.decompress(base64.b64decode(block)))
     ]
     assert sorted(shown) == [
-        [f"prompt {prompt}", "\n\n".join([*(f"A: a{at} to {prompt}" for at in at_a), f"B: b{9 - prompt} to {prompt}"])]
+        [
+            f"prompt {prompt}",
+            "\n\n".join(
+                [*(f"A: a{at} to {prompt}" for at in at_a), f"B: b{9 - prompt} to {prompt}"]
+            ),
+        ]
         for prompt, at_a in [*((each, [each]) for each in range(1, 8)), (8, [8, 9])]
     ]
 
 
 def test_counts_pairs_of_one_id_with_other_texts(tmp_path: Path) -> None:
     pairs = [Pair(f"p{k}", f"prompt {k}", "same") for k in range(6)]
-    other = [Pair("new", "prompt 0", "same"), *(replace(each, response=f"{each.pair_id}") for each in pairs[4:1:-1])]
+    other = [
+        Pair("new", "prompt 0", "same"),
+        *(replace(each, response=f"{each.pair_id}") for each in pairs[4:1:-1]),
+    ]
     a, b = (
         make_run(tmp_path / name, each, [[1, 2]] * len(each))
         for name, each in (("a", pairs), ("b", [*other, *pairs[:2]]))
@@ -513,7 +610,10 @@ def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="different scales"):
         comparison_of(run, wide, working=(False, False))
     assert "one run, or two" in robin("report", "a", "b", "c", cwd=tmp_path).stderr
-    assert "name another file with -o" in robin("report", "a", "-o", "no/where.html", cwd=tmp_path).stderr
+    assert (
+        "name another file with -o"
+        in robin("report", "a", "-o", "no/where.html", cwd=tmp_path).stderr
+    )
 
 
 def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
@@ -530,19 +630,26 @@ def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> No
     run = make_run(tmp_path / "r", [Pair("p0", "x", "y"), Pair("p1", "x", "z")], [[None], []])
     seen = opened(html(page_of(run, working=False)))
     assert seen.column("score") == ["–", "–"]
-    assert "This run is stopped: 1 of 100 calls are spent." in seen.page.locator(".warning").all_inner_texts()
+    assert (
+        "This run is stopped: 1 of 100 calls are spent."
+        in seen.page.locator(".warning").all_inner_texts()
+    )
     assert seen.complaints == []
 
 
 def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500)
+    run = make_run(
+        tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500
+    )
     judged = Judged(run, [0])
     assert [rating for _, rating, *_ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
     shown = judged.of(0, 10, 3)
     assert [rating for _, rating, *_ in shown] == [1, 4, 2]
     assert {feedback for *_, feedback, _ in shown} == {"z" * 9 + "…"}
     rng = np.random.default_rng(0)
-    pairs = [Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)]
+    pairs = [
+        Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)
+    ]
     whole = texts_of(2, pairs.__getitem__, lambda *_: [])
     assert (whole.cut, len(whole.blocks)) == (False, 1)
     cut = texts_of(len(pairs), pairs.__getitem__, lambda *_: [], room=200_000)

@@ -40,11 +40,24 @@ from tests.views.tables import make_run, rated, score_rows, shown_at
 
 ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
 VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"sort": "variance", "top": 3})
-ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity", "style", "safety", "tone of voice")
+ATTRIBUTES = (
+    "helpfulness",
+    "correctness",
+    "coherence",
+    "complexity",
+    "verbosity",
+    "style",
+    "safety",
+    "tone of voice",
+)
 
 
-def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_for(tmp_path: Path) -> None:
-    texts = [("What\nis \x1b[31mthe capital of France?", each) for each in ("Paris, of course.", "Lyon.")]
+def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    texts = [
+        ("What\nis \x1b[31mthe capital of France?", each) for each in ("Paris, of course.", "Lyon.")
+    ]
     texts += [("Name a prime. " * 20, "7")]
     pairs = [
         Pair(pair_id_of(*each), *each, columns={"topic": topic, "score": at})
@@ -54,19 +67,27 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
     lines = shown_at(170, run, sort="data")
     assert lines[0].split()[:2] == ["pair", "prompt"]
     beginnings = [line[18:].split("  ")[0] for line in lines[2:5]]
-    assert beginnings[:2] == [f"What is \\x1b[31mthe capital of… → {each}" for each in ("Paris, of course.", "Lyon.")]
+    assert beginnings[:2] == [
+        f"What is \\x1b[31mthe capital of… → {each}" for each in ("Paris, of course.", "Lyon.")
+    ]
     assert beginnings[2] == f"{' '.join(['Name a prime.'] * 4)}…"
 
     lines = shown_at(100, run, sort="data", show=("topic", "score", "response"))
     assert lines[0].split()[:5] == ["pair", "prompt", "topic", "score", "response"]
-    rows = [line for line in lines[2:] if line[:1].isalnum() and " – " in line]  # whose texts go on below
-    assert [cell in line for cell, line in zip(("maps", r"=cmd()\x07", "–"), rows, strict=True)] == [True] * 3
+    rows = [
+        line for line in lines[2:] if line[:1].isalnum() and " – " in line
+    ]  # whose texts go on below
+    assert [
+        cell in line for cell, line in zip(("maps", r"=cmd()\x07", "–"), rows, strict=True)
+    ] == [True] * 3
     assert "Lyon." in rows[1]
     named = make_run(tmp_path / "named", [replace(pairs[0], pair_id="capital")], [[4, 4]])
     assert "prompt" not in shown_at(170, named)[0]  # an id of the data is as it is, and enough
     assert "the capital" in shown_at(170, named, show=("prompt",))[2]
 
-    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "p", "response": "r", "topic": "x"}), encoding="utf-8")
+    (tmp_path / "pairs.jsonl").write_text(
+        json.dumps({"prompt": "p", "response": "r", "topic": "x"}), encoding="utf-8"
+    )
     flags = (
         "--budget",
         "9",
@@ -79,8 +100,13 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
         "--run",
         "new",
     )
-    refused = robin("judge", "pairs.jsonl", *flags, "--show", "topics", cwd=tmp_path, exits=2).stderr
-    assert 'no column of the data, which have topic, prompt, response; did you mean "topic"?' in refused
+    refused = robin(
+        "judge", "pairs.jsonl", *flags, "--show", "topics", cwd=tmp_path, exits=2
+    ).stderr
+    assert (
+        'no column of the data, which have topic, prompt, response; did you mean "topic"?'
+        in refused
+    )
     assert not (tmp_path / "new").exists()
 
 
@@ -104,7 +130,9 @@ def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) ->
 def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, wide: bool
 ) -> None:
-    pairs = [Pair(f"p{number}", f"prompt {number}", f"response {number}") for number in range(2_500)]
+    pairs = [
+        Pair(f"p{number}", f"prompt {number}", f"response {number}") for number in range(2_500)
+    ]
     settings = {**SETTINGS, "model": ["x", "y"]}
     made = manifest(settings=settings, attributes=("style", "tone"), budget=10_000)
     with RunStore.create(tmp_path / "r", made, pairs) as store:
@@ -127,7 +155,11 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
 
 @given(st.text())
 def test_makes_any_text_plain(text: str) -> None:
-    assert not [char for char in plain(text) if unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t"]
+    assert not [
+        char
+        for char in plain(text)
+        if unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t"
+    ]
 
 
 def test_keeps_ordinary_text_as_it_is() -> None:
@@ -135,7 +167,9 @@ def test_keeps_ordinary_text_as_it_is() -> None:
 
 
 def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--format table is for a terminal; leave --format out to write a file"):
+    with pytest.raises(
+        InputError, match="--format table is for a terminal; leave --format out to write a file"
+    ):
         check_output("table", str(tmp_path / "s.csv"))
     check_output("table", None)
 
@@ -143,7 +177,10 @@ def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path
 @pytest.mark.parametrize("many", [1, 4, 8])
 def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) -> None:
     run = rated(
-        tmp_path, [f"pair-{at}-{'x' * 40 * (at % 3)}" for at in range(14)], ATTRIBUTES[:many], ("a" * 30, "b" * 30)
+        tmp_path,
+        [f"pair-{at}-{'x' * 40 * (at % 3)}" for at in range(14)],
+        ATTRIBUTES[:many],
+        ("a" * 30, "b" * 30),
     )
     panel, each_judge = score(run), score(run, by_judge=True)
     figures = {f"{value:.2f}" for value in np.asarray(panel.columns["score"])}
@@ -154,22 +191,33 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
         assert all(cell_len(line) <= width for line in [*lines[: rule + 1], *body]), (width, view)
         assert not re.search(r"\d\.\d?…|…\.\d", "\n".join(body)), (width, view)
         at = lines[rule - 1].index("score")
-        assert {line[at : at + 5].strip() for line in body} <= figures or scores is each_judge, (width, view)
+        assert {line[at : at + 5].strip() for line in body} <= figures or scores is each_judge, (
+            width,
+            view,
+        )
 
 
 def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
     run = rated(tmp_path, [f"pair-{at}" for at in range(70)], ATTRIBUTES[:4])
     text = "\n".join(shown_at(40, run))
-    assert "left out at 40 columns: guaranteed, variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
+    assert (
+        "left out at 40 columns: guaranteed, variance, human, ratings; wider: -o FILE, or COLUMNS="
+        in text
+    )
     assert "95 % intervals: likely, on average over the pairs; guaranteed, for each of them" in text
-    assert "60 of 280 rows, widest likely interval first (another order: --sort score|variance|data)" in text
+    assert (
+        "60 of 280 rows, widest likely interval first (another order: --sort score|variance|data)"
+        in text
+    )
     assert f"all rows: robin export {run.path} --format table --top 280" in text
     wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
     assert "left out" not in "\n".join(shown_at(wide_enough, run))
     assert "left out" in "\n".join(shown_at(wide_enough - 1, run))
 
 
-def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data(tmp_path: Path) -> None:
+def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data(
+    tmp_path: Path,
+) -> None:
     run = rated(tmp_path, [f"pair-{at:02}" for at in range(12)], ATTRIBUTES[:1])
     low, high = (np.asarray(score(run).columns[name]) for name in ("likely_low", "likely_high"))
 
@@ -178,9 +226,13 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
 
     assert first(shown_at(80, run))[0] == f"pair-{np.argmax(high - low):02}"
     assert first(shown_at(80, run, sort="data", top=3)) == ["pair-00", "pair-01", "pair-02"]
-    assert first(shown_at(80, run, sort="score")) == [f"pair-{at:02}" for at in range(12)]  # all alike
+    assert first(shown_at(80, run, sort="score")) == [
+        f"pair-{at:02}" for at in range(12)
+    ]  # all alike
     flags = ("--sort", "variance", "--top", "2")
-    assert first(robin("export", "r", "--format", "table", *flags, cwd=tmp_path).stdout.split("\n")) == [
+    assert first(
+        robin("export", "r", "--format", "table", *flags, cwd=tmp_path).stdout.split("\n")
+    ) == [
         "pair-11",
         "pair-10",
     ]
@@ -188,7 +240,9 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     assert [row.split(",")[0].strip('"') for row in rows] == [f"pair-{at:02}" for at in range(12)]
 
 
-def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_neither(tmp_path: Path) -> None:
+def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_neither(
+    tmp_path: Path,
+) -> None:
     run = rated(tmp_path, ["one", "two", "three"], ATTRIBUTES[:1])
     scores = score(run)
     columns = dict(scores.columns)
@@ -202,13 +256,23 @@ def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_
 
 
 def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Path) -> None:
-    run = rated(tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)})
-    first = {sort: shown_at(80, run, sort=sort)[2].split()[1] for sort in ("width", "score", "variance")}
-    assert first == {"width": "small", "score": "small", "variance": "small"}  # 2 of 4 is more than 2 of 100
+    run = rated(
+        tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)}
+    )
+    first = {
+        sort: shown_at(80, run, sort=sort)[2].split()[1] for sort in ("width", "score", "variance")
+    }
+    assert first == {
+        "width": "small",
+        "score": "small",
+        "variance": "small",
+    }  # 2 of 4 is more than 2 of 100
 
 
 def test_refuses_an_order_that_it_does_not_know() -> None:
-    with pytest.raises(InputError, match="--sort best: must be one of width, score, variance, data"):
+    with pytest.raises(
+        InputError, match="--sort best: must be one of width, score, variance, data"
+    ):
         load_settings({"sort": "best"}, None)
     with pytest.raises(InputError, match="--top 0: must be a number of rows"):
         load_settings({"top": 0}, None)
@@ -223,19 +287,40 @@ def test_shows_each_attribute_in_columns_of_its_own(tmp_path: Path) -> None:
 
 
 DATA: list[dict[str, Any]] = [
-    {"system": "small", "score": 9, "data.score": "x", "cost": 0.5, "safe": True, "=2+2": "=1+1", "prompt": "asked"},
+    {
+        "system": "small",
+        "score": 9,
+        "data.score": "x",
+        "cost": 0.5,
+        "safe": True,
+        "=2+2": "=1+1",
+        "prompt": "asked",
+    },
     {"system": "large", "tokens": 2**53 + 1},
     {},
 ]
 OURS = [
     name
     for name in SCORES.public
-    if name not in {"judge", "judges", "judge_spread", "decision", "leaning", "certified", "agreed", "group"}
+    if name
+    not in {
+        "judge",
+        "judges",
+        "judge_spread",
+        "decision",
+        "leaning",
+        "certified",
+        "agreed",
+        "group",
+    }
 ]
 
 
 def run_of(folder: Path) -> RunData:
-    pairs = [Pair(name, f"p {name}", f"r {name}", columns=each) for name, each in zip("abc", DATA, strict=True)]
+    pairs = [
+        Pair(name, f"p {name}", f"r {name}", columns=each)
+        for name, each in zip("abc", DATA, strict=True)
+    ]
     return make_run(folder / "r", pairs, [[0, 4, 2], [3], []])
 
 
@@ -244,17 +329,41 @@ def test_further_columns_come_behind_the_scores_and_before_the_texts_and_give_wa
 ) -> None:
     run = run_of(tmp_path)
     table = score_rows(score(run), run, with_text=True).read_all()
-    theirs = ["system", "data.data.score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
+    theirs = [
+        "system",
+        "data.data.score",
+        "data.score",
+        "cost",
+        "safe",
+        "=2+2",
+        "data.prompt",
+        "tokens",
+    ]
     assert table.column_names == [*OURS, *theirs, "prompt", "response"]
     assert table["system"].to_pylist() == ["small", "large", None]
     assert table["data.data.score"].to_pylist() == [9, None, None]
     assert table["tokens"].to_pylist() == [None, 2**53 + 1, None]
     wide = score_rows(score(run), run, wide=True).read_all()
-    assert wide.column_names[-8:] == ["system", "score", "data.score", "cost", "safe", "=2+2", "data.prompt", "tokens"]
-    assert [str(table.schema.field(name).type) for name in ("cost", "safe", "tokens")] == ["double", "bool", "int64"]
+    assert wide.column_names[-8:] == [
+        "system",
+        "score",
+        "data.score",
+        "cost",
+        "safe",
+        "=2+2",
+        "data.prompt",
+        "tokens",
+    ]
+    assert [str(table.schema.field(name).type) for name in ("cost", "safe", "tokens")] == [
+        "double",
+        "bool",
+        "int64",
+    ]
 
 
-def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges(tmp_path: Path) -> None:
+def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges(
+    tmp_path: Path,
+) -> None:
     pairs = [Pair(name, name, "r", columns={"system": f"of {name}"}) for name in "ab"]
     settings = {**SETTINGS, "model": ["x", "y"]}
     made = manifest(settings=settings, attributes=("style", "tone"), budget=100)
@@ -267,8 +376,13 @@ def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges
     with RunStore.create(tmp_path / "r", made, pairs) as store:
         store.append(answers)
     run = read_run(tmp_path / "r")
-    for table in (score_rows(score(run), run).read_all(), score_rows(score(run, by_judge=True), run).read_all()):
-        assert table["system"].to_pylist() == [f"of {name}" for name in table["pair_id"].to_pylist()]
+    for table in (
+        score_rows(score(run), run).read_all(),
+        score_rows(score(run, by_judge=True), run).read_all(),
+    ):
+        assert table["system"].to_pylist() == [
+            f"of {name}" for name in table["pair_id"].to_pylist()
+        ]
     for scores in (score(run), score(run, by_judge=True)):
         wide = score_rows(scores, run, wide=True).read_all()
         assert [name for name in wide.column_names if "system" in name] == ["system"]
@@ -278,12 +392,19 @@ def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
-VALUES = NAMES | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+VALUES = (
+    NAMES
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+)
 
 
 @settings(max_examples=15, deadline=None)
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=3))
-def test_further_columns_come_out_whatever_they_are_called_and_hold(rows: list[dict[str, Any]]) -> None:
+def test_further_columns_come_out_whatever_they_are_called_and_hold(
+    rows: list[dict[str, Any]],
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         pairs = [Pair(f"p{at}", "p", f"r{at}", columns=each) for at, each in enumerate(rows)]
         run = make_run(Path(name) / "r", pairs, [[1, 2]] * len(rows))
@@ -307,10 +428,19 @@ def test_further_columns_are_not_in_the_table_of_the_terminal(tmp_path: Path) ->
 
 def test_further_columns_go_with_decisions(tmp_path: Path) -> None:
     data = tmp_path / "d.jsonl"
-    rows = [{"prompt": f"p{k}", "response": "r", "id": f"{k}", "system": f"s{k}", "decision": "x"} for k in range(4)]
+    rows = [
+        {"prompt": f"p{k}", "response": "r", "id": f"{k}", "system": f"s{k}", "decision": "x"}
+        for k in range(4)
+    ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     run = robin_cli.judge(
-        data, attribute="helpfulness", budget=80, judge=rate, run=str(tmp_path / "r"), decide="score>=2", quiet=True
+        data,
+        attribute="helpfulness",
+        budget=80,
+        judge=rate,
+        run=str(tmp_path / "r"),
+        decide="score>=2",
+        quiet=True,
     )
     table = run.decisions()
     assert list(table["system"]) == ["s0", "s1", "s2", "s3"]

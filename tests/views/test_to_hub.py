@@ -44,7 +44,9 @@ class Hub(ThreadingHTTPServer):
 
     def table(self, config: str) -> pa.Table:
         """What a configuration holds."""
-        return pq.read_table(io.BytesIO(self.files[f"{config}/train-00000-of-00001.parquet"]), use_threads=False)
+        return pq.read_table(
+            io.BytesIO(self.files[f"{config}/train-00000-of-00001.parquet"]), use_threads=False
+        )
 
     def reply(self, asked: BaseHTTPRequestHandler, path: str, body: bytes) -> Reply:
         """The status, the body and the headers."""
@@ -79,8 +81,15 @@ class Hub(ThreadingHTTPServer):
             return 200, {"files": told}, {}
         if path.endswith("/info/lfs/objects/batch"):
             wanted = json.loads(body)["objects"]
-            told = [{**each, "actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}} for each in wanted]
-            return 200, {"transfer": "basic", "objects": told}, {"Content-Type": "application/vnd.git-lfs+json"}
+            told = [
+                {**each, "actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}}
+                for each in wanted
+            ]
+            return (
+                200,
+                {"transfer": "basic", "objects": told},
+                {"Content-Type": "application/vnd.git-lfs+json"},
+            )
         if path.endswith("/commit/main"):
             for line in map(json.loads, body.splitlines()):
                 value = line["value"]
@@ -94,7 +103,14 @@ class Hub(ThreadingHTTPServer):
         private = self.visibility == "private"
         return (
             200,
-            {"id": "me/scores", "sha": self._sha, "private": private, "siblings": [], "tags": [], "downloads": 0},
+            {
+                "id": "me/scores",
+                "sha": self._sha,
+                "private": private,
+                "siblings": [],
+                "tags": [],
+                "downloads": 0,
+            },
             {},
         )
 
@@ -104,7 +120,13 @@ class Hub(ThreadingHTTPServer):
 
     def _folder(self, folder: str) -> Reply:
         prefix = f"{folder}/" if folder else ""
-        names = sorted({name[len(prefix) :].partition("/")[0] for name in self.files if name.startswith(prefix)})
+        names = sorted(
+            {
+                name[len(prefix) :].partition("/")[0]
+                for name in self.files
+                if name.startswith(prefix)
+            }
+        )
         if not names:
             return 404, {}, {"X-Error-Code": "EntryNotFound"}
         paths = [prefix + name for name in names]
@@ -119,12 +141,20 @@ class Hub(ThreadingHTTPServer):
         if name not in self.files:
             return 404, {}, {"X-Error-Code": "EntryNotFound"}
         data = self.files[name]
-        headers = {"ETag": f'"{name}{self.version}"', "X-Repo-Commit": self._sha, "Accept-Ranges": "bytes"}
+        headers = {
+            "ETag": f'"{name}{self.version}"',
+            "X-Repo-Commit": self._sha,
+            "Accept-Ranges": "bytes",
+        }
         begin, _, end = asked.headers.get("Range", "").removeprefix("bytes=").partition("-")
         if not begin or asked.command == "HEAD":
             return 200, data, headers
         last = int(end) if end else len(data) - 1
-        return 206, data[int(begin) : last + 1], {**headers, "Content-Range": f"bytes {begin}-{last}/{len(data)}"}
+        return (
+            206,
+            data[int(begin) : last + 1],
+            {**headers, "Content-Range": f"bytes {begin}-{last}/{len(data)}"},
+        )
 
 
 class _Asked(BaseHTTPRequestHandler):
@@ -136,7 +166,11 @@ class _Asked(BaseHTTPRequestHandler):
         status, told, headers = self.server.reply(self, self.path.partition("?")[0], body)
         data = told if isinstance(told, bytes) else json.dumps(told).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": _TYPE, **headers, "Content-Length": str(len(data))}.items():
+        for name, value in {
+            "Content-Type": _TYPE,
+            **headers,
+            "Content-Length": str(len(data)),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -156,7 +190,9 @@ class Pusher:
         self._starts = starts
 
     def push(self, *args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-        return self._starts.robin(*args, cwd=cwd, **{"HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN, **env})
+        return self._starts.robin(
+            *args, cwd=cwd, **{"HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN, **env}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -182,16 +218,25 @@ def hub(pusher: Pusher) -> Hub:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two prompts, each with two responses that differ."""
     pairs = [
-        pair(f"{prompt}{n}", f"prompt {prompt}", human={"helpfulness": float(n)}) for prompt in "ab" for n in range(2)
+        pair(f"{prompt}{n}", f"prompt {prompt}", human={"helpfulness": float(n)})
+        for prompt in "ab"
+        for n in range(2)
     ]
     return rated(tmp_path_factory.mktemp("run"), pairs, [BEST, BAD] * 2).path
 
 
 def env_of(url: str, folder: Path) -> dict[str, str]:
-    return {"HF_ENDPOINT": url, "HF_HOME": str(folder / "home"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    return {
+        "HF_ENDPOINT": url,
+        "HF_HOME": str(folder / "home"),
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+    }
 
 
-def test_pushes_what_export_writes_and_reads_it_back(tmp_path: Path, run: Path, pusher: Pusher, hub: Hub) -> None:
+def test_pushes_what_export_writes_and_reads_it_back(
+    tmp_path: Path, run: Path, pusher: Pusher, hub: Hub
+) -> None:
     for config, *flags in (
         ["scores", "--with-text"],
         ["judgments"],
@@ -234,12 +279,22 @@ def test_puts_new_results_in_the_place_of_old_ones_and_keeps_the_token_to_itself
 @pytest.mark.parametrize(
     ("visibility", "flags", "said"),
     [
-        ("public", [], "--to-hub me/scores: is public there, so that all could read the results; say --public"),
+        (
+            "public",
+            [],
+            "--to-hub me/scores: is public there, so that all could read the results; say --public",
+        ),
         ("private", ["--public"], "--to-hub me/scores: is private there; leave --public out"),
     ],
 )
 def test_pushes_nothing_to_a_data_set_that_others_see_unless_told_to(
-    tmp_path: Path, run: Path, pusher: Pusher, hub: Hub, visibility: str, flags: list[str], said: str
+    tmp_path: Path,
+    run: Path,
+    pusher: Pusher,
+    hub: Hub,
+    visibility: str,
+    flags: list[str],
+    said: str,
 ) -> None:
     hub.visibility = visibility
     done = pusher.push("export", run, "--to-hub", "me/scores", *flags, cwd=tmp_path)
@@ -250,10 +305,16 @@ def test_pushes_nothing_to_a_data_set_that_others_see_unless_told_to(
 @pytest.mark.parametrize(
     ("refuses", "said"),
     [
-        ({"/api/datasets": 401}, "the token is refused. hf auth login, or set HF_TOKEN, with a token that may write"),
+        (
+            {"/api/datasets": 401},
+            "the token is refused. hf auth login, or set HF_TOKEN, with a token that may write",
+        ),
         ({"/repos/create": 403}, "this token may not write there. Check the owner"),
         ({"/commit/main": 403}, "this token may not write there. Check the owner"),
-        ({"/repos/create": 418}, "the hub answers with HTTP 418. Try again later; the run is as it was"),
+        (
+            {"/repos/create": 418},
+            "the hub answers with HTTP 418. Try again later; the run is as it was",
+        ),
     ],
 )
 def test_says_why_a_hub_refuses(
@@ -270,19 +331,29 @@ def test_says_that_no_hub_is_there(tmp_path: Path, run: Path, pusher: Pusher) ->
     asking = ("export", run, "--to-hub", "me/scores")
     nobody = env_of(f"http://127.0.0.1:{free_port()}", tmp_path)
     for done, status, said in (
-        (robin(*asking, cwd=tmp_path, **nobody), 1, "the hub cannot be reached (ConnectError). Check the network, or"),
+        (
+            robin(*asking, cwd=tmp_path, **nobody),
+            1,
+            "the hub cannot be reached (ConnectError). Check the network, or",
+        ),
         (
             robin(*asking, cwd=tmp_path, **nobody, HF_HUB_OFFLINE="1"),
             1,
             "the hub may not be asked here: HF_HUB_OFFLINE",
         ),
-        (pusher.push(*asking, cwd=tmp_path, HF_TOKEN=""), 2, "there is no token to write with. hf auth login, or set"),
+        (
+            pusher.push(*asking, cwd=tmp_path, HF_TOKEN=""),
+            2,
+            "there is no token to write with. hf auth login, or set",
+        ),
     ):
         assert done.returncode == status
         assert f"--to-hub me/scores: {said}" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["scores", "me/scores/more", "buckets/x", f"https://{TOKEN}@h/x", "", "me/", "../x"])
+@pytest.mark.parametrize(
+    "name", ["scores", "me/scores/more", "buckets/x", f"https://{TOKEN}@h/x", "", "me/", "../x"]
+)
 def test_refuses_what_names_no_data_set(tmp_path: Path, run: Path, name: str) -> None:
     done = robin("export", run, "--to-hub", name, cwd=tmp_path)
     assert done.returncode == 2
@@ -299,7 +370,9 @@ def test_refuses_what_names_no_data_set(tmp_path: Path, run: Path, name: str) ->
         (["--raw"], "--to-hub: writes no file, so that --raw says nothing there"),
     ],
 )
-def test_takes_no_flags_of_files_with_a_hub(tmp_path: Path, run: Path, flags: list[str], said: str) -> None:
+def test_takes_no_flags_of_files_with_a_hub(
+    tmp_path: Path, run: Path, flags: list[str], said: str
+) -> None:
     done = robin("export", run, "--to-hub", "me/scores", *flags, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
@@ -309,11 +382,15 @@ def test_takes_public_for_a_hub_alone(tmp_path: Path, run: Path) -> None:
     assert "--public: is for --to-hub" in robin("export", run, "--public", cwd=tmp_path).stderr
 
 
-def test_names_the_extra_where_the_library_that_writes_is_missing(tmp_path: Path, run: Path) -> None:
+def test_names_the_extra_where_the_library_that_writes_is_missing(
+    tmp_path: Path, run: Path
+) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "datasets.py").write_text(
         "raise ModuleNotFoundError('no', name='datasets')\n", encoding="utf-8"
     )
-    done = robin_afresh("export", run, "--to-hub", "me/scores", cwd=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    done = robin_afresh(
+        "export", run, "--to-hub", "me/scores", cwd=tmp_path, PYTHONPATH=str(tmp_path / "site")
+    )
     assert done.returncode == 2
     assert "not installed. Install it: pip install '.[datasets]' in" in done.stderr

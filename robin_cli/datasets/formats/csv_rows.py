@@ -29,9 +29,7 @@ _SHORT = 2**20
 _HEAD_BYTES = 2**16
 _PIECES = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _NOT_CLOSED = "a quote opened in this row is never closed"
-_QUOTES = (
-    'A cell that holds a quote, a comma or a line break stands in double quotes, and the quotes in it are doubled ("").'
-)
+_QUOTES = 'A cell that holds a quote, a comma or a line break stands in double quotes, and the quotes in it are doubled ("").'
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 _NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*")
 _UTF8, _WESTERN = "UTF-8", "Windows-1252"
@@ -62,7 +60,9 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     if wide:
         stream = io.BufferedReader(_AsUtf8(stream, source, wide))
     text = head.decode(wide or "utf-8", "replace").removeprefix("\ufeff")
-    found = _Dialect(source, delimiter, *_separator(text, delimiter, wanted), "UTF-16" if wide else "")
+    found = _Dialect(
+        source, delimiter, *_separator(text, delimiter, wanted), "UTF-16" if wide else ""
+    )
     records = lines.filled(_records(stream, source, found), source)
     line, header = next(records, (1, None))
     if found.is_stated:  # in a line before the header
@@ -71,10 +71,17 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
         return Table(None, "line", iter(()))
     if isinstance(header, BadRow):
         raise InputError(f"{source}:{line}: {header}")
-    found.is_own, found.is_surely = bool(_OWN.intersection(header)), {"pair_id", "attribute"} <= {*header}
+    found.is_own, found.is_surely = (
+        bool(_OWN.intersection(header)),
+        {"pair_id", "attribute"} <= {*header},
+    )
     names = [name.strip() for name in found.unguarded(header)]
     check_names(names, f"{source}:{line}", wanted)
-    return Table(None if is_log(names, wanted, source) else names, "line", _rows(records, names, found, wanted))
+    return Table(
+        None if is_log(names, wanted, source) else names,
+        "line",
+        _rows(records, names, found, wanted),
+    )
 
 
 def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
@@ -87,7 +94,9 @@ def check_names(names: list[str], place: str, wanted: Wanted) -> None:
     """Raise InputError if two columns share a name that is looked for. Other columns that share a name are not kept."""
     twice = sorted({name for name in names if name in wanted.names and names.count(name) > 1})
     if twice:
-        raise InputError(f'{place}: two columns are called "{shown(twice[0])}". Rename or remove one of them.')
+        raise InputError(
+            f'{place}: two columns are called "{shown(twice[0])}". Rename or remove one of them.'
+        )
     if wanted.further:
         wanted.further.leave_out_twice(names, wanted.names)
 
@@ -143,7 +152,8 @@ class _Dialect:
                 return wrong
         if self.encoding == _WESTERN != encoding:
             return BadRow(
-                f"the line is UTF-8, and an earlier one {_WESTERN}. Save the file as UTF-8, all of it.", "not UTF-8"
+                f"the line is UTF-8, and an earlier one {_WESTERN}. Save the file as UTF-8, all of it.",
+                "not UTF-8",
             )
         self.encoding = self.encoding or encoding
         return text
@@ -165,14 +175,17 @@ class _Dialect:
         """Return the cells without the apostrophes that robin put before texts that a spreadsheet may run."""
         if not self.is_own or not any(cell.startswith("'") for cell in cells):
             return cells
-        found = [cell[1:] if cell.startswith("'") and re.match(GUARDED, cell) else cell for cell in cells]
+        found = [
+            cell[1:] if cell.startswith("'") and re.match(GUARDED, cell) else cell for cell in cells
+        ]
         self.has_unguarded = self.has_unguarded or found != cells
         return found
 
     def warn(self) -> None:
         """Warn the user of what is unusual in the file."""
         unusual = [
-            f"separated by {_MARKS.get(self.delimiter, shown(self.delimiter))}" * (self.delimiter != self.usual),
+            f"separated by {_MARKS.get(self.delimiter, shown(self.delimiter))}"
+            * (self.delimiter != self.usual),
             "decimal comma" * (self.point == ","),
             "without the apostrophes that keep spreadsheets from running a text"
             * (self.has_unguarded and not self.is_surely),
@@ -235,12 +248,19 @@ class _Text:
         self.faults: list[BadRow] = []
         # The row's first line, its bytes, and its delimiters and lines after the first _SHORT bytes.
         self.begin, self.size, self.marks = 1, 0, 0
-        self._stream, self._source, self._found, self._delimiter = stream, source, found, found.delimiter.encode()
+        self._stream, self._source, self._found, self._delimiter = (
+            stream,
+            source,
+            found,
+            found.delimiter.encode(),
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield the lines, with their ends."""
         for number, line in lines.numbered_lines(self._stream, self._source):
-            if isinstance(line, BadRow):  # it may end inside a quoted cell, so the next row is unknown
+            if isinstance(
+                line, BadRow
+            ):  # it may end inside a quoted cell, so the next row is unknown
                 raise InputError(f"{self._source}:{number}: {line}")
             # Old Macs end lines with a carriage return alone, which csv accepts only at the end of a text.
             several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
@@ -257,7 +277,11 @@ class _Text:
     def _check(self, piece: bytes) -> None:
         self.marks += 1 + piece.count(self._delimiter)
         if self.size > lines.MAX_LINE_BYTES or self.marks > _MOST_CELLS:
-            what = size(lines.MAX_LINE_BYTES) if self.marks <= _MOST_CELLS else f"{_MOST_CELLS:,} cells and lines"
+            what = (
+                size(lines.MAX_LINE_BYTES)
+                if self.marks <= _MOST_CELLS
+                else f"{_MOST_CELLS:,} cells and lines"
+            )
             raise InputError(
                 f"{self._source}:{self.begin}: {_NOT_CLOSED}, or the row is longer than {what}. {_QUOTES} Else shorten the row."
             )

@@ -71,7 +71,9 @@ def read_hub(url: str, wanted: Wanted) -> Table:
             heads = {each.partition(".")[0] for each in wanted.names} | set(wanted.names)
             needed = [each for each in rows.features if each in heads]
             more = wanted.further.wants if wanted.further else lambda _name: False
-            plain = [each for each, feature in rows.features.items() if more(each) and _is_plain(feature)]
+            plain = [
+                each for each, feature in rows.features.items() if more(each) and _is_plain(feature)
+            ]
             rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
             hashed = frozenset(needed)
     return Table(names, "row", _rows(rows, url), hashed)
@@ -82,18 +84,24 @@ def _address(url: str) -> _Address:
     name = f"{parts.netloc}{parts.path}"
     if not NAME.fullmatch(name) or parts.fragment:
         # The name is not shown: a token may stand here by mistake.
-        raise InputError(f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}.")
+        raise InputError(
+            f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}."
+        )
     found: dict[str, str] = {}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS) or f"; there are {', '.join(_KEYS)}"
-            raise InputError(f'hf://{name}: no setting "{shown(key)}"{hint}. Write it as {_EXAMPLE}.')
+            raise InputError(
+                f'hf://{name}: no setting "{shown(key)}"{hint}. Write it as {_EXAMPLE}.'
+            )
         if key in found or not value:
             fault = "stands twice" if key in found else "is empty"
             raise InputError(f"hf://{name}: {key} {fault}. Write it as {_EXAMPLE}.")
         found[key] = value
     split = found.pop("split", None)
-    return _Address(name, split, {"name" if key == "config" else key: value for key, value in found.items()})
+    return _Address(
+        name, split, {"name" if key == "config" else key: value for key, value in found.items()}
+    )
 
 
 def _splits(address: _Address) -> Mapping[str, Any]:
@@ -102,7 +110,9 @@ def _splits(address: _Address) -> Mapping[str, Any]:
     if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
         _raise_no_library(f"datasets {datasets.__version__} is too old")
     hush()
-    splits: Mapping[str, Any] = datasets.load_dataset(address.name, streaming=True, **address.options)
+    splits: Mapping[str, Any] = datasets.load_dataset(
+        address.name, streaming=True, **address.options
+    )
     return splits
 
 
@@ -147,11 +157,21 @@ def _input_errors(url: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name in {"datasets", "huggingface_hub"}:
-            _raise_no_library("the library that reads data sets of the Hugging Face hub is not installed")
+            _raise_no_library(
+                "the library that reads data sets of the Hugging Face hub is not installed"
+            )
         raise InputError(
             f"{bare}: needs the library {shown(error.name)}, which is not installed. Install it, or read files."
         ) from None
-    except (OSError, ValueError, RuntimeError, LookupError, TypeError, ArithmeticError, MemoryError) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
         raise InputError(f"{bare}: {_reason(error, bare)}") from None
 
 
@@ -170,9 +190,7 @@ def _reason(error: Exception, bare: str) -> str:
             "the files elsewhere and name them: robin judge FILE.parquet"
         )
     if kinds & {"EmptyDatasetError", "DataFilesNotFoundError"}:
-        return (
-            "holds no data files that can be read. Check owner, name and data_dir, or download the files and name them"
-        )
+        return "holds no data files that can be read. Check owner, name and data_dir, or download the files and name them"
     if "config" in said.lower() and isinstance(error, ValueError):
         return f"{said}. Name one: {bare}?config=NAME"
     if "script" in said.lower() and isinstance(error, RuntimeError):

@@ -86,7 +86,10 @@ def _samples(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]
         return None
     if head is None:
         return None
-    return ((number, row if isinstance(row, BadRow) else {**head, **row}) for number, row in text.elements(alone=False))
+    return (
+        (number, row if isinstance(row, BadRow) else {**head, **row})
+        for number, row in text.elements(alone=False)
+    )
 
 
 def _first_line(stream: BinaryIO, source: str) -> bytes:
@@ -153,7 +156,9 @@ class _Text:
         mark = self._mark()
         while mark != "]":
             if number and mark != ",":
-                raise self._wrong("Expecting ',' delimiter" if mark else "the array is not closed", self._at)
+                raise self._wrong(
+                    "Expecting ',' delimiter" if mark else "the array is not closed", self._at
+                )
             if number:
                 self._at += 1
             number += 1
@@ -166,7 +171,9 @@ class _Text:
     def _value(self, called: str) -> object:
         self._mark()
         while True:
-            if (length := len(self._text) - self._at) > 2 * _CHUNK_BYTES:  # one value, then, and a step at most
+            if (
+                length := len(self._text) - self._at
+            ) > 2 * _CHUNK_BYTES:  # one value, then, and a step at most
                 self._check_size(length - _STEP_BYTES, called)
             try:
                 value, end = self._decode(self._text, self._at)
@@ -176,10 +183,18 @@ class _Text:
                 if not (cut and self._more()):
                     raise self._wrong(error.msg, error.pos) from None
             except (RecursionError, ValueError) as error:
-                what = "nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
-                raise InputError(f"{self._source}:{called}: not usable JSON: {what}. Correct the row.") from None
+                what = (
+                    "nested too deeply"
+                    if isinstance(error, RecursionError)
+                    else "a number in it is too long"
+                )
+                raise InputError(
+                    f"{self._source}:{called}: not usable JSON: {what}. Correct the row."
+                ) from None
             else:
-                if end < len(self._text) or not self._more():  # a number's next digits may still come
+                if (
+                    end < len(self._text) or not self._more()
+                ):  # a number's next digits may still come
                     self._check_length(end - self._at, called)
                     self._at = end
                     return value
@@ -213,7 +228,9 @@ class _Text:
         return True
 
     def _decoded(self, chunk: bytes) -> str:
-        begins = self._total - len(self._utf8.getstate()[0])  # with the half of a character that was left
+        begins = self._total - len(
+            self._utf8.getstate()[0]
+        )  # with the half of a character that was left
         self._total += len(chunk)
         if self._total > lines.MAX_FILE_BYTES:
             raise lines.file_too_long(self._source)
@@ -221,7 +238,9 @@ class _Text:
             text = self._utf8.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             line = self._line + self._text.count("\n") + error.object.count(b"\n", 0, error.start)
-            raise InputError(f"{self._source}:{line}: {not_utf8(error.object, error, begins)}") from None
+            raise InputError(
+                f"{self._source}:{line}: {not_utf8(error.object, error, begins)}"
+            ) from None
         return text or (self._decoded(self._stream.read(_CHUNK_BYTES)) if chunk else "")
 
     def _wrong(self, what: str, at: int) -> InputError:
@@ -279,7 +298,9 @@ def parse(data: bytes | bytearray) -> object:
     except UnicodeDecodeError as error:
         raise NotJSON(not_utf8(data, error), data.count(b"\n", 0, error.start) + 1) from None
     except json.JSONDecodeError as error:
-        raise NotJSON(f"not valid JSON: {error.msg} at column {error.colno}.", error.lineno) from None
+        raise NotJSON(
+            f"not valid JSON: {error.msg} at column {error.colno}.", error.lineno
+        ) from None
     except RecursionError:
         raise NotJSON("not usable JSON: nested too deeply.") from None
     except ValueError:  # an integer of thousands of digits, which int() refuses

@@ -6,7 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.columns import LONGEST_TEXT, MOST_COLUMNS, TOO_LONG, TOO_MANY, FurtherColumns
+from robin_cli.datasets.columns import (
+    LONGEST_TEXT,
+    MOST_COLUMNS,
+    TOO_LONG,
+    TOO_MANY,
+    FurtherColumns,
+)
 from robin_cli.datasets.fields import CHATS, DEPTH
 from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
@@ -37,19 +43,27 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     names = [leaf.name for leaf in leaves]
     as_log = is_log(names, wanted, source)
     columns = [
-        name for name in names if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
+        name
+        for name in names
+        if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
     ]
-    if {"prompt", "response"} <= set(columns):  # conversations matter only if one of these is missing
+    if {"prompt", "response"} <= set(
+        columns
+    ):  # conversations matter only if one of these is missing
         columns = [name for name in columns if name not in CHATS]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
-        raise InputError(f'{source}: two columns are called "{shown(twice)}". Rename or remove one of them.')
+        raise InputError(
+            f'{source}: two columns are called "{shown(twice)}". Rename or remove one of them.'
+        )
     more: list[str] = []
     if further := wanted.further:
         further.leave_out_twice(names, columns)
         is_read = set(columns)
         found = (
-            leaf.name for leaf in leaves if leaf.name not in is_read and further.wants(leaf.name) and _is_plain(leaf)
+            leaf.name
+            for leaf in leaves
+            if leaf.name not in is_read and further.wants(leaf.name) and _is_plain(leaf)
         )
         more = list(islice(found, MOST_COLUMNS))
         for name in found:
@@ -101,7 +115,10 @@ def _parts_of(batch: pa.RecordBatch, needed: pa.RecordBatch, first: int) -> Iter
     if needed.nbytes <= lines.MAX_LINE_BYTES:
         try:
             columns = dict(zip(batch.schema.names, map(_values, batch.columns), strict=True))
-        except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not name the row: look at each
+        except (
+            UnicodeDecodeError,
+            pa.ArrowException,
+        ):  # pyarrow does not name the row: look at each
             pass
         else:
             yield Part(numbers, columns=columns)
@@ -115,7 +132,9 @@ def _values(column: pa.Array) -> list[object]:
     import pyarrow as pa
 
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    found: list[object] = column.to_numpy(zero_copy_only=False).tolist() if is_text else column.to_pylist()
+    found: list[object] = (
+        column.to_numpy(zero_copy_only=False).tolist() if is_text else column.to_pylist()
+    )
     return found
 
 
@@ -184,7 +203,10 @@ def _with_texts_of_times(values: pa.Array) -> pa.Array:
     if not pa.types.is_temporal(kind):
         return values
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        values, zone = values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit)), "Z"
+        values, zone = (
+            values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit)),
+            "Z",
+        )
     texts = pc.replace_substring_regex(values.cast(pa.string()), r"\.0+$", "")
     texts = pc.replace_substring_regex(texts, r"^([-\d]+) (\d)", r"\1T\2")
     return pc.binary_join_element_wise(texts, zone, "")

@@ -31,7 +31,9 @@ _ENDS = (".xlsx", ".xlsm", ".ods")
 
 def file_of(name: str) -> str:
     """Return the file of a source: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
-    found = re.match(rf"(.*?(?:{'|'.join(map(re.escape, _ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL)
+    found = re.match(
+        rf"(.*?(?:{'|'.join(map(re.escape, _ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL
+    )
     return found[1] if found else name
 
 
@@ -54,7 +56,9 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     return Table(names, "row", _rows(rows, names, wanted))
 
 
-def _rows(rows: Iterator[_Line], names: list[str], wanted: Wanted) -> Iterator[tuple[int, Row | BadRow]]:
+def _rows(
+    rows: Iterator[_Line], names: list[str], wanted: Wanted
+) -> Iterator[tuple[int, Row | BadRow]]:
     texts = {name for name in names if name in wanted.names and name not in wanted.numbers}
     for number, found in rows:
         if isinstance(found, BadRow):
@@ -75,13 +79,27 @@ def _rows(rows: Iterator[_Line], names: list[str], wanted: Wanted) -> Iterator[t
 
 def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:
     """Yield the sheet's rows, read by :mod:`robin_cli.datasets.cells` in a process of its own."""
-    command = [sys.executable, "-I", "-S", cells.__file__, sheet, str(lines.at_most(MOST_BYTES)), *sys.path]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        cells.__file__,
+        sheet,
+        str(lines.at_most(MOST_BYTES)),
+        *sys.path,
+    ]
     packed = stream.seek(0, 2)
-    with subprocess.Popen(command, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:  # noqa: S603
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
         try:
             before = 0
             for number, line in lines.numbered_lines(child.stdout, source):  # type: ignore[arg-type]  # it is a pipe
-                found = BadRow(lines.too_long("row")) if isinstance(line, BadRow) else orjson.loads(line)
+                found = (
+                    BadRow(lines.too_long("row"))
+                    if isinstance(line, BadRow)
+                    else orjson.loads(line)
+                )
                 if isinstance(found, dict):
                     _check(found, source, sheet, packed)
                     before = number

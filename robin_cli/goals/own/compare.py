@@ -32,7 +32,9 @@ class Comparison(Rated):
     @cached_property
     def compared(self) -> Compared:
         """The systems and their differences."""
-        return compared([self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True)
+        return compared(
+            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True
+        )
 
     @cached_property
     def asked(self) -> Asked:
@@ -42,7 +44,10 @@ class Comparison(Rated):
     @property
     def answer(self) -> list[str]:
         """The better system, and by how much."""
-        return at_most(better_lines(self.compared), f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}")
+        return at_most(
+            better_lines(self.compared),
+            f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}",
+        )
 
     @property
     def asides(self) -> list[str]:
@@ -50,7 +55,9 @@ class Comparison(Rated):
         asked = self.asked
         partly = f", {asked.partly:,} partly" if asked.partly else ""
         unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
-        return [f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"]
+        return [
+            f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
+        ]
 
     def lines(self) -> dict[str, str]:
         return {"prompts": self.asides[0], **super().lines(), "scores on average": self.mean_text}
@@ -64,7 +71,10 @@ class Comparison(Rated):
     def delivered(self, view: View) -> list[Table]:
         """Return the differences, and the scores."""
         table = table_of(self.compared)
-        letters = [f"{letter}: {one_line(name)}" for name, letter in letters_of(self.compared.systems).items()]
+        letters = [
+            f"{letter}: {one_line(name)}"
+            for name, letter in letters_of(self.compared.systems).items()
+        ]
         return [replace(table, notes=["; ".join(letters), *table.notes]), *super().delivered(view)]
 
 
@@ -111,9 +121,16 @@ class Compare(Rating):
         """The cost of each arm."""
         return Per.ARM
 
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
         """Watch the largest error, which ends nothing."""
-        del counts, own, target, guaranteed  # settings refuse an error to stop at beside a comparison
+        del (
+            counts,
+            own,
+            target,
+            guaranteed,
+        )  # settings refuse an error to stop at beside a comparison
         return ErrorWatch(self.space, None, None)
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:

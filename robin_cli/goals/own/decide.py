@@ -54,9 +54,15 @@ class Decisions(Rated):
         decided, run = self.decided, self.run
         rows = decided.first
         pairs = run.space.pair[self.scores.arm[rows]].astype(np.int64)
-        systems = run.column(SYSTEM_COLUMN) if SYSTEM_COLUMN in run.column_names else [None] * len(run.pair_ids)
+        systems = (
+            run.column(SYSTEM_COLUMN)
+            if SYSTEM_COLUMN in run.column_names
+            else [None] * len(run.pair_ids)
+        )
         names = [
-            OPEN if decided.leaning[row] == UNDECIDED else f"{systems[pair] or run.pair_ids[pair]}{OPEN * (not sure)}"
+            OPEN
+            if decided.leaning[row] == UNDECIDED
+            else f"{systems[pair] or run.pair_ids[pair]}{OPEN * (not sure)}"
             for row, pair, sure in zip(
                 rows[:SHOWN].tolist(), pairs[:SHOWN].tolist(), decided.held.tolist(), strict=False
             )
@@ -77,7 +83,11 @@ class Decisions(Rated):
         return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
 
     def lines(self) -> dict[str, str]:
-        return {**super().lines(), "scores on average": self.mean_text, "decided": decided_text(self.decided)}
+        return {
+            **super().lines(),
+            "scores on average": self.mean_text,
+            "decided": decided_text(self.decided),
+        }
 
 
 @dataclass(frozen=True)
@@ -114,14 +124,19 @@ class Deciding(Rating):
         """The decision in full; no margin if it is the default."""
         margins: Sequence[float] = self.task.decision.margins
         usual = [MARGIN * (scale.high - scale.low) for scale in self.space.scales]
-        return {"decide": str(self.task.decision), "margin": None if same(margins, usual) else margins[0]}
+        return {
+            "decide": str(self.task.decision),
+            "margin": None if same(margins, usual) else margins[0],
+        }
 
     @property
     def per(self) -> Per:
         """The mean cost of a judge."""
         return Per.JUDGE
 
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
         """Watch the decisions."""
         del own, target, guaranteed  # settings refuse an error to stop at beside decisions
         return DecisionsWatch(self.task, counts())
@@ -141,7 +156,9 @@ class Deciding(Rating):
         """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and the calls spent."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
-        measured = {name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__}
+        measured = {
+            name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__
+        }
         return {**measured, "decisions": np.full(len(found.n), self.task.decisions)}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
@@ -151,9 +168,13 @@ class Deciding(Rating):
             return ""
         many = row.get("decisions_simulated")  # none of so many: fewer than 3 in as many, with 95 %
         wrong = (
-            share_text(row["wrong"]) if row["wrong"] or not many else f"less than {share_text(min(1.0, 3.0 / many))}"
+            share_text(row["wrong"])
+            if row["wrong"] or not many
+            else f"less than {share_text(min(1.0, 3.0 / many))}"
         )
-        return f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        return (
+            f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        )
 
 
 class Threshold(Deciding):

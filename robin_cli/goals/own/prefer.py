@@ -30,7 +30,11 @@ class Prefer(Preferring):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if comparisons are not of three systems or more."""
-        if not source.is_pairwise or source.own["decide"] is not None or source.matches.ranks_systems:
+        if (
+            not source.is_pairwise
+            or source.own["decide"] is not None
+            or source.matches.ranks_systems
+        ):
             return None
         return cls(source.space, source.matches)
 
@@ -52,7 +56,10 @@ class DuelsWatch(ComparisonsWatch):
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the number of comparisons asked, and of prompts whose best response is certified."""
         evidence = self._evidence
-        prompts, sure = evidence.log.shape[1], int(certified(evidence.log[0], evidence.error_rate).sum())
+        prompts, sure = (
+            evidence.log.shape[1],
+            int(certified(evidence.log[0], evidence.error_rate).sum()),
+        )
         decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
         return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
 
@@ -68,14 +75,20 @@ class Preferred(Preferring):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if the run looks for the best response to each prompt."""
-        return cls(source.space, source.matches) if source.is_pairwise and source.own["decide"] is not None else None
+        return (
+            cls(source.space, source.matches)
+            if source.is_pairwise and source.own["decide"] is not None
+            else None
+        )
 
     @property
     def fewest(self) -> tuple[int, str]:
         """The number of prompts, with one comparison each."""
         return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
 
-    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool) -> Watch:
+    def watch(
+        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
+    ) -> Watch:
         del target, guaranteed
         return DuelsWatch(self.matches, counts(), own)
 
@@ -116,7 +129,11 @@ class Rank(Preferring):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if three systems or more are compared."""
-        if not source.is_pairwise or source.own["decide"] is not None or not source.matches.ranks_systems:
+        if (
+            not source.is_pairwise
+            or source.own["decide"] is not None
+            or not source.matches.ranks_systems
+        ):
             return None
         return cls(source.space, source.matches)
 
@@ -135,6 +152,9 @@ class Rank(Preferring):
     def _strengths(self, preference: FloatArray) -> FloatArray:
         """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         there = ~np.isnan(preference)
-        wins = wins_of(preference[there], self.matches.system[there], len(self.matches.names)) + 0.5 * PRIOR
+        wins = (
+            wins_of(preference[there], self.matches.system[there], len(self.matches.names))
+            + 0.5 * PRIOR
+        )
         np.fill_diagonal(wins, 0.0)
         return fit(wins).values

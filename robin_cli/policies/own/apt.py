@@ -62,7 +62,9 @@ class Apt(Deciding):
             return Course(priority)
         calls, then = (each.sum(axis=(-2, -1)) for each in (made, look.n))
         return Course(
-            priority, *_growth(look, then, calls, found.error[..., 0] * calls, distance[..., 0] ** 2), part=part
+            priority,
+            *_growth(look, then, calls, found.error[..., 0] * calls, distance[..., 0] ** 2),
+            part=part,
         )
 
 
@@ -71,4 +73,8 @@ def _growth(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return ℓ, r, and the calls since the look, at which ``then`` had been made."""
     odds = square / (variance + square)
-    return look.log, (np.maximum(look.log, 0.0) + _AT_FIRST + PRIOR_CALLS * odds) / (then + PRIOR_CALLS), calls - then
+    return (
+        look.log,
+        (np.maximum(look.log, 0.0) + _AT_FIRST + PRIOR_CALLS * odds) / (then + PRIOR_CALLS),
+        calls - then,
+    )

@@ -29,17 +29,31 @@ class Auto(Policy):
                     f"--decide: not with --mode {setup.mode}, whose guarantee is for scores; leave one of the two out"
                 )
             if task.decision.is_best:
-                return Choice("lucb", "for --decide best, it asks where the best response is least clear")
-            return Choice("apt", "for --decide with thresholds, it asks where a side is least clear")
+                return Choice(
+                    "lucb", "for --decide best, it asks where the best response is least clear"
+                )
+            return Choice(
+                "apt", "for --decide with thresholds, it asks where a side is least clear"
+            )
         if (matches := setup.matches) is not None:
             if matches.wants_best:
-                return Choice("duels", "for --decide best, it asks where the best response to a prompt is least clear")
+                return Choice(
+                    "duels",
+                    "for --decide best, it asks where the best response to a prompt is least clear",
+                )
             if matches.ranks_systems:
                 systems = len(matches.names)
-                return Choice("tournament", f"with {systems} systems it asks what settles most of their order")
-            return Choice("preferences", "it asks a comparison more often, the less certain its preference is")
+                return Choice(
+                    "tournament", f"with {systems} systems it asks what settles most of their order"
+                )
+            return Choice(
+                "preferences", "it asks a comparison more often, the less certain its preference is"
+            )
         if setup.systems is not None:
-            return Choice("paired", "for --objective compare, it asks prompts not asked yet before it repeats any")
+            return Choice(
+                "paired",
+                "for --objective compare, it asks prompts not asked yet before it repeats any",
+            )
         if is_theory:
             return Choice(of_theory, f"--mode {setup.mode} is its own")
         return Choice(usual, "it asks where ratings vary, from the second call of each pair on")

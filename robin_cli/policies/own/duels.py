@@ -63,7 +63,9 @@ class Duels(Comparing):
         """Return the policy for the prompts of the run; InputError if it looks for no best response."""
         matches = setup.matches
         if matches is None or not matches.wants_best:
-            raise InputError("--scheduler duels: finds the best response to each prompt; take it with --decide best")
+            raise InputError(
+                "--scheduler duels: finds the best response to each prompt; take it with --decide best"
+            )
         return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
 
     @property
@@ -72,7 +74,12 @@ class Duels(Comparing):
         return self.rivals.members
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = n + pending
@@ -89,7 +96,9 @@ class Duels(Comparing):
         most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
-    def _seen(self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray) -> _Seen:
+    def _seen(
+        self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray
+    ) -> _Seen:
         scale, calls = self.matches.space.scales[0], n.shape[-1]
         width, rated = float(scale.high - scale.low), n > 0
         points = np.where(rated, (total / np.maximum(n, 1.0) - scale.low) / width, 0.5)
@@ -107,5 +116,7 @@ class Duels(Comparing):
         responses = np.arange(self.rivals.missing.shape[-1])
         found = -np.log(2.0) * self.rivals.missing[prompt]
         for which, chance in enumerate(chances):
-            found = found + np.where(side[..., which, None] == responses, chance[..., None], 0.0).sum(axis=-2)
+            found = found + np.where(
+                side[..., which, None] == responses, chance[..., None], 0.0
+            ).sum(axis=-2)
         return np.asarray(found.argmax(axis=-1))

@@ -67,7 +67,12 @@ class Lucb(Deciding):
         made, then = (each[0] + has_rival * each[1] for each in (calls, of_look))
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
-        pace = 0.5 * (by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS))
-        part, of_responses = np.zeros(found.gain.shape), found.gain.reshape(-1, found.gain.shape[-1])
+        pace = 0.5 * (
+            by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS)
+        )
+        part, of_responses = (
+            np.zeros(found.gain.shape),
+            found.gain.reshape(-1, found.gain.shape[-1]),
+        )
         part.reshape(of_responses.shape)[both] = of_responses[both] / largest.take(rival)[..., None]
         return Course(priority, log, pace, made - then, part)

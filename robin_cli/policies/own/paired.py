@@ -56,7 +56,9 @@ class Paired(Policy):
     def of(cls, setup: Setup) -> Self:
         """Return the policy for the systems of the run; InputError if there are none to compare."""
         if setup.systems is None:
-            raise InputError(f"--scheduler paired: compares systems; take it with --objective {COMPARE}")
+            raise InputError(
+                f"--scheduler paired: compares systems; take it with --objective {COMPARE}"
+            )
         return cls(setup.systems, _gains(setup.systems, _even(setup.systems)))
 
     @property
@@ -65,7 +67,12 @@ class Paired(Policy):
         return self.systems.turn
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        _total: FloatArray,
+        _total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return w² V / ((n + pending) (n + pending + 1)), whatever the arm's own ratings."""
         made = n + pending
@@ -80,12 +87,16 @@ class Paired(Policy):
 
     def _fitted_gains(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         systems = self.systems
-        return _gains(systems, _variances(systems, n, total, total_sq)) * _preference(systems, n, total)
+        return _gains(systems, _variances(systems, n, total, total_sq)) * _preference(
+            systems, n, total
+        )
 
 
 def _gains(systems: Systems, variance: FloatArray) -> FloatArray:
     """Return w² V; among equal ones those earlier in turn are larger, by just enough to break ties."""
-    return np.asarray(systems.weight**2 * variance * (1.0 - _TIE * systems.turn / len(systems.turn)))
+    return np.asarray(
+        systems.weight**2 * variance * (1.0 - _TIE * systems.turn / len(systems.turn))
+    )
 
 
 def _even(systems: Systems) -> FloatArray:
@@ -93,7 +104,9 @@ def _even(systems: Systems) -> FloatArray:
     return np.asarray(((high - low + 1.0) ** 2 - 1.0) / 12.0)
 
 
-def _variances(systems: Systems, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+def _variances(
+    systems: Systems, n: FloatArray, total: FloatArray, total_sq: FloatArray
+) -> FloatArray:
     """Return V of each arm, shape (K,)."""
     space, count = systems.space, len(systems.names)
     judged = space.attribute.astype(np.int64) * len(space.judges) + space.judge
@@ -103,7 +116,9 @@ def _variances(systems: Systems, n: FloatArray, total: FloatArray, total_sq: Flo
         np.bincount(kind, each, kinds * count).reshape(kinds, count)
         for each in (squares_within(n, total, total_sq), np.maximum(n - 1.0, 0.0))
     )
-    even = np.bincount(judged, _even(systems), kinds) / np.maximum(np.bincount(judged, minlength=kinds), 1)
+    even = np.bincount(judged, _even(systems), kinds) / np.maximum(
+        np.bincount(judged, minlength=kinds), 1
+    )
     pooled = (within.sum(axis=1) + even) / (freedom.sum(axis=1) + 1.0)
     found = (within + _PRIOR_FREEDOM * pooled[:, None]) / (freedom + _PRIOR_FREEDOM)
     return np.asarray(found.ravel()[kind])
@@ -123,9 +138,14 @@ def _preference(systems: Systems, n: FloatArray, total: FloatArray) -> FloatArra
     for attribute in range(len(space.attributes)):
         there, summed = (
             np.bincount(systems.cell, each, shape[0] * count).reshape(shape)
-            for each in (is_rated[:, attribute].astype(np.float64), of_pair[:, attribute] * is_rated[:, attribute])
+            for each in (
+                is_rated[:, attribute].astype(np.float64),
+                of_pair[:, attribute] * is_rated[:, attribute],
+            )
         )
-        pair = _least_certain(np.divide(summed, there, out=np.zeros(shape), where=there > 0), there > 0)
+        pair = _least_certain(
+            np.divide(summed, there, out=np.zeros(shape), where=there > 0), there > 0
+        )
         if pair is not None:
             is_whole = np.asarray((there[:, pair] > 0).all(axis=1))
             is_meant = (is_whole[systems.prompt] & np.isin(systems.system, pair))[space.pair]

@@ -29,7 +29,9 @@ class Preferences(Comparing):
     def of(cls, setup: Setup) -> Self:
         """Return the policy for the comparisons of the run."""
         if setup.matches is None:
-            raise InputError("--scheduler preferences: compares two responses; take it with --pairwise")
+            raise InputError(
+                "--scheduler preferences: compares two responses; take it with --pairwise"
+            )
         return cls(setup.matches, setup.matches.space.scales[0].even_variance, setup.objective)
 
     @property
@@ -43,8 +45,15 @@ class Preferences(Comparing):
         return np.arange(len(self.matches.space)).reshape(len(self.matches), 1, -1)
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, total: FloatArray, total_sq: FloatArray, *_: object
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        total: FloatArray,
+        total_sq: FloatArray,
+        *_: object,
     ) -> FloatArray:
         """Return the urgency of V of the comparison after the calls of each of its arms."""
         variance = self.variance(n, total, total_sq)
-        return np.asarray(urgency(variance[..., None], np.maximum(n + pending, 0.5), self.objective))
+        return np.asarray(
+            urgency(variance[..., None], np.maximum(n + pending, 0.5), self.objective)
+        )

@@ -40,7 +40,12 @@ class Robin(Policy):
         return 1
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        _total: FloatArray,
+        _total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return σ² / (n + pending), whatever the ratings."""
         return urgency(self.variances[arm], n + pending, self.objective)

@@ -37,7 +37,9 @@ class RobinHood(Estimating):
         """
         arms, budget, delta = setup.arms, setup.budget, setup.delta
         if not 0.0 < delta <= 1.0:
-            raise InputError(f"--delta {delta:g}: a failure probability is above 0 and at most 1, for example 0.007")
+            raise InputError(
+                f"--delta {delta:g}: a failure probability is above 0 and at most 1, for example 0.007"
+            )
         if setup.mode == "practice":
             c = practice_constant(delta)
             return cls(c=c, warm_up=math.floor(c) + 1, objective=setup.objective)
@@ -49,7 +51,11 @@ class RobinHood(Estimating):
                 f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} scores before it "
                 f"adapts, {smallest_theory_budget(arms, delta)} calls at least; raise the budget, or use --mode practice"
             )
-        return cls(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up, objective=setup.objective)
+        return cls(
+            c=4.0 * math.log(4.0 * arms * budget / delta),
+            warm_up=warm_up,
+            objective=setup.objective,
+        )
 
     @classmethod
     def theorem(cls, mode: str) -> int | None:

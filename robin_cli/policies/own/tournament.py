@@ -8,7 +8,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, fit, information, of_differences, win_chances, wins_of
+from robin_cli.model.bradley_terry import (
+    PRIOR,
+    fit,
+    information,
+    of_differences,
+    win_chances,
+    wins_of,
+)
 from robin_cli.model.circles import circle
 from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
@@ -81,7 +88,12 @@ class Tournament(Policy):
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
     def priority(
-        self, n: FloatArray, pending: FloatArray, _total: FloatArray, _total_sq: FloatArray, arm: IntArray
+        self,
+        n: FloatArray,
+        pending: FloatArray,
+        _total: FloatArray,
+        _total_sq: FloatArray,
+        arm: IntArray,
     ) -> FloatArray:
         """Return the priority of the last fit, falling with the calls of the arm."""
         made = n + pending
@@ -98,7 +110,9 @@ class Tournament(Policy):
         return replace(self, fresh=fresh, again=again)
 
 
-def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _gains(
+    matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return ``fresh`` and ``again`` of all arms, shape (K,) each."""
     space, (couples, couple) = matches.space, matches.opponents
     scale = space.scales[0]
@@ -108,7 +122,9 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
-    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each  # V/2 of a preference
+    within = (
+        pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each
+    )  # V/2 of a preference
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
@@ -121,7 +137,9 @@ def _gains(matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatAr
     all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
     fresh = gain / (1.0 + falls * left) ** 2
     again = gain * noise / (1.0 + falls * (all_left + noise * done)) ** 2
-    fresh = np.where(is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh)  # half a comparison has no preference
+    fresh = np.where(
+        is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh
+    )  # half a comparison has no preference
     in_turn = 1.0 - _TIE * matches.turn / len(space)
     return np.repeat(fresh, each) * in_turn, np.repeat(again, each) * in_turn
 
@@ -140,8 +158,15 @@ def _of_couples(
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
     if circle(preference, system, m) is not None:
-        return 1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion  # one more has the gain of the next
-    inverse: FloatArray = np.asarray(np.linalg.inv(information(votes, chance) + 1.0 / m) - 1.0 / m, np.float64)
+        return (
+            1.0 / (1.0 + votes) ** 2,
+            1.0 / (1.0 + votes),
+            chance,
+            dispersion,
+        )  # one more has the gain of the next
+    inverse: FloatArray = np.asarray(
+        np.linalg.inv(information(votes, chance) + 1.0 / m) - 1.0 / m, np.float64
+    )
     variance = dispersion * of_differences(inverse) + np.eye(m)
     z = np.abs(strength[:, None] - strength) / np.sqrt(variance)
     counted = 1.0 / (variance * (1.0 + z) ** 3)
@@ -149,4 +174,9 @@ def _of_couples(
     # Σ h ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))² over i and j is a quadratic form in h's Laplacian.
     spread: FloatArray = inverse @ (np.diag(counted.sum(axis=1)) - counted) @ inverse
     weight = chance * chance.T
-    return dispersion * weight * of_differences(spread), weight * variance / dispersion, chance, dispersion
+    return (
+        dispersion * weight * of_differences(spread),
+        weight * variance / dispersion,
+        chance,
+        dispersion,
+    )

@@ -78,14 +78,22 @@ class TwoPriors(Estimating):
         known = freedom.sum(axis=-1) > 0
         even = self.scale.even_variance
         seen, e = freedom.sum(axis=-1), self.evidence
-        pooled = np.where(known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even)
-        pooled = np.maximum(pooled, _SMALLEST_POOLED * even)  # ratings without variance so far may vary later
+        pooled = np.where(
+            known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even
+        )
+        pooled = np.maximum(
+            pooled, _SMALLEST_POOLED * even
+        )  # ratings without variance so far may vary later
         ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
         varied = np.maximum((freedom > 0).sum(axis=-1), 1)
         scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied
-        cv_squared = np.maximum(0.0, scatter - 2.0) / (np.maximum(freedom.sum(axis=-1) / varied, 1.0) + 2.0)
+        cv_squared = np.maximum(0.0, scatter - 2.0) / (
+            np.maximum(freedom.sum(axis=-1) / varied, 1.0) + 2.0
+        )
         alike = np.where(
-            known, np.maximum(0.0, 1.0 - cv_squared) * np.maximum(seen, 1.0) / (np.maximum(seen, 1.0) + e), 0.0
+            known,
+            np.maximum(0.0, 1.0 - cv_squared) * np.maximum(seen, 1.0) / (np.maximum(seen, 1.0) + e),
+            0.0,
         )
         rated = (n > 0).sum(axis=-1) + e
         first, second = (
@@ -94,5 +102,11 @@ class TwoPriors(Estimating):
         )
         second = np.maximum(second, first * first + _SMALLEST_POOLED * even)
         if pooled.ndim == 0:
-            return replace(self, pooled=float(pooled), alike=float(alike), first=float(first), second=float(second))
+            return replace(
+                self,
+                pooled=float(pooled),
+                alike=float(alike),
+                first=float(first),
+                second=float(second),
+            )
         return replace(self, pooled=pooled, alike=alike, first=first, second=second)

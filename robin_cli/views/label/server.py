@@ -78,7 +78,9 @@ class LabelPage:
             try:
                 await site.start()
             except OSError as error:
-                raise InputError(f"--port {port}: {error.strerror}; name another, or 0 for a free one") from error
+                raise InputError(
+                    f"--port {port}: {error.strerror}; name another, or 0 for a free one"
+                ) from error
             self._port = runner.addresses[0][1]
             ready(self.address)
             await self.done.wait()
@@ -90,13 +92,18 @@ class LabelPage:
         if request.headers.get("Host") not in {f"{HOST}:{self._port}", f"localhost:{self._port}"}:
             raise web.HTTPForbidden
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in {f"http://{HOST}:{self._port}", f"http://localhost:{self._port}"}:
+        if origin is not None and origin not in {
+            f"http://{HOST}:{self._port}",
+            f"http://localhost:{self._port}",
+        }:
             raise web.HTTPForbidden
 
     async def _page(self, request: web.Request) -> web.Response:
         self._check(request)
         nonce = secrets.token_urlsafe(16)
-        text = (files(__package__) / "page.html").read_text(encoding="utf-8").replace("{nonce}", nonce)
+        text = (
+            (files(__package__) / "page.html").read_text(encoding="utf-8").replace("{nonce}", nonce)
+        )
         headers = {name: value.replace("{nonce}", nonce) for name, value in _HEADERS.items()}
         return web.Response(text=text, content_type="text/html", headers=headers)
 
@@ -112,7 +119,9 @@ class LabelPage:
             self._do(request.match_info["what"], labeller, said)
         except (InputError, StorageError) as error:
             return _json({"error": str(error)})
-        return _json({"labeller": labeller, **(self._labelling.shown(labeller) if labeller else {})})
+        return _json(
+            {"labeller": labeller, **(self._labelling.shown(labeller) if labeller else {})}
+        )
 
     def _do(self, what: str, labeller: str, said: _Said) -> None:
         if what == "done":
@@ -133,5 +142,7 @@ class LabelPage:
 
 def _json(content: dict[str, Any]) -> web.Response:
     return web.Response(
-        body=msgspec.json.encode(content), content_type="application/json", headers={"Cache-Control": "no-store"}
+        body=msgspec.json.encode(content),
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
     )

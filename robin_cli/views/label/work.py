@@ -55,14 +55,21 @@ class Labelling:
         rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
         order = [pair for pair in labelling_order(run).tolist() if rated[pair]]
         together = decided_together(run)
-        while together is not None and n < len(order) and together[order[n]] == together[order[n - 1]]:
+        while (
+            together is not None and n < len(order) and together[order[n]] == together[order[n - 1]]
+        ):
             n += 1  # a part of a group decides nothing
         order = order[:n]
         if not order:
-            raise InputError(f"{run.name}: no pair has a score, so there is nothing to label; judge first")
-        self.items = [Item(pair, each) for pair in order for each in range(len(run.manifest.attributes))]
+            raise InputError(
+                f"{run.name}: no pair has a score, so there is nothing to label; judge first"
+            )
+        self.items = [
+            Item(pair, each) for pair in order for each in range(len(run.manifest.attributes))
+        ]
         self._number = {
-            (run.pair_ids[pair], run.manifest.attributes[each]): k for k, (pair, each) in enumerate(self.items)
+            (run.pair_ids[pair], run.manifest.attributes[each]): k
+            for k, (pair, each) in enumerate(self.items)
         }
         self.said: dict[str, dict[int, float]] = defaultdict(dict)
         self._last: dict[str, list[int]] = defaultdict(list)
@@ -84,8 +91,14 @@ class Labelling:
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return the page's next content for one person; ``item`` is None once all is labelled."""
         said, skipped = self.said[labeller], self._skipped[labeller]
-        number = next((k for k in range(len(self.items)) if k not in said and k not in skipped), None)
-        done = {"labelled": len(said), "wanted": len(self.items) - len(skipped), "can_undo": bool(self._last[labeller])}
+        number = next(
+            (k for k in range(len(self.items)) if k not in said and k not in skipped), None
+        )
+        done = {
+            "labelled": len(said),
+            "wanted": len(self.items) - len(skipped),
+            "can_undo": bool(self._last[labeller]),
+        }
         item = None if number is None else self._item(number, labeller)
         return {**done, "item": item, "agreement": self.agreement(), "note": self.caution}
 
@@ -120,7 +133,9 @@ class Labelling:
     def agreement(self) -> str:
         """Return the agreement of several people, in words; "" for one person, or if no pair has two labels."""
         people = [said for said in self.said.values() if said]
-        both = {number for one, other in combinations(people, 2) for number in one.keys() & other.keys()}
+        both = {
+            number for one, other in combinations(people, 2) for number in one.keys() & other.keys()
+        }
         if not both:
             return ""
         table = np.array([[said.get(number, np.nan) for number in sorted(both)] for said in people])
@@ -131,7 +146,10 @@ class Labelling:
     def _is_swapped(self, number: int, labeller: str) -> bool:
         """Return whether response B comes first; labellers must not learn which system is A in the data."""
         pair_id = self.run.pair_ids[self.items[number].pair]
-        return self.is_of_two and hashlib.sha256(f"{labeller}\0{pair_id}".encode()).digest()[0] % 2 == 1
+        return (
+            self.is_of_two
+            and hashlib.sha256(f"{labeller}\0{pair_id}".encode()).digest()[0] % 2 == 1
+        )
 
     def _item(self, number: int, labeller: str) -> dict[str, Any]:
         """Return the visible parts of an item: no id, no system, no score."""
@@ -150,7 +168,9 @@ class Labelling:
         choices = (
             [["A", 1.0], ["tie", 0.5], ["B", 0.0]]
             if self.is_of_two
-            else [[str(level), float(level)] for level in range(int(scale.low), int(scale.high) + 1)]
+            else [
+                [str(level), float(level)] for level in range(int(scale.low), int(scale.high) + 1)
+            ]
         )
         return {
             "number": number,

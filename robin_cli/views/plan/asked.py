@@ -109,11 +109,19 @@ class Asked:
         def policy(budget: int, variances: FloatArray | None, goal: Goal) -> Policy | None:
             setup, space = self.setup(budget), goal.space
             share = len(space) / setup.arms
-            part = replace(setup, arms=len(space), budget=round(share * budget), variances=variances, task=goal.task)
+            part = replace(
+                setup,
+                arms=len(space),
+                budget=round(share * budget),
+                variances=variances,
+                task=goal.task,
+            )
             try:
                 choice = chosen(name, setup)  # by all of the arms, which have all of the budget
                 named = name if choice is None else choice.name
-                return policy_by_scale(named, part, variances if self.is_warm else None, space.by_scale())
+                return policy_by_scale(
+                    named, part, variances if self.is_warm else None, space.by_scale()
+                )
             except InputError:
                 if self.config.budget is not None and budget >= self.config.budget:
                     raise
@@ -136,9 +144,7 @@ class Asked:
         if self.space.settles and self.told_by is None:
             alike += f", the means of both judges correlated by {ALIKE:g}"
         if self.told_by is not None:
-            return (
-                f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"
-            )
+            return f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"
         rated = [attribute for attribute in self.space.attributes if attribute in _PAPER_RATED]
         where = ", ".join(rated if len(rated) == len(self.space.attributes) else _PAPER_RATED)
         of_prompts = self.goal.groups is not None or not self.goal.asks_all

@@ -68,7 +68,11 @@ class Calls:
     def tokens(self, budget: int) -> tuple[int, int | None]:
         """Return the tokens in and out of ``budget`` calls; None if no answer is known."""
         done, ahead = self.already, budget - self.already.calls
-        out = None if self.completion is None else round(done.completion_tokens + ahead * self.completion)
+        out = (
+            None
+            if self.completion is None
+            else round(done.completion_tokens + ahead * self.completion)
+        )
         return round(done.prompt_tokens + ahead * self.prompt), out
 
     def dollars(self, budget: int) -> tuple[float | None, float | None]:
@@ -77,7 +81,9 @@ class Calls:
         return low, high
 
     def _dollars(self, budget: int, each: float | None) -> float | None:
-        return None if each is None else self.already.cost_usd + (budget - self.already.calls) * each
+        return (
+            None if each is None else self.already.cost_usd + (budget - self.already.calls) * each
+        )
 
     def time(self, budget: int, *, assumed: bool = False) -> float | None:
         """Return the seconds of ``budget`` calls; None without a known pace, unless one may be ``assumed``."""
@@ -93,7 +99,9 @@ class Calls:
         left = self.config.max_cost - self.already.cost_usd - (self.reserve or 0.0)
         if left < 0:  # a call is made only if the most that it may cost is there
             return done, done
-        least, most = (None if not each else done + math.floor(left / each) + 1 for each in self._each[::-1])
+        least, most = (
+            None if not each else done + math.floor(left / each) + 1 for each in self._each[::-1]
+        )
         return least, most
 
     def taken(self, spent: int) -> dict[str, Any]:
@@ -106,7 +114,9 @@ class Calls:
             "cost_usd_about": self._dollars(spent, self.usual if self.cost is None else self.cost),
             "within_max_cost": False if most is not None and spent > most else is_within,
             "seconds": None if config.in_rounds else self.time(spent),
-            "seconds_about": config.rounds * _WINDOW_S if config.in_rounds else self.time(spent, assumed=True),
+            "seconds_about": config.rounds * _WINDOW_S
+            if config.in_rounds
+            else self.time(spent, assumed=True),
         }
 
     @property
@@ -145,7 +155,9 @@ def calls_of(asked: Asked) -> Calls:
     else:
         answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
         prompt, completion = _mean(answers["prompt_tokens"]), _mean(answers["completion_tokens"])
-        if pilot is None:  # which paid a prompt for as many ratings as it asked for, and not as this run will
+        if (
+            pilot is None
+        ):  # which paid a prompt for as many ratings as it asked for, and not as this run will
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
             prompt *= shared / max(1.0, min(shared, a_request))
@@ -164,7 +176,19 @@ def calls_of(asked: Asked) -> Calls:
     assumed = _SECONDS / (config.workers or _AT_A_TIME) / a_request
     reserve, price = _reserve(asked, prices), _in_words(config, prices)
     return Calls(
-        config, already, prompt, completion, cost, least, most, usual, price, reserve, seconds, assumed, source
+        config,
+        already,
+        prompt,
+        completion,
+        cost,
+        least,
+        most,
+        usual,
+        price,
+        reserve,
+        seconds,
+        assumed,
+        source,
     )
 
 
@@ -172,7 +196,10 @@ def _a_request(asked: Asked) -> float:
     """Return the average ratings in a request; a scheduler that looks at each rating requests few at a time."""
     if not asked.goal.asks_all:
         return 1.0
-    policy, samples = asked.policy(asked.budget, np.ones(len(asked.space))), asked.config.samples_per_request
+    policy, samples = (
+        asked.policy(asked.budget, np.ones(len(asked.space))),
+        asked.config.samples_per_request,
+    )
     return (
         float(samples)
         if policy is None
@@ -184,10 +211,15 @@ def _spent(pilot: RunData, calls: int, prices: Sequence[Price | None]) -> Alread
     """Return the pilot's cost; its time is from the first answer of each session to its last, summed."""
     spent = spent_before(pilot.fold, prices)
     at = np.sort(pilot.judgments["received_at"].cast("int64").to_numpy()) / 1e6
-    starts = [datetime.fromisoformat(str(session["started_at"])).timestamp() for session in pilot.manifest.sessions]
+    starts = [
+        datetime.fromisoformat(str(session["started_at"])).timestamp()
+        for session in pilot.manifest.sessions
+    ]
     parts = np.split(at, np.searchsorted(at, starts[1:]))
     seconds = sum(float(part[-1] - part[0]) for part in parts if len(part))
-    return Already(calls, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd or 0.0, seconds)
+    return Already(
+        calls, spent.prompt_tokens, spent.completion_tokens, spent.exact_usd or 0.0, seconds
+    )
 
 
 def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
@@ -199,7 +231,9 @@ def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
     meters = [Meter(price, tier=config.tier, falls_back=config.tier_fallback) for price in prices]
 
     def reserved(messages: list[Message]) -> float:
-        return sum(meter.most(messages, longest, config.samples_per_request) for meter in meters) / len(meters)
+        return sum(
+            meter.most(messages, longest, config.samples_per_request) for meter in meters
+        ) / len(meters)
 
     each = _of_each(asked, reserved)
     return sum(each) / len(each)
@@ -225,13 +259,22 @@ def at_tier(calls: Calls, tier: str | None) -> Calls | None:
     out = calls.completion or 0.0
     now, there, least, most = (
         _dollars(prices, calls.prompt, length, at)
-        for length, at in ((out, config.tier), (out, tier), (0.0, tier), (float(config.max_tokens), tier))
+        for length, at in (
+            (out, config.tier),
+            (out, tier),
+            (0.0, tier),
+            (float(config.max_tokens), tier),
+        )
     )
-    cost = calls.cost if calls.cost is None or not now or there is None else calls.cost * there / now
+    cost = (
+        calls.cost if calls.cost is None or not now or there is None else calls.cost * there / now
+    )
     return replace(calls, cost=cost, least=least, most=most)
 
 
-def _dollars(prices: Sequence[Price | None], prompt: float, completion: float, tier: str | None) -> float | None:
+def _dollars(
+    prices: Sequence[Price | None], prompt: float, completion: float, tier: str | None
+) -> float | None:
     """Return a call's cost at a tier, with equal shares of calls for all judges; None unless each has a price."""
     tokens = round(1e6 * prompt), round(1e6 * completion)
     costs = [price.cost(*tokens, tier=tier) / 1e6 for price in prices if price is not None]
@@ -240,11 +283,20 @@ def _dollars(prices: Sequence[Price | None], prompt: float, completion: float, t
 
 def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     if len(prices) == 1:
-        return None if prices[0] is None else "; ".join(filter(None, (str(prices[0]), prices[0].beside)))
+        return (
+            None
+            if prices[0] is None
+            else "; ".join(filter(None, (str(prices[0]), prices[0].beside)))
+        )
     if all(price is None for price in prices):
         return None
-    each = (f"{judge_name(model)}: {price or 'no price'}" for model, price in zip(config.model, prices, strict=True))
-    return "; ".join(each) + "; the judges are taken to get equal shares" * (config.budget_usd is None)
+    each = (
+        f"{judge_name(model)}: {price or 'no price'}"
+        for model, price in zip(config.model, prices, strict=True)
+    )
+    return "; ".join(each) + "; the judges are taken to get equal shares" * (
+        config.budget_usd is None
+    )
 
 
 def _of_each(asked: Asked, measured: Callable[[list[Message]], float]) -> list[float]:
@@ -252,7 +304,9 @@ def _of_each(asked: Asked, measured: Callable[[list[Message]], float]) -> list[f
     pairs, prompts = asked.dataset.pairs, asked.prompts
     places = range(0, len(pairs), max(1, len(pairs) // _SAMPLE))
     # Nothing here has a name that would hold one pair's texts while the next one's are read.
-    return [measured(prompts.messages(pairs[at], name)) for at in places for name in prompts.rubrics]
+    return [
+        measured(prompts.messages(pairs[at], name)) for at in places for name in prompts.rubrics
+    ]
 
 
 def _characters(messages: list[Message]) -> float:
@@ -264,7 +318,12 @@ def _mean(column: Any) -> float:
 
 
 _FLEX = "flex"
-_PLAIN: dict[str, Any] = {"service_tier": None, "tier_fallback": False, "batch": False, "batch_files": None}
+_PLAIN: dict[str, Any] = {
+    "service_tier": None,
+    "tier_fallback": False,
+    "batch": False,
+    "batch_files": None,
+}
 _WAYS: dict[str | None, dict[str, Any]] = {
     None: _PLAIN,
     _FLEX: {**_PLAIN, "service_tier": _FLEX},
@@ -273,7 +332,9 @@ _WAYS: dict[str | None, dict[str, Any]] = {
 """By the service tier at which they are paid, what is set for them."""
 
 
-def ways_of(calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]) -> list[dict[str, Any]]:
+def ways_of(
+    calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the cost and result of ``budget`` calls in each way with a known price; nothing if there is no choice.
 
     Nor where the budget is of money, of which each way makes another number of calls, or goes out in files.
@@ -294,7 +355,9 @@ def ways_of(calls: Calls, budget: int, reached: Callable[[Settings], dict[str, A
         row = {"rounds": way.rounds if way.in_rounds else None, **reached(way)}
         low, high = paid.dollars(budget)
         # A pilot's pace is that of the way it was made, and at flex nobody knows: it depends on how much room there is.
-        seconds = paid.time(budget) if is_planned or not (tier == _FLEX or calls.already.calls) else None
+        seconds = (
+            paid.time(budget) if is_planned or not (tier == _FLEX or calls.already.calls) else None
+        )
         rows.append(
             {
                 "way": tier or "one call at a time",

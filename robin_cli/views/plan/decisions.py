@@ -34,13 +34,20 @@ class Decisions(Plan):
         self.task = asked.goal.task
         wrong, certified = figure("wrong", 100), figure("certified", 100, 0)
         self.columns = {"spent": whole("calls"), "wrong %": wrong, "certified %": certified}
-        self.evenly = {"wrong %": figure("even_wrong", 100), "certified %": figure("even_certified", 100, 0)}
+        self.evenly = {
+            "wrong %": figure("even_wrong", 100),
+            "certified %": figure("even_certified", 100, 0),
+        }
         self.first = [self._first()]
 
     def spent(self, budget: int) -> int:
         """Return the average calls of a run with ``budget``, which may end early."""
         expected = self.outlooks[0].expected.get(budget)
-        return budget if expected is None else max(self.asked.least, min(budget, round(expected.figure("calls_mean"))))
+        return (
+            budget
+            if expected is None
+            else max(self.asked.least, min(budget, round(expected.figure("calls_mean"))))
+        )
 
     def own_facts(self) -> dict[str, Any]:
         """Return the decisions to make, and the calls until all are made."""
@@ -60,7 +67,9 @@ class Decisions(Plan):
             "error_rate": task.decision.error_rate,
             **found("calls_to_end", mine, evenly, asked.least),
             "searched_to": calls_to_the_end(len(self.space)),
-            "by_pilot": asked.pilot is not None and asked.run is not None and self.goal.found(asked.run).is_over,
+            "by_pilot": asked.pilot is not None
+            and asked.run is not None
+            and self.goal.found(asked.run).is_over,
         }
 
     @cached_property
@@ -72,7 +81,10 @@ class Decisions(Plan):
         """Return the calls until everything is decided, when such a run ends."""
         decided = self.decided
         what = f"{decided['decide']}, for {number_of(decided['decisions'], decided['of'][:-1])}"
-        later = decided["even_calls_to_end_are"] == "about" or decided["even_calls_to_end"] > decided["calls_to_end"]
+        later = (
+            decided["even_calls_to_end_are"] == "about"
+            or decided["even_calls_to_end"] > decided["calls_to_end"]
+        )
         often = f" or fewer in {10 * SHARE_WITHIN:.0f} of 10 cases"
         calls = self.calls_text("calls_to_end", decided, says_even=later, within=often)
         return f"To decide everything ({what}) takes {calls}."
@@ -94,7 +106,8 @@ class Decisions(Plan):
             f"wrong: of all decisions by the mean ratings alone, by more than {margin}; {evenly}.",
             f"certified: at most {100 * rate:g} % of these are wrong on average, guaranteed{late * is_late}.",
             NOISE,
-            *["Without ratings of these pairs this is a rough forecast."] * (self.asked.told_by is None),
+            *["Without ratings of these pairs this is a rough forecast."]
+            * (self.asked.told_by is None),
             *super().details(),
         ]
 
@@ -108,7 +121,9 @@ class Decisions(Plan):
 
 def _calls_for_wrong(outlook: Outlook, wrong: float) -> Needed | None:
     """Return the calls for a share of wrong decisions; None if all is decided before the share is reached."""
-    by_calls = {max(1, round(each.figure("calls_mean"))): each for each in outlook.expected.values()}
+    by_calls = {
+        max(1, round(each.figure("calls_mean"))): each for each in outlook.expected.values()
+    }
     read_off = calls_for(wrong, dict(sorted(by_calls.items())), "wrong")
     ends = outlook.end is not None and outlook.end.relation == "about"
     return None if read_off.relation == "more than" and ends else read_off

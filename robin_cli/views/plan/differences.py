@@ -8,7 +8,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from robin_cli.analysis.paired import PairedSpread, difference_shown, paired_spreads, prompts_for, variance_range
+from robin_cli.analysis.paired import (
+    PairedSpread,
+    difference_shown,
+    paired_spreads,
+    prompts_for,
+    variance_range,
+)
 from robin_cli.analysis.run_compare import compared
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.own.compare import Compare
@@ -51,10 +57,11 @@ class Differences(Plan):
         once = math.ceil(self.there * self.a_prompt)
         usual = max(self.least, once if self.cheapest is None else self.cheapest["calls"])
         self.asked = asked.with_budget(asked.config.budget or usual)
-        prompts, scheduler = number_of(self.there, "prompt"), self.asked.scheduler_at(self.asked.budget)
-        self.about = (
-            f"{prompts} that two systems or more answered, each {significant(self.a_prompt, 3)} calls, by {scheduler}"
+        prompts, scheduler = (
+            number_of(self.there, "prompt"),
+            self.asked.scheduler_at(self.asked.budget),
         )
+        self.about = f"{prompts} that two systems or more answered, each {significant(self.a_prompt, 3)} calls, by {scheduler}"
         if run is not None:
             self.prior = f"as in {number_of(run.fold.arms.spent, 'call')} of {asked.told_by}"
         self.columns = {
@@ -76,7 +83,9 @@ class Differences(Plan):
         widest = self._widest(calls)
         if widest is None:
             return None
-        return difference_shown(prompts, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
+        return difference_shown(
+            prompts, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER
+        )
 
     @cached_property
     def by_calls(self) -> list[dict[str, Any]]:
@@ -93,7 +102,9 @@ class Differences(Plan):
         widest, alone = self._widest(calls), replace(self.calls, already=Already())
         needed = spent = None
         if widest is not None and self.difference is not None:
-            needed = prompts_for(self.difference, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER)
+            needed = prompts_for(
+                self.difference, widest.between, widest.noise_at(calls), alpha=ALPHA, power=POWER
+            )
             spent = math.ceil(needed * self.a_prompt) * calls
         costs, tokens = alone.taken(spent or 0), alone.tokens(spent or 0)
         return {
@@ -126,7 +137,10 @@ class Differences(Plan):
         """Return the cost of the difference, the variance of differences, and the differences that a budget shows."""
         run, fewest = self.asked.run, min(each.prompts for each in self.spreads)
         (at,) = filter(self.is_planned, self.rows)
-        shown = {"calls": at["budget"], **{name: at[name] for name in ("prompts", "calls_a_response", "shows")}}
+        shown = {
+            "calls": at["budget"],
+            **{name: at[name] for name in ("prompts", "calls_a_response", "shows")},
+        }
         return {
             "compare": self.difference,
             "differences_are": "shares of the scale" if self.space.has_several_scales else "points",
@@ -158,7 +172,10 @@ class Differences(Plan):
         return (
             isinstance(goal_of_run(run), Compare)
             and run.manifest.data["sha256"] == asked.dataset.sha256
-            and (not self.config.model or run.manifest.judges == tuple(map(judge_name, self.config.model)))
+            and (
+                not self.config.model
+                or run.manifest.judges == tuple(map(judge_name, self.config.model))
+            )
         )
 
     def _first(self, difference: float, first: Row) -> str:
@@ -174,7 +191,11 @@ class Differences(Plan):
         rows = [row for row in self.by_calls if row["prompts"] is not None]
         power, level = (f"{100 * each:g} %" for each in (POWER, 1 - ALPHA))
         fewest = min(each.prompts for each in self.spreads)
-        lines = [self._spread_text(each) for each in self.spreads] if len(self.spreads) <= _SPREADS_SHOWN else []
+        lines = (
+            [self._spread_text(each) for each in self.spreads]
+            if len(self.spreads) <= _SPREADS_SHOWN
+            else []
+        )
         lines += [
             f"To see, to show: with a chance of {power}, the difference's interval at {level} (t over prompts) leaves 0 out.",
             f"calls each: of each judge for each response; all show: the difference that all {self.there:,} prompts show.",
@@ -182,7 +203,9 @@ class Differences(Plan):
         if fewest:
             low, high = variance_range(fewest)
             times = f"it may take {significant(low, 2)} to {significant(high, 2)} times as many"
-            lines.append(f"How differences vary is known from {number_of(fewest, 'prompt')}: {times}.")
+            lines.append(
+                f"How differences vary is known from {number_of(fewest, 'prompt')}: {times}."
+            )
         if len(self.spreads) > 1:
             lines.append(
                 "Prompts are those for the systems and the attribute that take the most, each difference by itself."
@@ -209,7 +232,10 @@ class Differences(Plan):
         }
         table = sheet(rows, columns)
         if cheapest is None:
-            calls, shows = number_of(rows[-1]["calls_a_response"], "call"), self.words(rows[-1]["all_prompts_show"])
+            calls, shows = (
+                number_of(rows[-1]["calls_a_response"], "call"),
+                self.words(rows[-1]["all_prompts_show"]),
+            )
             few = f"The data has too few prompts: with {calls} a response, all {self.there:,} show a difference of {shows}."
             return [table, f"{few} More prompts help more than more calls."]
         more = f"The data has more than it takes: --objective {COMPARE} asks about prompts in random order."
@@ -219,14 +245,21 @@ class Differences(Plan):
         """Return the variance of a difference, and its sources."""
         total = spread.between + spread.noise_at(1)
         is_known = not math.isnan(spread.noise) and total > 0
-        of_judge = f", {100 * spread.noise / total:.0f} % of its variance the judge's noise" if is_known else ""
+        of_judge = (
+            f", {100 * spread.noise / total:.0f} % of its variance the judge's noise"
+            if is_known
+            else ""
+        )
         over = f" over {number_of(spread.prompts, 'prompt')}" if spread.prompts else ""
         deviation = f"standard deviation {self.words(total**0.5)}"
         return f"{spread.attribute}, {spread.a} − {spread.b}: {deviation}{over}{of_judge}."
 
     def way_on(self) -> str:
         """Return how to spend the planned calls."""
-        run, calls = self.asked.run, self.config.budget or (0 if self.cheapest is None else self.cheapest["calls"])
+        run, calls = (
+            self.asked.run,
+            self.config.budget or (0 if self.cheapest is None else self.cheapest["calls"]),
+        )
         if run is not None and self._is_beginning and calls > run.fold.arms.spent:
             return f"To spend it: robin resume {typed(run.path)} --budget {calls}"
         spend = f"To spend it: robin judge DATA … --objective {COMPARE} --budget {calls}"
@@ -237,7 +270,9 @@ def _assumed(asked: Asked, systems: Systems) -> list[PairedSpread]:
     """Return the variance of differences without data on these systems: their responses are as different as any others."""
     spreads, (a, b) = [], systems.names[:2]
     judges = len(asked.space.judges)
-    for place, (attribute, scale) in enumerate(zip(asked.space.attributes, asked.space.scales, strict=True)):
+    for place, (attribute, scale) in enumerate(
+        zip(asked.space.attributes, asked.space.scales, strict=True)
+    ):
         unit = float(scale.high - scale.low) if asked.space.has_several_scales else 1.0
         of_means, of_ratings = spread_of(asked.known[place * judges].weights, scale)
         between, noise = 2.0 * of_means / unit**2, 2.0 * of_ratings / judges / unit**2
@@ -251,7 +286,11 @@ def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]
     theirs = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))
     for attribute, scale in zip(space.attributes, space.scales, strict=True):
         if theirs.get(attribute) != scale:
-            has = f"is on {theirs[attribute]} there" if attribute in theirs else f"it has {', '.join(theirs)}"
+            has = (
+                f"is on {theirs[attribute]} there"
+                if attribute in theirs
+                else f"it has {', '.join(theirs)}"
+            )
             raise InputError(
                 f"{place}: does not tell of {attribute} on the scale {scale} ({has}); name a run that rates it so"
             )
@@ -272,7 +311,9 @@ def _spreads(run: RunData, asked: Asked, systems: Systems) -> list[PairedSpread]
 def _told(spread: PairedSpread) -> dict[str, Any]:
     is_known = not math.isnan(spread.noise)
     return {
-        **{name: getattr(spread, name) for name in ("attribute", "a", "b", "prompts", "difference")},
+        **{
+            name: getattr(spread, name) for name in ("attribute", "a", "b", "prompts", "difference")
+        },
         "variance_between": spread.between if is_known else None,
         "noise": spread.noise if is_known else None,
         "variance_at_one_call": spread.between + spread.noise_at(1),

@@ -57,7 +57,9 @@ class Plan:
         self.is_even = policy_named(scheduler).evenly or space.settles
         of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
         judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
-        self.about = f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
+        self.about = (
+            f"{of}{judges}, {asked.budget / len(space):.1f} calls per score, by {scheduler}"
+        )
         self.prior = asked.prior
         names = [name for name in self.goal.figures if not name.endswith("_sem")]
         self.columns: Columns = {name.replace("_", " "): page.figure(name) for name in names}
@@ -72,7 +74,9 @@ class Plan:
     @property
     def simulated(self) -> Sequence[int]:
         """Return the budgets to simulate, rising, at least the calls spent already; none if the plan needs no simulation."""
-        return sorted({max(self.asked.least, round(self.asked.budget * each)) for each in self.multiples})
+        return sorted(
+            {max(self.asked.least, round(self.asked.budget * each)) for each in self.multiples}
+        )
 
     @property
     def budgets(self) -> Sequence[int]:
@@ -97,7 +101,10 @@ class Plan:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Return the results of each budget, rising."""
-        found = [{"budget": each, **self.calls.taken(self.spent(each)), **self.figures(each)} for each in self.budgets]
+        found = [
+            {"budget": each, **self.calls.taken(self.spent(each)), **self.figures(each)}
+            for each in self.budgets
+        ]
         return [{**row, "known_then": self.goal.known_then(row, self.words)} for row in found]
 
     def spent(self, budget: int) -> int:
@@ -117,7 +124,8 @@ class Plan:
     def measured(self, expected: Expected | None) -> dict[str, Any]:
         """Return the goal's figures from the expected results; None without any."""
         return {
-            name: None if expected is None else expected.figure(column) for name, column in self.goal.figures.items()
+            name: None if expected is None else expected.figure(column)
+            for name, column in self.goal.figures.items()
         }
 
     def words(self, error: float) -> str:
@@ -133,7 +141,8 @@ class Plan:
             "errors_are": "shares of the scale" if self.space.has_several_scales else "points",
             "variances_from": config.variances if asked.is_warm else None,
             "simulated_runs": RUNS,
-            "by_text": config.scoring == "text" and (asked.run is None or asked.run.manifest.scoring == "text"),
+            "by_text": config.scoring == "text"
+            and (asked.run is None or asked.run.manifest.scoring == "text"),
             "calls_an_arm": budget / len(self.space),
             "below_warm_up": warm_up * len(self.space) > budget,
             "for_error": None,
@@ -147,12 +156,16 @@ class Plan:
         """Return the calls for some errors."""
         return []
 
-    def needed(self, name: str, value: float, read: Callable[[Outlook, float], Needed | None]) -> dict[str, Any]:
+    def needed(
+        self, name: str, value: float, read: Callable[[Outlook, float], Needed | None]
+    ) -> dict[str, Any]:
         """Return the calls for a ``value``, by the scheduler and by an even spread; None if it is never reached."""
         mine, evenly = (read(each, value) if each.expected else None for each in self.outlooks)
         return {name: value, **_facts_of("calls", mine), **_facts_of("even_calls", evenly)}
 
-    def calls_text(self, name: str, facts: Mapping[str, Any], *, says_even: bool = True, within: str = "") -> str:
+    def calls_text(
+        self, name: str, facts: Mapping[str, Any], *, says_even: bool = True, within: str = ""
+    ) -> str:
         """Return calls and their noise in words; also of an even spread, unless the run is one.
 
         Args:
@@ -173,10 +186,17 @@ class Plan:
         if facts["variances_from"]:
             lines.append(f"The scheduler begins with the variances of {facts['variances_from']}.")
         if facts["below_warm_up"]:
-            name, sooner = facts["scheduler"].upper(), "; --scheduler two-priors adapts sooner" * (not ends)
+            name, sooner = (
+                facts["scheduler"].upper(),
+                "; --scheduler two-priors adapts sooner" * (not ends),
+            )
             lines.append(f"This budget is below {name}'s warm-up, so it is spread evenly{sooner}.")
         if not facts["by_text"]:
-            what = ("decisions", "they take fewer calls") if ends else ("errors of scores", "they are smaller")
+            what = (
+                ("decisions", "they take fewer calls")
+                if ends
+                else ("errors of scores", "they are smaller")
+            )
             lines.append(f"These are {what[0]} by the text; by log probabilities {what[1]}.")
         return lines
 
@@ -203,7 +223,9 @@ class Plan:
             "scheduler": asked.scheduler_at(budget),
             "scheduler_asked": config.scheduler,
             "scheduler_because": None if choice is None else choice.why,
-            "pilot": None if asked.pilot is None else {"run": str(asked.pilot), "spent": calls.already.calls},
+            "pilot": None
+            if asked.pilot is None
+            else {"run": str(asked.pilot), "spent": calls.already.calls},
             "ratings_known": asked.told_by is not None,
             "ratings_vary_as": self.prior,
             "tokens_from": calls.source,
@@ -240,7 +262,9 @@ class Plan:
     def lines(self, *, details: bool) -> list[Part]:
         """Return a screen that begins with the answer, or with ``details`` the whole plan."""
         (at,) = filter(self.is_planned, self.rows)
-        wanted = {max(self.rows[0]["budget"], round(self.asked.budget * times)) for times in _SCREEN}
+        wanted = {
+            max(self.rows[0]["budget"], round(self.asked.budget * times)) for times in _SCREEN
+        }
         sent = "Nothing was sent."
         if self.asked.pilot is not None:
             sent = f"The pilot's {number_of(self.calls.already.calls, 'call')} count: they are part of each budget."
@@ -268,11 +292,21 @@ class Plan:
 
     def _headline(self, at: Row) -> str:
         """Return the budget's cost, and its results."""
-        config, calls, cost = self.config, number_of(self.asked.budget, "call"), page.money_about(at)
-        takes = f"take {page.time_about(at)} at most" if config.in_rounds else f"take about {page.time_about(at)}"
+        config, calls, cost = (
+            self.config,
+            number_of(self.asked.budget, "call"),
+            page.money_about(at),
+        )
+        takes = (
+            f"take {page.time_about(at)} at most"
+            if config.in_rounds
+            else f"take about {page.time_about(at)}"
+        )
         at_most = " at most" * self.goal.ends
         if config.budget_usd is not None:
-            said = f"{dollars(config.budget_usd)} (--budget-usd) pay for about {calls}, which {takes}"
+            said = (
+                f"{dollars(config.budget_usd)} (--budget-usd) pay for about {calls}, which {takes}"
+            )
         elif not cost:
             said = f"{calls}{at_most} {takes}; their price is not known (--price-in, --price-out)"
         else:
@@ -281,7 +315,9 @@ class Plan:
 
     def _granted(self, at: Row) -> str:
         """Return the assumptions about money and time, if there are no data."""
-        granted = ["answers of 100 tokens"] * (self.calls.completion is None and at["cost_usd_about"] is not None)
+        granted = ["answers of 100 tokens"] * (
+            self.calls.completion is None and at["cost_usd_about"] is not None
+        )
         if at["seconds"] is None and not self.config.in_rounds:
             granted.append(f"a call every {self.calls.seconds_assumed:.2g} s")
         return f"Assumed: {page.listed(granted)}. " if granted else ""
@@ -290,7 +326,9 @@ class Plan:
         """Return the costs of the calls, and the reason for the scheduler."""
         config, facts, out = self.config, self.facts, self.facts["completion_tokens"]
         answers = (
-            f"{out:,} out" if out is not None else f"at most {facts['completion_tokens_at_most']:,} out (--max-tokens)"
+            f"{out:,} out"
+            if out is not None
+            else f"at most {facts['completion_tokens_at_most']:,} out (--max-tokens)"
         )
         unpriced, prices = "not known (--price-in, --price-out)", "--price-in and --price-out"
         if config.tier is not None:
@@ -300,7 +338,9 @@ class Plan:
             f"Price: {facts['price'] or unpriced}.",
         ]
         if facts["scheduler_because"]:
-            lines.append(f"--scheduler {facts['scheduler_asked']}: {facts['scheduler']}; {facts['scheduler_because']}.")
+            lines.append(
+                f"--scheduler {facts['scheduler_asked']}: {facts['scheduler']}; {facts['scheduler_because']}."
+            )
         if config.budget_usd is not None:
             lines.append(
                 "These figures are those of as many calls at one cost: what choosing by the dollar brings is not in them."
@@ -319,18 +359,28 @@ class Plan:
             return [
                 f"--max-cost {dollars(limit)} does not pay for one call, for the most that it may cost must be there."
             ]
-        end = f"{number_of(least, 'call')} or more" if most is None else f"{least:,} to {number_of(most, 'call')}"
+        end = (
+            f"{number_of(least, 'call')} or more"
+            if most is None
+            else f"{least:,} to {number_of(most, 'call')}"
+        )
         end = number_of(least, "call") if least == most else end
         stopped = {
             verdict: [f"{row['budget']:,}" for row in self.rows if row["within_max_cost"] is within]
             for verdict, within in (("stops", False), ("may stop", None))
         }
-        told = [f"{verdict} {page.listed(budgets)}" for verdict, budgets in stopped.items() if budgets]
-        of_these = f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
+        told = [
+            f"{verdict} {page.listed(budgets)}" for verdict, budgets in stopped.items() if budgets
+        ]
+        of_these = (
+            f"of these budgets it {', '.join(told)}" if told else "it stops none of these budgets"
+        )
         return [f"--max-cost {dollars(limit)} pays for about {end}: {of_these}."]
 
 
-def foreseen(asked: Asked, name: str, budgets: Sequence[int], belief: Belief | None = None) -> Outlook:
+def foreseen(
+    asked: Asked, name: str, budgets: Sequence[int], belief: Belief | None = None
+) -> Outlook:
     """Return the simulated results of the scheduler ``name``; the same for the same run."""
     return foresee(
         *(belief or asked.belief, asked.policy_at(name), budgets, np.random.default_rng(SEED)),

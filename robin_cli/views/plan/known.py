@@ -26,7 +26,9 @@ from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import TAKEN
 
 
-def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], pilot: Path | None) -> Asked:
+def asked_of(
+    config: Settings, dataset: Dataset, notify: Callable[[str], None], pilot: Path | None
+) -> Asked:
     """Return the planned run, without the parts that depend on a budget.
 
     Args:
@@ -39,14 +41,25 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
     settles = config.settle is not None
-    space = ArmSpace(dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles)
+    space = ArmSpace(
+        dataset.pairs.ids,
+        prompts.attributes,
+        judges,
+        prompts.scales,
+        prompts.kind.variants,
+        settles,
+    )
     told_by = pilot or config.variances
     run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None
     heard = notify if pilot is None else lambda _: None
     goal = wanted_goal(config, space, dataset.pairs, heard)
     paid = None
     if config.budget_usd is not None:
-        length = None if run is None else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
+        length = (
+            None
+            if run is None
+            else float(pc.mean(run.judgments["completion_tokens"]).as_py() or 0.0)
+        )
         paid = paid_for(config, goal, dataset.pairs, prompts, length)
         config = replace(config, budget=paid.calls)
     spent = 0 if run is None or pilot is None else run.fold.arms.spent
@@ -62,7 +75,10 @@ def asked_of(config: Settings, dataset: Dataset, notify: Callable[[str], None], 
     if config.pairwise:
         return asked
     asked = _begun(
-        replace(asked, known=[] if run is not None and not goal.asks_all else _known(told_by, space)), notify
+        replace(
+            asked, known=[] if run is not None and not goal.asks_all else _known(told_by, space)
+        ),
+        notify,
     )
     return replace(asked, kept=_kept(config, pilot))
 
@@ -92,7 +108,9 @@ def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
         notify(f"--variances: only planned by; --scheduler {scheduler} begins with none")
         return asked
     if policy.takes_prior and policy.theorem(config.mode) is not None:
-        notify("--variances: only planned by; leave it out of robin judge, where theory mode refuses it")
+        notify(
+            "--variances: only planned by; leave it out of robin judge, where theory mode refuses it"
+        )
         return asked
     variances = earlier_variances(config.variances, space, scheduler, notify)
     assert variances is not None  # noqa: S101  # it asks not evenly, so it has a use for them

@@ -73,12 +73,18 @@ def figure(name: str, times: float = 1.0, digits: int = 2, unit: str = "") -> Ca
 
     def text(row: Row) -> str:
         value, sem = row[name], row.get(f"{name}_sem")
-        many = row.get(f"{name.removesuffix('wrong')}decisions_simulated") if name.endswith("wrong") else None
+        many = (
+            row.get(f"{name.removesuffix('wrong')}decisions_simulated")
+            if name.endswith("wrong")
+            else None
+        )
         if value is None:
             return ""
         if not value and many:  # none of so many: fewer than 3 in as many, with 95 %
             return f"< {significant(min(times, 3 * times / many), 1)}"
-        noise = f" ± {times * sem:.{digits}f}" if sem is not None and round(times * sem, digits) else ""
+        noise = (
+            f" ± {times * sem:.{digits}f}" if sem is not None and round(times * sem, digits) else ""
+        )
         return f"{times * value:.{digits}f}{noise}{unit}"
 
     return text
@@ -105,7 +111,11 @@ def money(row: Row) -> str:
 def money_about(row: Row) -> str:
     """Return a row's cost, as one number and its range; "" without a price."""
     exact = row["cost_usd_at_least"] == row["cost_usd_at_most"]
-    return money(row) if exact or row["cost_usd_about"] is None else f"{money_alone(row)} ({money(row)})"
+    return (
+        money(row)
+        if exact or row["cost_usd_about"] is None
+        else f"{money_alone(row)} ({money(row)})"
+    )
 
 
 def _short(amount: float) -> str:
@@ -127,7 +137,11 @@ def _way(row: Row) -> str:
 def _hours(row: Row) -> str:
     if row["seconds"] is None:
         return "slower" if row["way"] == "flex" else ""
-    return f"≤ {row['seconds'] / 3600:.0f} h" if row["seconds_are"] == "at most" else duration(row["seconds"])
+    return (
+        f"≤ {row['seconds'] / 3600:.0f} h"
+        if row["seconds_are"] == "at most"
+        else duration(row["seconds"])
+    )
 
 
 def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:

@@ -34,16 +34,23 @@ _FEWEST = 2 * FEWEST
 """Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
 
 
-_ASKS = {"--for-error": "finds the calls that an error of scores takes", "--compare": "plans a comparison of systems"}
+_ASKS = {
+    "--for-error": "finds the calls that an error of scores takes",
+    "--compare": "plans a comparison of systems",
+}
 _SAYS = {
     "--for-error": "something else",
     "--pairwise": "has no ratings; its plan says how far off a system's win rate may be, for each budget",
-    TABLE["decide"].flag: "something else: a plan with it says how many calls it takes until everything is decided",
+    TABLE[
+        "decide"
+    ].flag: "something else: a plan with it says how many calls it takes until everything is decided",
     "--budget-usd": "says them",
 }
 
 
-def check_plan(config: Settings, for_error: float | None, difference: float | None, scales: Sequence[Scale]) -> None:
+def check_plan(
+    config: Settings, for_error: float | None, difference: float | None, scales: Sequence[Scale]
+) -> None:
     """Raise InputError for a question that no plan answers, before a pilot is paid for.
 
     Args:
@@ -63,7 +70,9 @@ def check_plan(config: Settings, for_error: float | None, difference: float | No
             ("--budget-usd", flag == "--for-error" and config.budget_usd is not None),
         ):
             if is_given:
-                raise InputError(f"{flag}: {_ASKS[flag]}, and {other} {_SAYS[other]}; leave one of the two out")
+                raise InputError(
+                    f"{flag}: {_ASKS[flag]}, and {other} {_SAYS[other]}; leave one of the two out"
+                )
         check_error(flag, error, scales)
     finds_it = (config.pairwise, config.decide, for_error, difference, config.target_error)
     if not (config.budget or config.budget_usd or config.objective == COMPARE or any(finds_it)):
@@ -109,7 +118,9 @@ def plan_of(
         InputError: bad settings, as ``robin judge`` would say; a budget that the pilot has spent already.
     """
     config = replace(config, objective=config.wanted_objective if difference is None else "compare")
-    asked = replace(asked_of(config, dataset, notify, pilot), for_error=for_error, difference=difference)
+    asked = replace(
+        asked_of(config, dataset, notify, pilot), for_error=for_error, difference=difference
+    )
     found = next(plan for plan in _PLANS if isinstance(asked.goal, plan.kind))(asked)
     if config.settle is not None:
         found.first = [*found.first, _which(found, config, dataset)]
@@ -122,7 +133,8 @@ def _which(both: Plan, config: Settings, dataset: Dataset) -> str:
     if config.budget_usd is None:
         return f"With --budget-usd a plan says whether both judges or {dear} alone gets more decisions right."
     last = {
-        name: getattr(config, name)[-1:] for name in ("model", "api_key_env", "price_in", "price_out", "price_cached")
+        name: getattr(config, name)[-1:]
+        for name in ("model", "api_key_env", "price_in", "price_out", "price_cached")
     }
     too_dear = f"Take both judges: {dear} alone does not reach every pair for this money."
     try:
@@ -133,11 +145,18 @@ def _which(both: Plan, config: Settings, dataset: Dataset) -> str:
     if paid is not None and paid.calls * paid.usually > _ABOUT * config.budget_usd:
         return too_dear
     wrong, its = (
-        next((row["wrong"], row["wrong_sem"]) for row in plan.rows if plan.is_planned(row)) for plan in (both, alone)
+        next((row["wrong"], row["wrong_sem"]) for row in plan.rows if plan.is_planned(row))
+        for plan in (both, alone)
     )
     if wrong[0] is None or its[0] is None:
         return f"It is not known whether both judges or {dear} alone gets more decisions right."
     found = f"{share_text(wrong[0])} of the decisions are wrong by both judges, {share_text(its[0])} by {dear} alone"
     is_clear = abs(wrong[0] - its[0]) > _CLEAR * math.hypot(wrong[1] or 0.0, its[1] or 0.0)
-    better = "either will do" if not is_clear else "take both" if wrong[0] < its[0] else f"take {dear} alone"
+    better = (
+        "either will do"
+        if not is_clear
+        else "take both"
+        if wrong[0] < its[0]
+        else f"take {dear} alone"
+    )
     return f"For this money {found}: {better}."

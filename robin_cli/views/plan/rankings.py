@@ -36,12 +36,16 @@ class Rankings(Plan):
     how_to_pilot = "--pilot 50 asks 50 comparisons first, and plans by them."
 
     def __init__(self, asked: Asked) -> None:
-        super().__init__(asked.with_budget(asked.config.budget or max(len(asked.space), asked.least)))
+        super().__init__(
+            asked.with_budget(asked.config.budget or max(len(asked.space), asked.least))
+        )
         self.goal.check_reach(self.asked.budget)
         assert isinstance(asked.goal, Preferring)  # noqa: S101  # see ``kind``
         self.preferring, self.matches = asked.goal, asked.goal.matches
         told = None if asked.run is None else scatter_of(asked.run)
-        pilot = None if asked.run is None or told is None else order_means(asked.run).mean(axis=(1, 2))
+        pilot = (
+            None if asked.run is None or told is None else order_means(asked.run).mean(axis=(1, 2))
+        )
         self.scatter = told or usual_scatter(len(asked.space.judges))
         self.belief = self.verdicts = VerdictsBelief(asked.goal, self.scatter, pilot)
         matches, compared = self.matches, self.scatter.comparisons
@@ -74,7 +78,9 @@ class Rankings(Plan):
         matches, an_arm = self.matches, max(1.0, budget / len(self.space))
         compared = min(len(matches), budget // self.space.arms_per_pair)
         width = (
-            win_rate_half_width(self.scatter, matches, compared, an_arm) if self.preferring.has_win_rates else np.nan
+            win_rate_half_width(self.scatter, matches, compared, an_arm)
+            if self.preferring.has_win_rates
+            else np.nan
         )
         return {
             "comparisons_asked": compared,

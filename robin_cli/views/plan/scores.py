@@ -39,8 +39,13 @@ class Scores(Plan):
             asked = asked.with_budget(max(asked.least, self.target["calls"]))
         super().__init__(asked)
         self.first = [] if self.target is None else [self._target_text(self.target)]
-        unit: tuple[float, int, str] = (100, 1, " %") if asked.space.has_several_scales else (1, 2, "")
-        self.columns = {"largest error": figure("worst_error", *unit), "average": figure("mean_error", *unit)}
+        unit: tuple[float, int, str] = (
+            (100, 1, " %") if asked.space.has_several_scales else (1, 2, "")
+        )
+        self.columns = {
+            "largest error": figure("worst_error", *unit),
+            "average": figure("mean_error", *unit),
+        }
         self.evenly = {"largest error": figure("even_worst_error", *unit)}
         self.further = {"paper's bound": figure("bound", *unit)}
 
@@ -77,7 +82,9 @@ class Scores(Plan):
         width = 1.0 if self.space.has_several_scales else float(scale.high - scale.low)
         errors = [float(f"{share * width:.1g}") for share in _ERRORS]
         return [
-            self.needed("worst_error", each, lambda outlook, error: calls_for(error, outlook.expected))
+            self.needed(
+                "worst_error", each, lambda outlook, error: calls_for(error, outlook.expected)
+            )
             for each in errors
         ]
 
@@ -91,7 +98,9 @@ class Scores(Plan):
         same = way.rounds == self.asked.rounds
         outlook = self.outlooks[0] if same else foreseen(way, way.scheduler, [budget])
         policy = way.policy(budget, np.ones(len(self.space)))
-        if policy is not None and way.rounds is not None:  # what it wants before it looks at any answer makes one
+        if (
+            policy is not None and way.rounds is not None
+        ):  # what it wants before it looks at any answer makes one
             rounds = len(round_ends_of(policy, budget, len(self.space), rounds))
         return {
             "scheduler": way.scheduler_at(budget),
@@ -104,7 +113,9 @@ class Scores(Plan):
         config, space, lines = self.config, self.space, []
         needed = [] if self.target is not None else self.calls_for
         if beyond := [each for each in needed if each["calls_are"] == "more than"]:
-            lines.append(f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here.")
+            lines.append(
+                f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here."
+            )
         if config.target_error is not None:
             bound = "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
             further = bound if config.guaranteed else AT_TARGET
@@ -117,10 +128,14 @@ class Scores(Plan):
             NOISE,
         ]
         if space.has_several_scales:
-            lines.append("These attributes have several scales: errors are shares of the width of each one's own.")
+            lines.append(
+                "These attributes have several scales: errors are shares of the width of each one's own."
+            )
         if len(space.judges) > 1:
             lines.append("These are errors of each judge's scores; those of the panel are smaller.")
-        lines += sorted({f"paper's bound: assumes {row['assumes']}" for row in self.rows if row["assumes"]})
+        lines += sorted(
+            {f"paper's bound: assumes {row['assumes']}" for row in self.rows if row["assumes"]}
+        )
         half = "Where the endpoint has them: they are taken to cost half."
         return [
             *ways_sheet(self.ways, self.asked.budget, self.columns),
@@ -141,9 +156,15 @@ class Scores(Plan):
             return f"For {error} you need {self.calls_text('calls', target)}."
         is_open = target["calls_low"] < target["calls"]
         noise = f"; by the simulation's own noise, {target['calls_low']:,} may do" * is_open
-        evenly = "" if self.is_even else f"; spread evenly: {target['even_calls_are']} {target['even_calls']:,}"
+        evenly = (
+            ""
+            if self.is_even
+            else f"; spread evenly: {target['even_calls_are']} {target['even_calls']:,}"
+        )
         calls = number_of(target["searched_to"], "call")
-        return f"For {error} you need more than {calls}: up to there it was searched{noise}{evenly}."
+        return (
+            f"For {error} you need more than {calls}: up to there it was searched{noise}{evenly}."
+        )
 
     def _point(self, error: float) -> str:
         return f"{100 * error:g} %" if self.space.has_several_scales else f"{error:g}"

@@ -36,7 +36,9 @@ _BINS = 48
 _LETTERS = ("A", "B")
 
 
-def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: Sequence[str] = ()) -> Page:
+def comparison_of(
+    a: RunData, b: RunData, *, working: tuple[bool, bool], show: Sequence[str] = ()
+) -> Page:
     """Return the page for two runs: A, B, and A − B; ``show``: columns of A's data beside pairs of both.
 
     Raises:
@@ -49,7 +51,10 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
         check_systems(a, b, differing)
     found = compared([a, b], left_out.append, as_they_are=True)
     if of_pairs:
-        ids = Column("pair_id", "The pair's id.", "id", "pair"), [a.pair_ids[pair] for pair in rows["what"].to_pylist()]
+        ids = (
+            Column("pair_id", "The pair's id.", "id", "pair"),
+            [a.pair_ids[pair] for pair in rows["what"].to_pylist()],
+        )
     else:
         rows = prompts_side_by_side(found)
         prompts = [name_of(found.who.prompts[prompt]) for prompt in rows["what"].to_pylist()]
@@ -61,28 +66,41 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
         subtitle=f"A: {a.name}, {judged_by(a.manifest)} · B: {b.name}, {judged_by(b.manifest)}",
         answer=answer_of(found),
         sure=[],
-        cost="; ".join(f"{letter}: {cost_text(status)}" for letter, status in zip(_LETTERS, each, strict=True)),
+        cost="; ".join(
+            f"{letter}: {cost_text(status)}" for letter, status in zip(_LETTERS, each, strict=True)
+        ),
         headline=[*headline_of(found), *(_pair_headline(a, rows, scales) if of_pairs else ())],
         warnings=[
             *_unfinished(each),
-            *([f"A and B were not judged in the same way: {'; '.join(differing)}."] if differing else []),
+            *(
+                [f"A and B were not judged in the same way: {'; '.join(differing)}."]
+                if differing
+                else []
+            ),
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),
         ],
         charts=[*charts_of(found), *_charts(rows, scales, a.pair_ids if of_pairs else None)],
         facts={
             "About the comparison": {"systems": " ".join(notes_on(found))},
-            **{f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)},
+            **{
+                f"Run {letter}": status.lines for letter, status in zip(_LETTERS, each, strict=True)
+            },
         },
         listing=Listing(
             _table(
-                rows, *ids, beside(a, what, show) if of_pairs else (lambda _: {}), several=len(a.space.attributes) > 1
+                rows,
+                *ids,
+                beside(a, what, show) if of_pairs else (lambda _: {}),
+                several=len(a.space.attributes) > 1,
             ),
             _orders(rows["difference"].to_numpy()),
             _bar(scales, of_pairs=of_pairs),
             (
                 "difference",
-                "The difference and its interval; sorts by how wide that is." if of_pairs else "The difference.",
+                "The difference and its interval; sorts by how wide that is."
+                if of_pairs
+                else "The difference.",
             ),
             [list(scales).index(name) for name in rows["attribute"].to_pylist()],
             [
@@ -90,16 +108,24 @@ def comparison_of(a: RunData, b: RunData, *, working: tuple[bool, bool], show: S
                 View("A higher", "A − B", "above", 0),
                 View("B higher", "A − B", "below", 0),
             ],
-            lambda some: texts_of_shared(a, b, what[some]) if of_pairs else texts_of_prompts(found, what[some]),
+            lambda some: (
+                texts_of_shared(a, b, what[some])
+                if of_pairs
+                else texts_of_prompts(found, what[some])
+            ),
             WORDS[a.manifest.kind.name],
         ),
     )
 
 
-def _table(rows: pa.Table, column: Column, ids: Sequence[str], read: Beside, *, several: bool) -> Table:
+def _table(
+    rows: pa.Table, column: Column, ids: Sequence[str], read: Beside, *, several: bool
+) -> Table:
     hidden = {"what"} if several else {"what", "attribute"}
     values = {name: rows[name].to_numpy() for name in rows.column_names if name not in hidden}
-    return SIDE_BY_SIDE.of({column.name: ids, **values}, column, beside=read, html=[column.name, *SIDE_BY_SIDE.html])
+    return SIDE_BY_SIDE.of(
+        {column.name: ids, **values}, column, beside=read, html=[column.name, *SIDE_BY_SIDE.html]
+    )
 
 
 def _orders(difference: NDArray[np.float64]) -> dict[Order, NDArray[np.float64] | None]:
@@ -111,7 +137,11 @@ def _orders(difference: NDArray[np.float64]) -> dict[Order, NDArray[np.float64] 
 
 
 def _bar(scales: Mapping[str, Scale], *, of_pairs: bool) -> Bar:
-    drawn = "the line is the interval, the stroke the difference" if of_pairs else "its stroke is the difference"
+    drawn = (
+        "the line is the interval, the stroke the difference"
+        if of_pairs
+        else "its stroke is the difference"
+    )
     return Bar(
         f"A bar has 0 in its middle and ends where A would be lower or higher by the whole scale: {drawn}.",
         *("A − B", "", "interval" if of_pairs else "", ""),
@@ -119,7 +149,9 @@ def _bar(scales: Mapping[str, Scale], *, of_pairs: bool) -> Bar:
     )
 
 
-def _by_attribute(rows: pa.Table, scales: Mapping[str, Scale]) -> Iterator[tuple[Scale, str, dict[str, Any]]]:
+def _by_attribute(
+    rows: pa.Table, scales: Mapping[str, Scale]
+) -> Iterator[tuple[Scale, str, dict[str, Any]]]:
     """Return each attribute's scale, the words behind its name, and its columns; attributes have no meaningful mean."""
     there = [name for name in scales if pc.any(pc.equal(rows["attribute"], name)).as_py()]
     for name in there:
@@ -128,7 +160,9 @@ def _by_attribute(rows: pa.Table, scales: Mapping[str, Scale]) -> Iterator[tuple
         yield scales[name], about, {column: mine[column].to_numpy() for column in mine.column_names}
 
 
-def _charts(rows: pa.Table, scales: Mapping[str, Scale], pair_ids: Sequence[str] | None) -> Iterator[Chart]:
+def _charts(
+    rows: pa.Table, scales: Mapping[str, Scale], pair_ids: Sequence[str] | None
+) -> Iterator[Chart]:
     for scale, about, mine in _by_attribute(rows, scales):
         if pair_ids is not None:
             ids = [pair_ids[each] for each in mine["what"].tolist()]
@@ -151,11 +185,17 @@ def _pair_headline(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> I
         if not np.isnan(mine["difference"]).all():
             found = agreement(mine["a"], mine["b"], a.prompts[mine["what"]], scale)
             rho = next(each for each in found if each.coefficient == "spearman")
-            note = f"told from {FEWEST_PROMPTS} prompts up" if rho.n_prompts < FEWEST_PROMPTS else ""
+            note = (
+                f"told from {FEWEST_PROMPTS} prompts up" if rho.n_prompts < FEWEST_PROMPTS else ""
+            )
             if not np.isnan(rho.ci_low):
                 over = number_of(rho.n_prompts, "prompt")
                 note = f"95 % interval [{rho.ci_low:.2f}, {rho.ci_high:.2f}], bootstrap over {over}"
-            yield f"Spearman ρ of A and B{about}", "–" if np.isnan(rho.value) else f"{rho.value:.2f}", note
+            yield (
+                f"Spearman ρ of A and B{about}",
+                "–" if np.isnan(rho.value) else f"{rho.value:.2f}",
+                note,
+            )
 
 
 def _unfinished(each: Sequence[Status]) -> list[str]:

@@ -93,7 +93,12 @@ class Words:
 
 
 WORDS = {
-    "rate": Words("Pairs", "a pair’s id, an attribute", "its prompt, response and feedbacks", ("Prompt", "Response")),
+    "rate": Words(
+        "Pairs",
+        "a pair’s id, an attribute",
+        "its prompt, response and feedbacks",
+        ("Prompt", "Response"),
+    ),
     "prefer": Words(
         "Comparisons",
         "a comparison’s id, a system",
@@ -158,7 +163,9 @@ class Listing:
         rows = len(self.table)
         if shown == rows:
             return ""
-        names = ", ".join(f"“{order.name}”" for order, key in self.orders.items() if key is not None)
+        names = ", ".join(
+            f"“{order.name}”" for order, key in self.orders.items() if key is not None
+        )
         return (
             f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}, and of a "
             "random sample. All that is said and drawn above is of all rows. The other "
@@ -259,9 +266,17 @@ def sections_of(found: Found, show: Sequence[str]) -> Sections:
 def cost_text(status: Status) -> str:
     """Return the spending, and the part of it without results."""
     work, cost, noun = status.work, status.cost, status.found.goal.noun
-    unparsed = f"{number_of(sum(work.unparsed.values()), 'answer')} without a {noun}" if work.unparsed else ""
-    failed = f"{number_of(sum(work.failed.values()), 'failed call')}, not counted" if work.failed else ""
-    return "; ".join(filter(None, [" ".join(status.spent), unparsed, failed, f"cost {cost.cost}", cost.tokens]))
+    unparsed = (
+        f"{number_of(sum(work.unparsed.values()), 'answer')} without a {noun}"
+        if work.unparsed
+        else ""
+    )
+    failed = (
+        f"{number_of(sum(work.failed.values()), 'failed call')}, not counted" if work.failed else ""
+    )
+    return "; ".join(
+        filter(None, [" ".join(status.spent), unparsed, failed, f"cost {cost.cost}", cost.tokens])
+    )
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
@@ -285,9 +300,15 @@ def html(page: Page) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    style, script = (
+        (_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
+    )
     listing, rows = page.listing, page.listing.rows()
     columns, (place, texts) = listing.columns(rows), listing.texts(rows)
     data = {

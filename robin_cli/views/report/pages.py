@@ -63,11 +63,14 @@ def _warnings_of(status: Status) -> list[str]:
         )
     if work.state != "finished":
         under_way = sum(each.requests for each in work.under_way)
-        batches = f" {number_of(under_way, 'request')} are under way in batches; robin resume takes them in." * bool(
-            under_way
+        batches = (
+            f" {number_of(under_way, 'request')} are under way in batches; robin resume takes them in."
+            * bool(under_way)
         )
         found.append(f"This run is {work.state}: {' are '.join(status.spent)}.{batches}")
     if work.arms_retired:
         reasons = counted(work.retired_reasons)
-        found.append(f"{work.arms_retired:,} of {work.arms:,} could not be rated and were given up: {reasons}.")
+        found.append(
+            f"{work.arms_retired:,} of {work.arms:,} could not be rated and were given up: {reasons}."
+        )
     return found

@@ -17,7 +17,16 @@ from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
+from robin_cli.views.report.page import (
+    WORDS,
+    Bar,
+    Listing,
+    Order,
+    Sections,
+    Tile,
+    View,
+    sections_of,
+)
 from robin_cli.views.report.rated import human_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, leaders, warnings_on
@@ -59,7 +68,10 @@ def _headline(found: Preferences) -> list[Tile]:
         *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
         *_tie_line(found),
-        *(spearman_line(f"with human {name}", each) for name, each in found.people.agreement.items()),
+        *(
+            spearman_line(f"with human {name}", each)
+            for name, each in found.people.agreement.items()
+        ),
     ]
 
 
@@ -70,7 +82,11 @@ def _compared(asked: Compared) -> str:
 
 def _order_lines(found: Preferences) -> Iterator[Tile]:
     for judge, each in zip(found.run.manifest.judges, found.order_effects, strict=True):
-        name = f"the order's effect · {cut(judge, NAME)}" if len(found.order_effects) > 1 else "the order's effect"
+        name = (
+            f"the order's effect · {cut(judge, NAME)}"
+            if len(found.order_effects) > 1
+            else "the order's effect"
+        )
         if not each.n:
             yield name, "–", "no comparison has verdicts in both orders"
             continue
@@ -84,7 +100,11 @@ def _order_lines(found: Preferences) -> Iterator[Tile]:
 
 def _tie_line(found: Preferences) -> list[Tile]:
     ties, n = (int(np.sum(found.scores.columns[name])) for name in ("n_ties", "n"))
-    return [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")] if ties else []
+    return (
+        [("ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half")]
+        if ties
+        else []
+    )
 
 
 def _charts(found: Preferences) -> Iterator[Chart]:
@@ -103,16 +123,18 @@ def _clearness(found: Preferences) -> Chart:
         best = found.ranked.order[0]
         values = np.where(found.matches.system[:, 0] == best, preference, 1.0 - preference)
         who, start = cut(found.ranked.names[best], NAME), 0.0
-        says = (
-            f"How many comparisons prefer {who}, and how clearly: at 1 always, at 0 never, both orders taken together."
-        )
+        says = f"How many comparisons prefer {who}, and how clearly: at 1 always, at 0 never, both orders taken together."
     else:
         values, start = np.maximum(preference, 1.0 - preference), _EVEN
         says = (
             "How clearly comparisons prefer one response, both orders taken together: at 1 always the same, at 0.5 neither, "
             "or each response where it comes first."
         )
-    return chart("How clear are the preferences?", says, histogram(values, "preference", (start, 1.0), "comparisons"))
+    return chart(
+        "How clear are the preferences?",
+        says,
+        histogram(values, "preference", (start, 1.0), "comparisons"),
+    )
 
 
 def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
@@ -122,8 +144,11 @@ def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
     values = {name: table.data[name] for name in table.data.column_names} | names
     orders: dict[Order, FloatArray | None] = {
         # Those that were not asked, most of a large tournament, have the least to show.
-        Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"] - of["likely_low"],
-        Order("most swayed by the order", ("A first", "B first"), 1): np.abs(by_order[:, 0] - by_order[:, 1]),
+        Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"]
+        - of["likely_low"],
+        Order("most swayed by the order", ("A first", "B first"), 1): np.abs(
+            by_order[:, 0] - by_order[:, 1]
+        ),
     }
     if found.best is None:
         orders[Order("order of the data")] = None
@@ -138,7 +163,10 @@ def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
             *("A preferred", "likely", "guaranteed", ""),
             scales=[(0.0, 1.0)],
         ),
-        ("B … A", "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is."),
+        (
+            "B … A",
+            "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is.",
+        ),
         [0] * len(table),
         [
             View("with an open best", "best", "ends", OPEN),

@@ -31,7 +31,14 @@ def labelled_in(found: Found) -> Labelled | None:
     several = len(found.run.manifest.attributes) > 1
     furthest = [_apart(row, several=several) for row in apart.records() if row["difference"]]
     try:
-        quality, why = list(_qualities(found.table("judge-quality", View()), of_two=found.run.manifest.is_pairwise)), ""
+        quality, why = (
+            list(
+                _qualities(
+                    found.table("judge-quality", View()), of_two=found.run.manifest.is_pairwise
+                )
+            ),
+            "",
+        )
     except InputError as error:
         quality, why = [], str(error)
     return Labelled(quality, why, furthest)
@@ -46,7 +53,10 @@ def _qualities(table: Table, *, of_two: bool) -> Iterator[Quality]:
 
 
 def _tile(table: Table, row: dict[str, Any], name: str) -> Tile:
-    column, (value, low, high) = table.columns[name], (row.get(f"{name}{end}") for end in ("", "_low", "_high"))
+    column, (value, low, high) = (
+        table.columns[name],
+        (row.get(f"{name}{end}") for end in ("", "_low", "_high")),
+    )
     ends = "" if low is None else f"95 % interval {low:z.2f} to {high:z.2f}. "
     return column.header, "–" if value is None else f"{value:z.2f}", f"{ends}{column.help}"
 

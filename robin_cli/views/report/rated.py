@@ -54,7 +54,11 @@ def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
     def panel(mine: Subject) -> Panel:
-        variances, n, widest = mine.column("variance"), mine.column("n"), _widest(by_label, mine.scale)
+        variances, n, widest = (
+            mine.column("variance"),
+            mine.column("n"),
+            _widest(by_label, mine.scale),
+        )
         there = ~np.isnan(variances)
         texts = charts.named(mine.pair_ids, there, {"variance": variances, "ratings": n})
         return Panel(
@@ -66,12 +70,15 @@ def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
     each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
     a_judge = " and a judge" * (len(run.space.judges) > 1)
     says = f"Each mark is a pair{a_judge}. An even spread would have given each {each_got} ratings (dashed)."
-    return Chart("Where did the calls go?", says, {name: panel(each) for name, each in by_label.items()})
+    return Chart(
+        "Where did the calls go?", says, {name: panel(each) for name, each in by_label.items()}
+    )
 
 
 def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
     panels = {
-        name: charts.histogram(each.scores, "score", (each.scale.low, each.scale.high)) for name, each in split.items()
+        name: charts.histogram(each.scores, "score", (each.scale.low, each.scale.high))
+        for name, each in split.items()
     }
     return Chart(title, says, panels)
 
@@ -84,7 +91,12 @@ def human_charts(found: Found) -> Iterator[Chart]:
     if shown:
         panels = {
             name: charts.against(
-                each.human, each.scores, ("human rating", "score"), each.scale, each.pair_ids, jitter=0.03
+                each.human,
+                each.scores,
+                ("human rating", "score"),
+                each.scale,
+                each.pair_ids,
+                jitter=0.03,
             )
             for name, each in shown.items()
         }
@@ -94,7 +106,9 @@ def human_charts(found: Found) -> Iterator[Chart]:
             if name in shown
         ]
         marks = f"{charts.marks_of(panels)} Pairs are spread sideways a little; on the dashed line both agree."
-        yield Chart("Do scores agree with people?", f"{'; '.join(lines)}. {marks}", panels, a_line=2)
+        yield Chart(
+            "Do scores agree with people?", f"{'; '.join(lines)}. {marks}", panels, a_line=2
+        )
     for attribute, told in people.calibration.items():
         if told.levels and attribute in by_attribute:
             mine = split[attribute]
@@ -113,7 +127,12 @@ def _calibration(levels: Sequence[Level], attribute: str, scale: Scale) -> Panel
         for name in ("mean_score", "mean_human", "ci_low", "ci_high", "n")
     )
     series = charts.beside_numbers(score, human, (low, high), count.astype(np.int64))
-    return Panel([series], Axis(f"score of {attribute}"), Axis(f"human {attribute}"), diagonal=(scale.low, scale.high))
+    return Panel(
+        [series],
+        Axis(f"score of {attribute}"),
+        Axis(f"human {attribute}"),
+        diagonal=(scale.low, scale.high),
+    )
 
 
 def _step(mine: Subject) -> str:
@@ -121,7 +140,11 @@ def _step(mine: Subject) -> str:
     starts, scale = bins_of(mine.scale), mine.scale
     if mine.of_two:
         return "quarter"
-    return "level" if len(starts) == scale.levels else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
+    return (
+        "level"
+        if len(starts) == scale.levels
+        else f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
+    )
 
 
 def _course(found: Rated) -> Iterator[Chart]:
@@ -150,7 +173,9 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
         f"say, that is likely wrong, by an estimate. {_EVEN} At the end {100 * at_end:.0f} % are certified, against "
         f"{100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings are likely wrong, against {even}.",
         {
-            "certified": charts.course(curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"),
+            "certified": charts.course(
+                curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"
+            ),
             "leanings likely wrong": charts.course(
                 curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"
             ),
@@ -162,4 +187,8 @@ def spearman_line(name: str, found: Sequence[Agreement]) -> Tile:
     """Return the rank correlation with people, with its interval or why there is none."""
     rho = next(each for each in found if each.coefficient == "spearman")
     over = f"95 % interval {range_of(rho.ci_low, rho.ci_high)}, bootstrap over {number_of(rho.n_prompts, 'prompt')}"
-    return f"Spearman ρ {name}", "–" if np.isnan(rho.value) else f"{rho.value:z.2f}", rho.why or over
+    return (
+        f"Spearman ρ {name}",
+        "–" if np.isnan(rho.value) else f"{rho.value:z.2f}",
+        rho.why or over,
+    )

@@ -74,7 +74,9 @@ def packed(value: object) -> str:
     return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
 
 
-def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM) -> Texts:
+def texts_of(
+    count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM
+) -> Texts:
     """Return the texts of ``count`` pairs and their ``answers``, cut to fit into ``room``; ``pair`` reads one."""
     blocks: list[str] = []
     for longest, most in zip(_LONGEST, _MOST, strict=True):
@@ -84,7 +86,11 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
             texts = _of_block(pair, part, longest)
             if texts is None:
                 break
-            blocks.append(packed([[text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]))
+            blocks.append(
+                packed(
+                    [[text, answers(k, longest, most)] for k, text in zip(part, texts, strict=True)]
+                )
+            )
             if sum(map(len, blocks)) > room and most != 0:
                 break
         else:
@@ -92,11 +98,15 @@ def texts_of(count: int, pair: Callable[[int], Pair], answers: Answers, *, room:
     return Texts(blocks, _BLOCK, longest, most)
 
 
-def _of_block(pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None) -> list[list[str]] | None:
+def _of_block(
+    pair: Callable[[int], Pair], numbers: Iterable[int], longest: int | None
+) -> list[list[str]] | None:
     """Return the texts of some pairs, cut; None if they exceed the memory limit."""
     texts, characters = [], 0
     for number in numbers:
-        texts.append([cut(text, longest) for text in _of(pair(number))])  # no pair is held while the next one is read
+        texts.append(
+            [cut(text, longest) for text in _of(pair(number))]
+        )  # no pair is held while the next one is read
         characters += sum(map(len, texts[-1]))
         if characters > _MOST_CHARACTERS:
             return None
@@ -113,7 +123,9 @@ def _images_of(count: int, pair: Callable[[int], Pair], folder: str) -> dict[str
     found: dict[str, list[str]] = {}
     room = _ROOM_OF_IMAGES
     for place in range(count if folder else 0):
-        texts = "".join(text for text in (pair(place).prompt, pair(place).response, pair(place).other) if text)
+        texts = "".join(
+            text for text in (pair(place).prompt, pair(place).response, pair(place).other) if text
+        )
         if urls := files_in(texts, folder, min(room, _LARGEST)):
             found[str(place)] = urls
             room -= sum(map(len, urls))
@@ -141,7 +153,9 @@ class Judged:
             # large: two GB of text are more than a string column holds
             name: pc.cast(found[name], kind).combine_chunks()
             for name, kind in zip(
-                _SAID, (pa.int32(), pa.float64(), *[pa.large_string()] * (len(_SAID) - 2)), strict=True
+                _SAID,
+                (pa.int32(), pa.float64(), *[pa.large_string()] * (len(_SAID) - 2)),
+                strict=True,
             )
         }
 
@@ -152,7 +166,9 @@ class Judged:
             rows = self._order[self._starts[arm] : self._starts[arm + 1]]
             shown = _varied(rows, self._columns["rating"], most)
             for row in shown:
-                rating, expected, reason, feedback, text = (each[int(row)].as_py() for each in self._columns.values())
+                rating, expected, reason, feedback, text = (
+                    each[int(row)].as_py() for each in self._columns.values()
+                )
                 rating = rating if expected is None else round(expected, 2)
                 answer = [name, rating, reason or "", cut(feedback or text, longest), ""]
                 if self._said is not None:
@@ -192,7 +208,9 @@ def cut(text: str, longest: int | None) -> str:
 def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
     """Return for each row the index of its ``pair``'s texts, and the texts."""
     pairs, place = np.unique(pair, return_inverse=True)
-    return place, _texts([run], run.pairs.at(pairs).__getitem__, [[[each]] for each in pairs.tolist()])
+    return place, _texts(
+        [run], run.pairs.at(pairs).__getitem__, [[[each]] for each in pairs.tolist()]
+    )
 
 
 def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
@@ -231,9 +249,13 @@ def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
 _LETTERS = ("A", "B")
 
 
-def _texts(runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]) -> Texts:
+def _texts(
+    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]
+) -> Texts:
     """Return texts with the answers of ``runs``, of two with the run's letter; ``places``: the pairs of each text."""
-    judged = [Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)]
+    judged = [
+        Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)
+    ]
     letters = _LETTERS if len(runs) > 1 else ("",)
 
     def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
@@ -245,4 +267,6 @@ def _texts(runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequenc
         ]
 
     texts = texts_of(len(places), pair, answers)
-    return replace(texts, images=_images_of(len(places), pair, str(runs[0].manifest.prompt.get("images", ""))))
+    return replace(
+        texts, images=_images_of(len(places), pair, str(runs[0].manifest.prompt.get("images", "")))
+    )

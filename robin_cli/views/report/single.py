@@ -19,7 +19,16 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Sections, Tile, View, sections_of
+from robin_cli.views.report.page import (
+    WORDS,
+    Bar,
+    Listing,
+    Order,
+    Sections,
+    Tile,
+    View,
+    sections_of,
+)
 from robin_cli.views.report.rated import rated_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
 
@@ -59,7 +68,9 @@ def _headline(found: Rated) -> Iterator[Tile]:
     single = " of single judges" if found.is_panel else ""  # as in the picture
     by_attribute = dict(subjects(found.run, [found.scores]))
     for (name, mine), mean in zip(by_attribute.items(), found.means, strict=True):
-        yield _mean_line(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores, mean)
+        yield _mean_line(
+            f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores, mean
+        )
     yield WORST, *found.worst_text()
     yield (
         "error bound",

@@ -36,9 +36,15 @@ def leaders(ranked: Ranked) -> list[Tile]:
     best, second = ranked.order[:2]
     names = [cut(ranked.names[system], NAME) for system in (best, second)]
     over = number_of(ranking.n_prompts, "prompt")
-    rate, low, high = (100 * float(each[best]) for each in (ranking.win_rate, ranking.win_low, ranking.win_high))
+    rate, low, high = (
+        100 * float(each[best]) for each in (ranking.win_rate, ranking.win_low, ranking.win_high)
+    )
     who = "none" if ranking.rank[best] == ranking.rank[second] else names[0]
-    interval = f"95 % interval {low:.1f} to {high:.1f} %" if not np.isnan(low) else f"{over} says nothing of others"
+    interval = (
+        f"95 % interval {low:.1f} to {high:.1f} %"
+        if not np.isnan(low)
+        else f"{over} says nothing of others"
+    )
     if len(ranked.names) == 2:
         is_settled = int(ranking.rank_high[best]) == 1
         verdict = "it is better" if is_settled else "which of the two is better is not settled"
@@ -82,8 +88,14 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
     """
     shown = list(order[:MOST_SYSTEMS])
     labels = labels_of([names[system] for system in shown])
-    rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}." if len(order) > MOST_SYSTEMS else ""
-    values, low, high = (each[shown] for each in (ranking.strength, ranking.ci_low, ranking.ci_high))
+    rest = (
+        f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
+        if len(order) > MOST_SYSTEMS
+        else ""
+    )
+    values, low, high = (
+        each[shown] for each in (ranking.strength, ranking.ci_low, ranking.ci_high)
+    )
     ranks = [rank_text(ranking, system) for system in shown]
     controlled = "" if ranking.covariate is None else f", at equal {ranking.covariate.name}"
     yield chart(
@@ -102,8 +114,16 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
         "How often, in %, the system of the row is preferred to that of the column, each comparison once, a tie as half; "
         "the best system is first. In bold where the 95 % interval over prompts leaves 50 out, each for itself."
         f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
-        shares(labels, rates.rate, (rates.ci_low > 0.5) | (rates.ci_high < 0.5), ("preferred …", "… to")),
-        size=(_WIDE if len(labels) > _FEW else _WIDTH, max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))),
+        shares(
+            labels,
+            rates.rate,
+            (rates.ci_low > 0.5) | (rates.ci_high < 0.5),
+            ("preferred …", "… to"),
+        ),
+        size=(
+            _WIDE if len(labels) > _FEW else _WIDTH,
+            max(2.2, min(9.0, 1.3 + 0.44 * len(labels))),
+        ),
     )
 
 
@@ -112,8 +132,12 @@ def labels_of(names: Sequence[str]) -> list[str]:
     short = []
     for name in map(one_line, names):
         fits = len(name) <= _DRAWN
-        short.append(name.strip() or "(no name)" if fits else f"{name[:_HEAD]}…{name[_HEAD + 1 - _DRAWN :]}")
-    return [f"{label} ({at})" if short.count(label) > 1 else label for at, label in enumerate(short, 1)]
+        short.append(
+            name.strip() or "(no name)" if fits else f"{name[:_HEAD]}…{name[_HEAD + 1 - _DRAWN :]}"
+        )
+    return [
+        f"{label} ({at})" if short.count(label) > 1 else label for at, label in enumerate(short, 1)
+    ]
 
 
 def rank_text(ranking: Ranking, system: int) -> str:

@@ -56,8 +56,9 @@ def _interval(one: Difference, sides: tuple[str, str]) -> str:
     if math.isnan(one.p):
         return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
     better = verdict(one, sides)
-    return f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt, p {p_text(one.p_adjusted)}: " + (
-        f"{better} is better" if one.is_settled else better
+    return (
+        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt, p {p_text(one.p_adjusted)}: "
+        + (f"{better} is better" if one.is_settled else better)
     )
 
 
@@ -68,9 +69,13 @@ def charts_of(found: Compared) -> Iterator[Chart]:
     for name, listed in found.differences.items():
         if known := [one for one in listed[:_MOST] if not math.isnan(one.p)]:
             values, low, high = (
-                np.array([getattr(one, each) for one in known]) for each in ("difference", "ci_low", "ci_high")
+                np.array([getattr(one, each) for one in known])
+                for each in ("difference", "ci_low", "ci_high")
             )
-            names = [" − ".join(letters[found.systems[system]] for system in (one.a, one.b)) for one in known]
+            names = [
+                " − ".join(letters[found.systems[system]] for system in (one.a, one.b))
+                for one in known
+            ]
             panels[name] = under_one_another(names, values, (low, high), "difference, in points")
     if panels:
         who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())

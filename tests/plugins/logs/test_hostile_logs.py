@@ -40,7 +40,11 @@ def zipped(members: Members, head: object = HEAD, method: int = zipfile.ZIP_DEFL
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", method) as archive:
         for name, value in [*([("header.json", head)] if head else []), *members]:
-            archive.writestr(zipfile.ZipInfo(name), value if isinstance(value, bytes) else json.dumps(value), method)
+            archive.writestr(
+                zipfile.ZipInfo(name),
+                value if isinstance(value, bytes) else json.dumps(value),
+                method,
+            )
     return sink.getvalue()
 
 
@@ -64,7 +68,9 @@ def test_reads_members_by_every_method_that_inspect_packs_by(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("lies", [False, True])
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
-def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int, *, lies: bool) -> None:
+def test_leaves_out_a_sample_that_unpacks_to_a_giant(
+    tmp_path: Path, method: int, *, lies: bool
+) -> None:
     giant = b'{"id": "' + b"a" * (40 * 2**20) + b'"}'
     data = zipped([("samples/2_epoch_1.json", giant), ONE])
     if method == 93:
@@ -75,7 +81,9 @@ def test_leaves_out_a_sample_that_unpacks_to_a_giant(tmp_path: Path, method: int
     assert len(data) < 2**17
     said, peak = measured(lambda: complaint(path, skip_bad_rows=False))
     assert "x.eval:row " in said
-    why = "damaged (" if lies else "longer than 32 MiB. Leave such samples out with --skip-bad-rows."
+    why = (
+        "damaged (" if lies else "longer than 32 MiB. Leave such samples out with --skip-bad-rows."
+    )
     assert f"samples/2_epoch_1.json is {why}" in said
     assert peak < 24 * 2**20
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
@@ -86,7 +94,10 @@ def test_leaves_out_a_sample_whose_attachments_are_a_giant_together(tmp_path: Pa
     parts = [(f"samples/2_epoch_1/attachments/{n}.json", part.encode()) for n in range(2)]
     big = ("samples/2_epoch_1/sample.json", sample(id=2, input="attachment://1"))
     path = log(tmp_path, big, *parts, ONE)
-    assert "attachments/1.json with the rest of its sample is longer than 32 MiB. Leave such" in complaint(path)
+    assert (
+        "attachments/1.json with the rest of its sample is longer than 32 MiB. Leave such"
+        in complaint(path)
+    )
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
 
 
@@ -99,7 +110,9 @@ def with_zstandard(giant: bytes) -> bytes:
         "samples/2_epoch_1.json": giant,
     }.items():
         packed = pa.compress(value, codec="zstd", asbytes=True)
-        fields = struct.pack("<5H3L2H", 20, 0, 93, 0, 33, zlib.crc32(value), len(packed), len(value), len(name), 0)
+        fields = struct.pack(
+            "<5H3L2H", 20, 0, 93, 0, 33, zlib.crc32(value), len(packed), len(value), len(name), 0
+        )
         listed += (
             b"PK\x01\x02"
             + struct.pack("<H", 20)
@@ -112,10 +125,18 @@ def with_zstandard(giant: bytes) -> bytes:
     return sink.getvalue() + listed + end
 
 
-def test_refuses_a_log_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_a_log_that_unpacks_a_hundredfold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
     big = json.dumps(sample(store={"x": "a" * 2**20})).encode()
-    path = log(tmp_path, *((f"samples/{n}_epoch_1.json", big.replace(b'"id": 1', b'"id": %d' % n)) for n in range(9)))
+    path = log(
+        tmp_path,
+        *(
+            (f"samples/{n}_epoch_1.json", big.replace(b'"id": 1', b'"id": %d' % n))
+            for n in range(9)
+        ),
+    )
     said = complaint(path, skip_bad_rows=True)
     assert said.startswith("x.eval: unpacks to more than 4")
     assert "made to fill the memory" in said
@@ -123,12 +144,16 @@ def test_refuses_a_log_that_unpacks_a_hundredfold(tmp_path: Path, monkeypatch: p
     assert len(load_pairs(path).pairs) == 9
 
 
-def test_refuses_a_list_of_members_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_a_list_of_members_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     members = [(f"samples/{n}_epoch_1.json", sample(id=n)) for n in range(3000)]
     path = log(tmp_path, *members)
     assert len(load_pairs(path).pairs) == 3000
     monkeypatch.setattr(eval_files, "_MOST_DIRECTORY", 2**17)
-    assert complaint(path).startswith("x.eval: lists its members in more than 128 KiB, which no log needs.")
+    assert complaint(path).startswith(
+        "x.eval: lists its members in more than 128 KiB, which no log needs."
+    )
 
 
 def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
@@ -138,9 +163,17 @@ def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
 
 
 def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Path) -> None:
-    names = ("samples/../../../etc/passwd_epoch_1.json", "samples//etc/x_epoch_2.json", "samples/\x1b[2J_epoch_3.json")
+    names = (
+        "samples/../../../etc/passwd_epoch_1.json",
+        "samples//etc/x_epoch_2.json",
+        "samples/\x1b[2J_epoch_3.json",
+    )
     (folder := tmp_path / "logs").mkdir()
-    path = log(folder, *((name, sample(id=n)) for n, name in enumerate(names)), ("/samples/9_epoch_1.json", sample()))
+    path = log(
+        folder,
+        *((name, sample(id=n)) for n, name in enumerate(names)),
+        ("/samples/9_epoch_1.json", sample()),
+    )
     assert len(rows_of(path)) == 3
     assert [each.name for each in tmp_path.rglob("*")] == ["logs", "x.eval"]
     assert complaint(log(folder, (names[2], b"no"))).isprintable()
@@ -148,7 +181,10 @@ def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Pa
 
 def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
     ids = [(10, 1), (9, 1), ("b/epoch_1", 1), ("a", 2), (1, 2)]
-    path = log(tmp_path, *((f"samples/{n}_epoch_{epoch}.json", sample(id=n, epoch=epoch)) for n, epoch in ids))
+    path = log(
+        tmp_path,
+        *((f"samples/{n}_epoch_{epoch}.json", sample(id=n, epoch=epoch)) for n, epoch in ids),
+    )
     assert [str(row["id"]).removeprefix("m/t/").removesuffix("/e") for row in rows_of(path)] == [
         "9/1", "10/1", "b/epoch_1/1", "1/2", "a/2"
     ]  # fmt: skip
@@ -157,17 +193,41 @@ def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "head", "said"),
     [
-        ([], HEAD, "x.eval: the log holds no samples. Run the evaluation to its end, and without --no-log-samples."),
-        ([ONE], None, "x.eval: a zip file, but no log of Inspect: no header.json in it says which task and model"),
+        (
+            [],
+            HEAD,
+            "x.eval: the log holds no samples. Run the evaluation to its end, and without --no-log-samples.",
+        ),
+        (
+            [ONE],
+            None,
+            "x.eval: a zip file, but no log of Inspect: no header.json in it says which task and model",
+        ),
         ([("word/document.xml", b"<x>")], None, "x.eval: a zip file, but no log of Inspect"),
         ([ONE], [], "x.eval: a zip file, but no log of Inspect"),
         ([ONE], {"eval": 7}, "x.eval: a zip file, but no log of Inspect"),
         ([ONE], {"eval": {"model": "m"}}, 'x.eval:row 1: no field "prompt" or "response"'),
         ([ONE], b"{", "x.eval: header.json: not valid JSON"),
-        ([("samples/1_epoch_1.json", b"[]")], HEAD, "x.eval:row 1: samples/1_epoch_1.json is no sample."),
-        ([("samples/1_epoch_1.json", b"{")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not valid JSON"),
-        ([("samples/1_epoch_1.json", b"\xff")], HEAD, "x.eval:row 1: samples/1_epoch_1.json: byte 0xFF at offset 0"),
-        ([("samples/1_epoch_1.json", b"[" * 9999)], HEAD, "x.eval:row 1: samples/1_epoch_1.json: not "),
+        (
+            [("samples/1_epoch_1.json", b"[]")],
+            HEAD,
+            "x.eval:row 1: samples/1_epoch_1.json is no sample.",
+        ),
+        (
+            [("samples/1_epoch_1.json", b"{")],
+            HEAD,
+            "x.eval:row 1: samples/1_epoch_1.json: not valid JSON",
+        ),
+        (
+            [("samples/1_epoch_1.json", b"\xff")],
+            HEAD,
+            "x.eval:row 1: samples/1_epoch_1.json: byte 0xFF at offset 0",
+        ),
+        (
+            [("samples/1_epoch_1.json", b"[" * 9999)],
+            HEAD,
+            "x.eval:row 1: samples/1_epoch_1.json: not ",
+        ),
         (
             [ONE, ("samples/2_epoch_1.json", {"id": 2})],
             HEAD,
@@ -175,7 +235,9 @@ def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_says_what_is_wrong_with_a_log(tmp_path: Path, members: Members, head: object, said: str) -> None:
+def test_says_what_is_wrong_with_a_log(
+    tmp_path: Path, members: Members, head: object, said: str
+) -> None:
     assert complaint(log(tmp_path, *members, head=head)).startswith(said)
 
 
@@ -209,15 +271,25 @@ def test_resolves_what_a_sample_keeps_among_its_attachments(tmp_path: Path) -> N
     answer = [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "attachment://a"}]
     kept = {"q": "Long question?", "a": "Long answer.", "t": "Right."}
     asked = [{"role": "user", "content": content}]
-    found = sample(input=asked, output={"choices": [{"message": {"content": answer}}]}, target=["attachment://t"])
+    found = sample(
+        input=asked,
+        output={"choices": [{"message": {"content": answer}}]},
+        target=["attachment://t"],
+    )
     (row,) = rows_of(log(tmp_path, (ONE[0], {**found, "attachments": kept})))
-    assert (row["prompt"], row["response"], row["reference"]) == ("Long question?", "Long answer.", "Right.")
+    assert (row["prompt"], row["response"], row["reference"]) == (
+        "Long question?",
+        "Long answer.",
+        "Right.",
+    )
 
 
 def test_reads_samples_that_were_made_chunked(tmp_path: Path) -> None:
     part = "samples/a/b_epoch_1"
     members: dict[str, object] = {
-        f"{part}/sample.json": sample(id="a/b", input="attachment://2", output={"completion": "attachment://0"}),
+        f"{part}/sample.json": sample(
+            id="a/b", input="attachment://2", output={"completion": "attachment://0"}
+        ),
         f"{part}/metadata.json": {"topic": "birds"},
         f"{part}/attachments/0.json": ["zero", "one"],
         f"{part}/attachments/2.json": ["two"],
@@ -236,28 +308,39 @@ def test_writes_out_the_tools_that_were_called_before(tmp_path: Path) -> None:
         {"role": "tool", "content": "None."},
     ]
     (row,) = rows_of(log(tmp_path, (ONE[0], sample(input=asked))))
-    assert row["prompt"] == 'User: Find.\n\nAssistant: [calls search({"query":"wrens"})]\n\nTool: None.'
+    assert (
+        row["prompt"]
+        == 'User: Find.\n\nAssistant: [calls search({"query":"wrens"})]\n\nTool: None.'
+    )
 
 
 def test_says_of_an_encrypted_and_of_a_torn_log_that_it_cannot_be_read(tmp_path: Path) -> None:
     data = bytearray(zipped([ONE]))
     listed = data.index(b"PK\x01\x02")
     data[listed + 8] |= 1
-    assert "header.json is damaged (it is encrypted)" in complaint(written(tmp_path, "locked.eval", bytes(data)))
+    assert "header.json is damaged (it is encrypted)" in complaint(
+        written(tmp_path, "locked.eval", bytes(data))
+    )
     for at in (0, 10, len(GENUINE) // 2, len(GENUINE) - 1):
         said = complaint(written(tmp_path, "torn.eval", GENUINE[:at] or b"x"))
         assert said.startswith("torn.eval: is no zip file, or a damaged one (")
         assert said.endswith("Copy the log again, or write it anew: inspect log convert")
     changed = GENUINE.replace(b"PK\x03\x04", b"PK\x03\x05")
-    assert "it does not stand where the list says" in complaint(written(tmp_path, "moved.eval", changed))
-    assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith("text.eval: is no zip file")
+    assert "it does not stand where the list says" in complaint(
+        written(tmp_path, "moved.eval", changed)
+    )
+    assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith(
+        "text.eval: is no zip file"
+    )
 
 
 @given(data=st.data())
 def test_meets_any_damage_to_a_log_with_an_input_error_or_pairs(data: st.DataObject) -> None:
     damaged = bytearray(GENUINE)
     for _ in range(data.draw(st.integers(1, 6))):
-        ends = st.one_of(st.integers(0, len(GENUINE) - 1), st.integers(len(GENUINE) - 1200, len(GENUINE) - 1))
+        ends = st.one_of(
+            st.integers(0, len(GENUINE) - 1), st.integers(len(GENUINE) - 1200, len(GENUINE) - 1)
+        )
         damaged[data.draw(ends)] = data.draw(st.integers(0, 255))
     refuses_or_reads("x.eval", bytes(damaged))
 
@@ -267,7 +350,10 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["role", "content", "text", "type", "message", "choices", "completion", "value"]), inner
+            st.sampled_from(
+                ["role", "content", "text", "type", "message", "choices", "completion", "value"]
+            ),
+            inner,
         )
     ),
     max_leaves=8,
@@ -282,7 +368,9 @@ KEYS = {
 
 @pytest.mark.parametrize("tool", KEYS)
 @given(data=st.data())
-def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(tool: str, data: st.DataObject) -> None:
+def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(
+    tool: str, data: st.DataObject
+) -> None:
     row = {name: data.draw(JSON) for name in KEYS[tool]}
     if tool == "eval":
         row |= HEAD
@@ -297,7 +385,9 @@ def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
     whole = (LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes()
     torn = written(tmp_path, "torn.json", whole[: len(whole) // 2])
     said = complaint(torn)
-    assert said.startswith(f"torn.json:{whole[: len(whole) // 2].count(bytes([10])) + 1}: not valid JSON")
+    assert said.startswith(
+        f"torn.json:{whole[: len(whole) // 2].count(bytes([10])) + 1}: not valid JSON"
+    )
     path = written(tmp_path, "odd.json", json.dumps({**HEAD, "samples": [7, sample()]}).encode())
     assert complaint(path).startswith("odd.json:row 1: the row is a number, not an object.")
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
@@ -305,7 +395,11 @@ def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
 
 def test_reads_a_json_log_a_sample_at_a_time(tmp_path: Path) -> None:
     body = ",".join(json.dumps(sample(id=n, store={"x": "a" * 2**20})) for n in range(40))
-    path = written(tmp_path, "big.json", f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode())
+    path = written(
+        tmp_path,
+        "big.json",
+        f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode(),
+    )
     pairs, peak = measured(lambda: load_pairs(path).pairs)
     assert len(pairs) == 40
     assert peak < 24 * 2**20  # of 40 MiB
@@ -323,7 +417,9 @@ def test_follows_no_link_to_results_and_reads_no_giant(tmp_path: Path) -> None:
 
 
 def test_names_a_log_that_is_compressed_or_misnamed(tmp_path: Path) -> None:
-    assert "the format is not known by this name" in complaint(written(tmp_path, "x.eval.gz", b"\x1f\x8b"))
+    assert "the format is not known by this name" in complaint(
+        written(tmp_path, "x.eval.gz", b"\x1f\x8b")
+    )
     assert complaint(written(tmp_path, "x.json", GENUINE)).startswith(
         "x.json: the name says text, but the file is a zip"
     )

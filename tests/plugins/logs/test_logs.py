@@ -55,7 +55,9 @@ def only(folder: Path, pattern: str = "*") -> Path:
 def test_makes_pairs_of_inspect_s_samples() -> None:
     small, large = sorted(INSPECT.glob("*.eval"))
     answers = [[row["response"] for row in rows_of(path)] for path in (small, large)]
-    assert answers == [[each[0], each[2], each[3]] for each in (ANSWERS["wren-small"], ANSWERS["wren-large"])]
+    assert answers == [
+        [each[0], each[2], each[3]] for each in (ANSWERS["wren-small"], ANSWERS["wren-large"])
+    ]
 
     france, primes, verse = rows_of(large)
     assert france.pop("id") == "openai-api/wren/wren-large/facts/france/1/PEtyoSe7"
@@ -105,7 +107,9 @@ def test_reads_what_older_versions_of_inspect_wrote() -> None:
 def test_says_which_samples_cannot_be_judged_and_leaves_them_out_when_asked() -> None:
     path = only(UNUSUAL, "*.eval")
     said = complaint(path)
-    assert said.startswith(f"{path.name}:row 2: sample calls, epoch 1: the last output calls a tool, and says nothing.")
+    assert said.startswith(
+        f"{path.name}:row 2: sample calls, epoch 1: the last output calls a tool, and says nothing."
+    )
     assert said.endswith("or leave such samples out with --skip-bad-rows.")
 
     data = load_pairs(path, skip_bad_rows=True)
@@ -160,7 +164,9 @@ def test_names_the_model_after_the_results_or_else_after_the_folder(tmp_path: Pa
     shutil.copytree(LOGS / "lm-eval" / "wren__wren-small", folder)
     samples, results = only(folder, "samples_*"), only(folder, "results_*")
     assert rows_of(samples)[0]["system"] == "wren/wren-small"
-    results.rename(folder / f"mine_{results.name.partition('_')[2]}")  # as --output_path mine.json has it
+    results.rename(
+        folder / f"mine_{results.name.partition('_')[2]}"
+    )  # as --output_path mine.json has it
     assert rows_of(samples)[0]["system"] == "wren/wren-small"
     for text in (b'{"model_name": 7', b"[]", b'{"model_name": null}', b"\xff"):
         only(folder, "mine_*").write_bytes(text)
@@ -177,20 +183,40 @@ def test_names_the_model_after_the_results_or_else_after_the_folder(tmp_path: Pa
 def test_takes_every_answer_of_a_repeated_request() -> None:
     path = only(LOGS / "lm-eval-repeated" / "wren__wren-large", "samples_*")
     rows = rows_of(path)
-    assert [str(row["id"]).rsplit("/", 3)[1:3] for row in rows] == [["0", "1"], ["0", "2"], ["1", "1"], ["1", "2"]]
+    assert [str(row["id"]).rsplit("/", 3)[1:3] for row in rows] == [
+        ["0", "1"],
+        ["0", "2"],
+        ["1", "1"],
+        ["1", "2"],
+    ]
     assert len(load_pairs(path).pairs) == 4
 
 
 def test_says_that_likelihoods_are_no_text() -> None:
-    said = complaint(only(next((LOGS / "lm-eval-choice").iterdir()), "samples_*"), skip_bad_rows=True)
-    assert ":1: document 0: the task asked how likely given answers are, so that the model wrote no text." in said
+    said = complaint(
+        only(next((LOGS / "lm-eval-choice").iterdir()), "samples_*"), skip_bad_rows=True
+    )
+    assert (
+        ":1: document 0: the task asked how likely given answers are, so that the model wrote no text."
+        in said
+    )
     assert "output_type: generate_until" in said
 
 
 def test_reads_arguments_as_older_versions_of_lm_eval_wrote_them(tmp_path: Path) -> None:
     asked = 'Q: [{"role"'
-    row = {"doc_id": 3, "doc": {}, "target": "['a', 'b']", "resps": [["r"]], "filtered_resps": ["r"], "acc": 1.0}
-    rows = [{**row, "arguments": [[asked, {"until": []}]]}, {**row, "doc_id": 4, "arguments": [['[{"role": 7}', {}]]}]
+    row = {
+        "doc_id": 3,
+        "doc": {},
+        "target": "['a', 'b']",
+        "resps": [["r"]],
+        "filtered_resps": ["r"],
+        "acc": 1.0,
+    }
+    rows = [
+        {**row, "arguments": [[asked, {"until": []}]]},
+        {**row, "doc_id": 4, "arguments": [['[{"role": 7}', {}]]},
+    ]
     (tmp_path / "m").mkdir()
     path = written(tmp_path / "m", "samples_a_b_2024-01-02T03-04-05.6.jsonl", as_lines(rows))
     assert rows_of(path)[0] == {
@@ -219,9 +245,15 @@ def test_makes_two_pairs_of_each_of_alpaca_eval_s_annotations() -> None:
 
 
 def test_keeps_alpaca_eval_s_rows_apart_where_models_answer_alike(tmp_path: Path) -> None:
-    rows = [{"instruction": "Sort.", "input": "b a", "output": "a b", "generator": name} for name in "xy"]
+    rows = [
+        {"instruction": "Sort.", "input": "b a", "output": "a b", "generator": name}
+        for name in "xy"
+    ]
     pairs = load_pairs(written(tmp_path, "model_outputs.json", as_array(rows))).pairs
-    assert [(pair.prompt, pair.pair_id[:2]) for pair in pairs] == [("Sort.\n\nb a", "x/"), ("Sort.\n\nb a", "y/")]
+    assert [(pair.prompt, pair.pair_id[:2]) for pair in pairs] == [
+        ("Sort.\n\nb a", "x/"),
+        ("Sort.\n\nb a", "y/"),
+    ]
     assert 'field "output" is no text.' in complaint(
         written(tmp_path, "none.json", as_array([{**rows[0], "output": None}, rows[1]]))
     )
@@ -232,7 +264,9 @@ def test_makes_pairs_of_helm_s_requests(tmp_path: Path) -> None:
         folder = tmp_path / "runs" / "s1" / f"facts:outputs=1,model=wren_{model},split=test"
         shutil.copytree(LOGS / "helm" / model, folder)
         rows = rows_of(folder / "scenario_state.json")
-        assert [row["response"] for row in rows] == [answer.partition("\n")[0] for answer in answers]
+        assert [row["response"] for row in rows] == [
+            answer.partition("\n")[0] for answer in answers
+        ]
         assert {row["system"] for row in rows} == {f"wren/{model}"}
     france, *_, verse = rows_of(only(tmp_path / "runs" / "s1", "*large*/scenario_state.json"))
     assert france == {
@@ -259,9 +293,15 @@ def helm_with(tmp_path: Path, **more: Any) -> Path:
     ("more", "said"),
     [
         ({"reference_index": 1}, "instance id0: the request asks how likely a given answer is"),
-        ({"result": {"success": False, "error": "too long"}}, "instance id0: has no answer of the model (too long)."),
+        (
+            {"result": {"success": False, "error": "too long"}},
+            "instance id0: has no answer of the model (too long).",
+        ),
         ({"result": None}, "instance id0: has no answer of the model (no completion)."),
-        ({"result": {"success": True, "completions": [{}]}}, "instance id0: a completion has no text."),
+        (
+            {"result": {"success": True, "completions": [{}]}},
+            "instance id0: a completion has no text.",
+        ),
         ({"request": {"model": "m", "prompt": None}}, "the prompt of instance id0 is null"),
     ],
 )
@@ -273,15 +313,26 @@ def test_says_which_requests_of_helm_cannot_be_judged(tmp_path: Path, more: Any,
 
 def test_takes_every_completion_and_the_conversation_of_a_request(tmp_path: Path) -> None:
     several = {"success": True, "completions": [{"text": "a"}, {"text": "b"}]}
-    asked = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]}
+    asked = {
+        "model": "m",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
+    }
     rows = rows_of(helm_with(tmp_path, result=several, request=asked))[:2]
-    assert [(row["response"], str(row["id"]).rsplit("/", 1)[1]) for row in rows] == [("a", "1"), ("b", "2")]
+    assert [(row["response"], str(row["id"]).rsplit("/", 1)[1]) for row in rows] == [
+        ("a", "1"),
+        ("b", "2"),
+    ]
     assert rows[0]["prompt"] == "System: s\n\nUser: u"
 
 
 def test_takes_a_sample_as_a_row_where_columns_say_what_is_judged() -> None:
     path = min(INSPECT.glob("*.eval"))
-    columns = {"prompt": "metadata.topic", "response": "messages.-1.content", "id": "uuid", "reference": "eval.task"}
+    columns = {
+        "prompt": "metadata.topic",
+        "response": "messages.-1.content",
+        "id": "uuid",
+        "reference": "eval.task",
+    }
     pairs = load_pairs(path, columns=columns, limit=2).pairs
     assert [(pair.prompt, pair.response, pair.reference) for pair in pairs] == [
         ("geography", "Paris.", "facts"),
@@ -334,7 +385,9 @@ def test_takes_no_other_object_for_a_log(tmp_path: Path, value: Any) -> None:
         assert complaint(path).startswith("x.json: holds an object, not an array of rows.")
 
 
-def test_says_what_to_install_where_the_readers_of_logs_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_what_to_install_where_the_readers_of_logs_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plugins.cache_clear()
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     try:
@@ -354,6 +407,17 @@ def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:
     shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path, exits=0)
     assert "What is the capital of France?" in shown.stdout
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
-        flags = ("-a", "helpfulness", "-b", "6", "--model", "m", "--base-url", wire.url, "--format", "jsonl")
+        flags = (
+            "-a",
+            "helpfulness",
+            "-b",
+            "6",
+            "--model",
+            "m",
+            "--base-url",
+            wire.url,
+            "--format",
+            "jsonl",
+        )
         done = robin("judge", logs, *flags, "--run", "r", cwd=tmp_path, exits=0)
     assert json.loads(done.stdout.partition("\n")[0])["pair_id"] == pair

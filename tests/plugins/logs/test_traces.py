@@ -57,10 +57,18 @@ def span(found: Row, *events: tuple[str, Row], own: str = SPAN) -> Row:
 
 def traces(*spans: Row) -> Row:
     of = {"resource": {"attributes": attributes({"service.name": "bot"})}}
-    return {"resourceSpans": [{**of, "scopeSpans": [{"scope": {"name": "openai"}, "spans": list(spans)}]}]}
+    return {
+        "resourceSpans": [
+            {**of, "scopeSpans": [{"scope": {"name": "openai"}, "spans": list(spans)}]}
+        ]
+    }
 
 
-CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4"}
+CHAT = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.request.model": "gpt-4",
+}
 TOOL = span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}, own="01")
 
 
@@ -68,9 +76,14 @@ def texts(role: str, *said: str) -> Row:
     return {"role": role, "parts": [{"type": "text", "content": each} for each in said]}
 
 
-INPUT = [texts("system", "You are a helpful bot"), texts("user", "Tell me a joke about OpenTelemetry")]
+INPUT = [
+    texts("system", "You are a helpful bot"),
+    texts("user", "Tell me a joke about OpenTelemetry"),
+]
 THOUGHT = {"type": "reasoning", "content": "Hmm, traces …"}
-OUTPUT = [{"role": "assistant", "parts": [THOUGHT, *texts("", JOKE)["parts"]], "finish_reason": "stop"}]
+OUTPUT = [
+    {"role": "assistant", "parts": [THOUGHT, *texts("", JOKE)["parts"]], "finish_reason": "stop"}
+]
 OF_OPENLLMETRY = {
     "gen_ai.system": "openai", "llm.request.type": "chat", "gen_ai.request.model": "gpt-4",
     "gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "You are a helpful bot",
@@ -114,10 +127,16 @@ SPANS = {
 
 @pytest.mark.parametrize("found", SPANS.values(), ids=SPANS)
 def test_reads_calls_in_otlp_traces(tmp_path: Path, found: Row) -> None:
-    data = load_pairs(written(tmp_path, "traces.jsonl", as_lines([traces(TOOL), traces(TOOL, found)])))
+    data = load_pairs(
+        written(tmp_path, "traces.jsonl", as_lines([traces(TOOL), traces(TOOL, found)]))
+    )
 
     assert only(data) == Pair(
-        f"{TRACE}/{SPAN}", ASKED, JOKE, {}, columns={"system": "gpt-4", "trace": TRACE, "span": "chat gpt-4"}
+        f"{TRACE}/{SPAN}",
+        ASKED,
+        JOKE,
+        {},
+        columns={"system": "gpt-4", "trace": TRACE, "span": "chat gpt-4"},
     )
     assert data.notes == (PASSED.format(2),)
     for name, content in (
@@ -130,23 +149,42 @@ def test_reads_calls_in_otlp_traces(tmp_path: Path, found: Row) -> None:
 
 
 def test_keeps_the_tools_that_were_called(tmp_path: Path) -> None:
-    call = {"type": "tool_call", "id": "c", "name": "get_weather", "arguments": {"location": "Paris"}}
+    call = {
+        "type": "tool_call",
+        "id": "c",
+        "name": "get_weather",
+        "arguments": {"location": "Paris"},
+    }
     asked = [
         texts("user", "Weather in Paris?"),
         {"role": "assistant", "parts": [call]},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "rainy, 57°F"}]},
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "c", "response": "rainy, 57°F"}],
+        },
     ]
-    first = span({**CHAT, "gen_ai.input.messages": asked[:1], "gen_ai.output.messages": asked[1:2]}, own="a")
-    last = span(
-        {**CHAT, "gen_ai.input.messages": asked, "gen_ai.output.messages": [texts("assistant", "Rainy.")]}, own="b"
+    first = span(
+        {**CHAT, "gen_ai.input.messages": asked[:1], "gen_ai.output.messages": asked[1:2]}, own="a"
     )
-    numbered = {name: value for name, value in OF_OPENLLMETRY.items() if "completion" not in name} | {
+    last = span(
+        {
+            **CHAT,
+            "gen_ai.input.messages": asked,
+            "gen_ai.output.messages": [texts("assistant", "Rainy.")],
+        },
+        own="b",
+    )
+    numbered = {
+        name: value for name, value in OF_OPENLLMETRY.items() if "completion" not in name
+    } | {
         "gen_ai.completion.0.tool_calls.0.name": "get_weather",
         "gen_ai.completion.0.tool_calls.0.arguments": '{"location":"Paris"}',
     }
     called = '[calls get_weather({"location":"Paris"})]'
 
-    pairs = load_pairs(written(tmp_path, "t.jsonl", as_lines([traces(first, last, span(numbered, own="c"))]))).pairs
+    pairs = load_pairs(
+        written(tmp_path, "t.jsonl", as_lines([traces(first, last, span(numbered, own="c"))]))
+    ).pairs
 
     assert [pair.response for pair in pairs] == [called, "Rainy.", called]
     assert pairs[1].prompt == f"User: Weather in Paris?\n\nAssistant: {called}\n\nTool: rainy, 57°F"
@@ -165,12 +203,17 @@ def test_takes_each_choice_and_the_scores_of_a_span(tmp_path: Path) -> None:
     }
     annotated = {"annotations.0.annotation.name": "tone", "annotations.0.annotation.score": 2}
     path = written(
-        tmp_path, "t.jsonl", as_lines([traces(span({**found, **annotated}, ("gen_ai.evaluation.result", result)))])
+        tmp_path,
+        "t.jsonl",
+        as_lines([traces(span({**found, **annotated}, ("gen_ai.evaluation.result", result)))]),
     )
 
     pairs = load_pairs(path, columns={"helpfulness": "score.relevance"}).pairs
 
-    assert [(pair.pair_id, pair.response) for pair in pairs] == [(f"{TRACE}/{SPAN}/1", "A"), (f"{TRACE}/{SPAN}/2", "B")]
+    assert [(pair.pair_id, pair.response) for pair in pairs] == [
+        (f"{TRACE}/{SPAN}/1", "A"),
+        (f"{TRACE}/{SPAN}/2", "B"),
+    ]
     assert (pairs[0].human, pairs[0].columns["score.tone"]) == ({"helpfulness": 4.0}, 2)
 
 
@@ -181,13 +224,26 @@ OBSERVATION: Row = {
     "output": json.dumps({"role": "assistant", "content": JOKE}),
     "provided_model_name": "gpt-4", "model_parameters": '{"temperature":0.7}', "total_cost": 0.01,
 }  # fmt: skip
-OTHER = {**OBSERVATION, "id": "span-1", "type": "SPAN", "provided_model_name": "", "input": "", "output": ""}
+OTHER = {
+    **OBSERVATION,
+    "id": "span-1",
+    "type": "SPAN",
+    "provided_model_name": "",
+    "input": "",
+    "output": "",
+}
 OF_UI = {
     "traceId": "trace-1", "model": "gpt-4", "startTime": "2024-05-29T13:46:19.963Z",
     **{name: OBSERVATION[name] for name in ("id", "type", "name", "output")},
     "input": {"messages": json.loads(OBSERVATION["input"])}, "quality": [4, 5], "tone": ["warm"],
 }  # fmt: skip
-LANGFUSE = Pair("trace-1/gen-1", ASKED, JOKE, {}, columns={"system": "gpt-4", "trace": "trace-1", "span": "answer"})
+LANGFUSE = Pair(
+    "trace-1/gen-1",
+    ASKED,
+    JOKE,
+    {},
+    columns={"system": "gpt-4", "trace": "trace-1", "span": "answer"},
+)
 
 
 @pytest.mark.parametrize(
@@ -211,23 +267,48 @@ def test_reads_what_langfuse_s_pages_and_api_give_out(tmp_path: Path) -> None:
         {**score, "observationId": "x", "value": 1},
         {**score, "name": "tone", "value": 0, "dataType": "CATEGORICAL"},
     ]
-    trace = {"id": "trace-1", "timestamp": "2024-05-29T13:46:19.963Z", "projectId": "p", "input": "q", "output": "a"}
+    trace = {
+        "id": "trace-1",
+        "timestamp": "2024-05-29T13:46:19.963Z",
+        "projectId": "p",
+        "input": "q",
+        "output": "a",
+    }
     nested = {key: value for key, value in OF_UI.items() if key not in {"quality", "tone"}}
     observations = [{**OTHER, "traceId": "trace-1"}, nested]
-    in_cells = {**OF_UI, "input": json.dumps(OF_UI["input"]), "quality": "[4,5]", "tone": '["warm"]'}
+    in_cells = {
+        **OF_UI,
+        "input": json.dumps(OF_UI["input"]),
+        "quality": "[4,5]",
+        "tone": '["warm"]',
+    }
 
     for name, content in (
         ("ui.json", as_array([OF_UI])),
         ("ui.csv", as_csv([in_cells])),
-        ("api.jsonl", as_lines([{**trace, "observations": observations, "scores": [score, *others]}])),
+        (
+            "api.jsonl",
+            as_lines([{**trace, "observations": observations, "scores": [score, *others]}]),
+        ),
         (
             "download.json",
-            json.dumps({"trace": {**trace, "scores": [score, *others]}, "observations": observations}).encode(),
+            json.dumps(
+                {"trace": {**trace, "scores": [score, *others]}, "observations": observations}
+            ).encode(),
         ),
     ):
         pair = only(load_pairs(written(tmp_path, name, content)))
-        assert (pair.pair_id, pair.prompt, pair.response, pair.columns) == (LANGFUSE.pair_id, ASKED, JOKE, scored), name
-    alone = only(load_pairs(written(tmp_path, "traces.jsonl", as_lines([{**trace, "observations": ["gen-1"]}]))))
+        assert (pair.pair_id, pair.prompt, pair.response, pair.columns) == (
+            LANGFUSE.pair_id,
+            ASKED,
+            JOKE,
+            scored,
+        ), name
+    alone = only(
+        load_pairs(
+            written(tmp_path, "traces.jsonl", as_lines([{**trace, "observations": ["gen-1"]}]))
+        )
+    )
     assert (alone.pair_id, alone.prompt, alone.response) == ("trace-1", "q", "a")
 
 
@@ -262,7 +343,9 @@ PHOENIX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "write"), [("p.parquet", as_parquet), ("p.jsonl", as_lines), ("p.json", as_array)])
+@pytest.mark.parametrize(
+    ("name", "write"), [("p.parquet", as_parquet), ("p.jsonl", as_lines), ("p.json", as_array)]
+)
 def test_reads_spans_of_phoenix(tmp_path: Path, name: str, write: Any) -> None:
     data = load_pairs(written(tmp_path, name, write(PHOENIX)))
 
@@ -291,8 +374,17 @@ def test_reads_phoenix_s_frames_and_its_json(tmp_path: Path) -> None:
             "attributes": each,
         }
         note = {"name": "tone", "annotator_kind": "HUMAN", "result": {"score": 1, "label": "warm"}}
-        found = only(load_pairs(written(tmp_path, f"{number}.jsonl", as_lines([{**row, "annotations": [note]}]))))
-        assert (found.pair_id, found.prompt, found.response, found.columns["score.tone"]) == ("t/s", "Hi?", "Ho.", 1)
+        found = only(
+            load_pairs(
+                written(tmp_path, f"{number}.jsonl", as_lines([{**row, "annotations": [note]}]))
+            )
+        )
+        assert (found.pair_id, found.prompt, found.response, found.columns["score.tone"]) == (
+            "t/s",
+            "Hi?",
+            "Ho.",
+            1,
+        )
 
 
 def test_says_where_a_trace_cannot_be_judged(tmp_path: Path) -> None:
@@ -321,12 +413,19 @@ def test_refuses_what_is_nested_without_end(tmp_path: Path) -> None:
     for _ in range(300):
         value = {"arrayValue": {"values": [value]}}
     deep = {**span({}), "attributes": [{"key": "gen_ai.prompt.0.content", "value": value}]}
-    assert "an attribute is nested too deeply" in complaint(written(tmp_path, "t.jsonl", as_lines([traces(deep)])))
+    assert "an attribute is nested too deeply" in complaint(
+        written(tmp_path, "t.jsonl", as_lines([traces(deep)]))
+    )
     bottom: Any = "x"
     for _ in range(300):
         bottom = {"a": bottom}
     for row in (
-        {"name": "llm", "context": {}, "span_kind": "LLM", "attributes": {"llm": bottom, "input": {"value": "q"}}},
+        {
+            "name": "llm",
+            "context": {},
+            "span_kind": "LLM",
+            "attributes": {"llm": bottom, "input": {"value": "q"}},
+        },
         {**OBSERVATION, "input": bottom, "output": ""},
     ):
         assert "t.jsonl:1: " in complaint(written(tmp_path, "t.jsonl", as_lines([row])))
@@ -352,7 +451,9 @@ SHAPES = [
 
 @pytest.mark.parametrize(("log", "names"), SHAPES, ids=["otlp", "phoenix", "langfuse"])
 @given(data=st.data())
-def test_reads_or_refuses_whatever_stands_in_a_trace(log: Any, names: list[str], data: st.DataObject) -> None:
+def test_reads_or_refuses_whatever_stands_in_a_trace(
+    log: Any, names: list[str], data: st.DataObject
+) -> None:
     row = data.draw(st.dictionaries(st.sampled_from(names), JSON))
     if data.draw(st.booleans()) and log is otlp.LOG:
         row = traces(
@@ -360,7 +461,9 @@ def test_reads_or_refuses_whatever_stands_in_a_trace(log: Any, names: list[str],
                 **span(
                     data.draw(
                         st.dictionaries(
-                            st.sampled_from([*OF_OPENLLMETRY, *OPENINFERENCE, "gen_ai.input.messages"]),
+                            st.sampled_from(
+                                [*OF_OPENLLMETRY, *OPENINFERENCE, "gen_ai.input.messages"]
+                            ),
                             st.text() | st.integers(),
                         )
                     )

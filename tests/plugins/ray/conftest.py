@@ -82,14 +82,20 @@ def processes() -> Iterator[tuple[int, int, str]]:
         if entry.name.isdecimal():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
             except (OSError, IndexError):  # it has ended meanwhile
                 continue
             yield int(entry.name), parent, command
 
 
 def workers_of(raylet: int) -> list[int]:
-    return [pid for pid, parent, name in processes() if parent == raylet and name.startswith("ray::Worker")]
+    return [
+        pid
+        for pid, parent, name in processes()
+        if parent == raylet and name.startswith("ray::Worker")
+    ]
 
 
 def places_with(text: str, folder: Path, raylets: Collection[int]) -> Iterator[str]:
@@ -158,4 +164,13 @@ def nodes() -> Iterator[Nodes]:
 def judging_on(nodes: Nodes, asked: Asked, data: Path, budget: int, *more: str | Path) -> list[str]:
     """The command that spends ``budget`` calls of a judge by workers on ``nodes``."""
     judge = ("--base-url", asked.url, "--model", "judge", "--ray", nodes.address)
-    return ["judge", str(data), "--budget", str(budget), "-a", "helpfulness", *judge, *map(str, more)]
+    return [
+        "judge",
+        str(data),
+        "--budget",
+        str(budget),
+        "-a",
+        "helpfulness",
+        *judge,
+        *map(str, more),
+    ]

@@ -95,7 +95,9 @@ class _Nodes(Cluster):
     async def check(self, node: Node) -> str:
         return self._plan.lacks.get(node.node_id, "")
 
-    async def hire(self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]) -> Hired:
+    async def hire(
+        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+    ) -> Hired:
         plan = self._plan
         if why := plan.fails.get(node.node_id):
             raise Lost(why)

@@ -78,7 +78,10 @@ async def _serve(asked: Asked, ready: threading.Event, over: threading.Event) ->
                 "id": identity,
                 "model": "judge",
                 "choices": [
-                    {"message": {"content": f"Feedback: no. {number}.\nRating: {number % 5}"}, "finish_reason": "stop"}
+                    {
+                        "message": {"content": f"Feedback: no. {number}.\nRating: {number % 5}"},
+                        "finish_reason": "stop",
+                    }
                 ],
                 "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
             }

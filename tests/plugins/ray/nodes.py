@@ -38,9 +38,14 @@ class Nodes:
         """End a node, as if its machine was switched off."""
         self.cluster.remove_node(self.nodes[node], allow_graceful=False)
 
-    def say_versions(self, ray_version: str | None = None, python_version: str | None = None) -> None:
+    def say_versions(
+        self, ray_version: str | None = None, python_version: str | None = None
+    ) -> None:
         """Have the cluster say that it is of these versions; of its own again where none are given."""
-        own = {"ray_version": ray.__version__, "python_version": ".".join(map(str, sys.version_info[:3]))}
+        own = {
+            "ray_version": ray.__version__,
+            "python_version": ".".join(map(str, sys.version_info[:3])),
+        }
         said = own | {
             name: value
             for name, value in (("ray_version", ray_version), ("python_version", python_version))
@@ -48,7 +53,9 @@ class Nodes:
         }
         client = GcsClient(address=self.cluster.address)
         before = json.loads(client.internal_kv_get(CLUSTER_METADATA_KEY, namespace=b"cluster"))
-        client.internal_kv_put(CLUSTER_METADATA_KEY, json.dumps(before | said).encode(), True, namespace=b"cluster")
+        client.internal_kv_put(
+            CLUSTER_METADATA_KEY, json.dumps(before | said).encode(), True, namespace=b"cluster"
+        )
 
 
 def main() -> None:

@@ -20,7 +20,16 @@ from tests.conftest import robin, write_pairs
 from tests.plugins.ray.conftest import judging_on, ray_nodes
 from tests.plugins.ray.judge import judge
 
-ASKING = ("-a", "helpfulness", "--budget", "20", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+ASKING = (
+    "-a",
+    "helpfulness",
+    "--budget",
+    "20",
+    "--base-url",
+    "http://127.0.0.1:9/v1",
+    "--model",
+    "m",
+)
 
 
 @pytest.fixture
@@ -28,7 +37,9 @@ def data(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.jsonl", 5)
 
 
-def test_says_how_to_install_ray_where_there_is_none(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_how_to_install_ray_where_there_is_none(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "pip install '.[ray]' in robin's checkout" in refused(data, "local")
 
@@ -44,14 +55,22 @@ def silent() -> Iterator[str]:
 
 def refused(data: Path, address: str, **more: Any) -> str:
     """Why no run is begun on ``address``, which is said before anything is written."""
-    given = {"attribute": "helpfulness", "budget": 20, "base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
+    given = {
+        "attribute": "helpfulness",
+        "budget": 20,
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        **more,
+    }
     with pytest.raises((InputError, EndpointError)) as raised:
         robin_cli.judge(data, ray=address, run=data.parent / "r", quiet=True, **given)
     assert [path.name for path in data.parent.iterdir()] == ["pairs.jsonl"]
     return str(raised.value)
 
 
-def test_waits_for_an_address_no_longer_than_it_says(data: Path, silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_for_an_address_no_longer_than_it_says(
+    data: Path, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert on_ray.ANSWERS_WITHIN_S == 10
     monkeypatch.setattr(on_ray, "ANSWERS_WITHIN_S", 0.2)
     assert f"--ray {silent}: no answer within 0.2 s" in refused(data, silent)
@@ -68,7 +87,9 @@ def test_says_that_something_else_is_at_an_address(data: Path) -> None:
         assert "what answers there is not Ray" in refused(data, address)
 
 
-@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "cluster", "127.0.0.1", "127.0.0.1:0", "", ":6379"])
+@pytest.mark.parametrize(
+    "address", ["ray://127.0.0.1:10001", "cluster", "127.0.0.1", "127.0.0.1:0", "", ":6379"]
+)
 def test_refuses_what_is_no_address(data: Path, address: str) -> None:
     assert "local, or the HOST:PORT that ray start --head printed" in refused(data, address)
 
@@ -81,14 +102,19 @@ def test_refuses_what_is_no_address(data: Path, address: str) -> None:
         ({"debug_http": "log"}, "--debug-http: requests are not made here with --ray"),
     ],
 )
-def test_refuses_what_does_not_go_with_workers_elsewhere(data: Path, more: dict[str, Any], why: str) -> None:
+def test_refuses_what_does_not_go_with_workers_elsewhere(
+    data: Path, more: dict[str, Any], why: str
+) -> None:
     assert why in refused(data, "local", **more)
 
 
 @pytest.mark.parametrize(
     ("said", "step"),
     [
-        ("Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n", "install the same Ray and Python here"),
+        (
+            "Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n",
+            "install the same Ray and Python here",
+        ),
         ("Unauthenticated: InvalidAuthToken", "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH"),
         ("Failed to get cluster ID", "give the address that ray start --head printed"),
         ("Can't find a `node_ip_address.json` file", "make it one: ray start --address="),
@@ -106,7 +132,9 @@ def ray_of(task: Callable[[], object]) -> Any:
         return task()
 
     return SimpleNamespace(
-        remote=lambda **_: lambda _: SimpleNamespace(options=lambda **_: SimpleNamespace(remote=done))
+        remote=lambda **_: (
+            lambda _: SimpleNamespace(options=lambda **_: SimpleNamespace(remote=done))
+        )
     )
 
 
@@ -141,7 +169,9 @@ def other_robin(folder: Path, source: str) -> dict[str, str]:
 @pytest.mark.external
 @pytest.mark.slow
 @pytest.mark.whole
-def test_says_what_machines_of_the_cluster_lack_before_anything_is_paid_for(data: Path, tmp_path: Path) -> None:
+def test_says_what_machines_of_the_cluster_lack_before_anything_is_paid_for(
+    data: Path, tmp_path: Path
+) -> None:
     with ray_nodes() as nodes, judge() as asked:
         command = judging_on(nodes, asked, data, 20)
 
@@ -156,7 +186,9 @@ def test_says_what_machines_of_the_cluster_lack_before_anything_is_paid_for(data
         assert "install the same Ray and Python here and there" in said(3)
         nodes.say("say_versions")
         nodes.add(env=other_robin(tmp_path / "older", "__version__ = '0.0.1'"))
-        nodes.add(env=other_robin(tmp_path / "broken", "raise ModuleNotFoundError('no robin_cli here')"))
+        nodes.add(
+            env=other_robin(tmp_path / "broken", "raise ModuleNotFoundError('no robin_cli here')")
+        )
         told = said(2)
         assert "has robin 0.0.1, and this is" in told
         assert "robin cannot be imported there (ModuleNotFoundError: no robin_cli here)" in told

@@ -48,8 +48,16 @@ def judged(
     url: str | list[str], run: Path, budget: int | None = 120, pairs: Any = PAIRS, **settings: Any
 ) -> robin_cli.Run:
     """A run by workers."""
-    by_default = {"model": "judge", "attribute": "helpfulness", "concurrency": "8", "quiet": True, "ray": "local"}
-    return robin_cli.judge(pairs, base_url=url, budget=budget, run=str(run), **{**by_default, **settings})
+    by_default = {
+        "model": "judge",
+        "attribute": "helpfulness",
+        "concurrency": "8",
+        "quiet": True,
+        "ray": "local",
+    }
+    return robin_cli.judge(
+        pairs, base_url=url, budget=budget, run=str(run), **{**by_default, **settings}
+    )
 
 
 def once(number: int, do: Callable[[], object]) -> Callable[[int], tuple[int, dict[str, str]]]:
@@ -82,9 +90,16 @@ def test_asks_the_same_however_texts_come(
     assert plan.is_closed
 
 
-def test_makes_comparisons_however_responses_come(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_makes_comparisons_however_responses_come(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = pd.DataFrame(
-        {"prompt": [f"q{k}" for k in range(6)], "response_a": "this one", "response_b": "that one", "system_a": "x"}
+        {
+            "prompt": [f"q{k}" for k in range(6)],
+            "response_a": "this one",
+            "response_b": "that one",
+            "system_a": "x",
+        }
     ).assign(system_b="y")
     with judge() as asked:
         for name, most in (("at-once", 2**28), ("each", 0)):
@@ -96,14 +111,18 @@ def test_makes_comparisons_however_responses_come(plan: Plan, tmp_path: Path, mo
     assert all("this one" in text and "that one" in text for text in texts)
 
 
-def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_take(plan: Plan, tmp_path: Path) -> None:
+def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_take(
+    plan: Plan, tmp_path: Path
+) -> None:
     plan.most = 1
     with judge() as asked:
         run = judged(asked.url, tmp_path / "run", 60)
     assert len(run.judgments()) == len(asked.bodies) == 60
 
 
-def test_counts_nothing_twice_where_workers_end_and_others_begin(plan: Plan, tmp_path: Path) -> None:
+def test_counts_nothing_twice_where_workers_end_and_others_begin(
+    plan: Plan, tmp_path: Path
+) -> None:
     with judge() as asked:
         asked.takes_s = 0.01
 
@@ -145,7 +164,14 @@ def test_ends_where_no_worker_can_be_begun_any_more(plan: Plan, tmp_path: Path) 
 
     with judge() as asked:
         asked.answer = once(20, lost)
-        refuses(EndpointError, r"no worker is left \(node .*no room there", judged, asked.url, tmp_path / "run", 200)
+        refuses(
+            EndpointError,
+            r"no worker is left \(node .*no room there",
+            judged,
+            asked.url,
+            tmp_path / "run",
+            200,
+        )
     assert plan.is_closed
     assert robin_cli.open_run(tmp_path / "run").judgments()["request_id"].is_unique
 
@@ -158,12 +184,16 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
 
         def answer(_: int) -> tuple[int, dict[str, str]]:
             answers[len(plan.hands)] += 1
-            if answers[len(plan.hands)] == 9:  # eight at a time: as many were handed over as are lost
+            if (
+                answers[len(plan.hands)] == 9
+            ):  # eight at a time: as many were handed over as are lost
                 plan.kill("one")
             return 200, {}
 
         asked.answer = answer
-        with pytest.raises(EndpointError, match=r"no worker is left \(node one: its process was ended\)"):
+        with pytest.raises(
+            EndpointError, match=r"no worker is left \(node one: its process was ended\)"
+        ):
             judged(asked.url, tmp_path / "run", 400)
     assert len(asked.sent) < 200
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
@@ -210,10 +240,15 @@ def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
     [
         ({"nodes": []}, "the cluster has no machine that is alive"),
         ({"lacks": {"two": "has robin 0.0.1"}}, "--ray: node two: has robin 0.0.1"),
-        ({"fails": {"one": "no room", "two": "no room"}}, r"no worker could be begun \(node .*: no room\)"),
+        (
+            {"fails": {"one": "no room", "two": "no room"}},
+            r"no worker could be begun \(node .*: no room\)",
+        ),
     ],
 )
-def test_asks_nobody_where_a_cluster_is_unfit(plan: Plan, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+def test_asks_nobody_where_a_cluster_is_unfit(
+    plan: Plan, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
     for name, value in change.items():
         setattr(plan, name, value)
     with judge() as asked, pytest.raises((EndpointError, InputError), match=said):
@@ -225,7 +260,16 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
     with judge() as asked:
         asked.answer = once(30, lambda: plan.kill("one"))
         money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 20}
-        refuses(LimitReached, "--max-cost", judged, asked.url, tmp_path / "run", 10_000, max_cost=0.5, **money)
+        refuses(
+            LimitReached,
+            "--max-cost",
+            judged,
+            asked.url,
+            tmp_path / "run",
+            10_000,
+            max_cost=0.5,
+            **money,
+        )
     spent = robin_cli.open_run(tmp_path / "run").judgments()["cost_usd"].sum()
     assert len(asked.arrivals) * 110 * 10 / 1e6 <= 0.5
     assert spent > 0.2
@@ -236,7 +280,9 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
     with judge() as asked:
         asked.takes_s = 0.02
         asked.answer = once(30, lambda: list(map(plan.kill, ("one", "two"))))
-        with pytest.raises(LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"):
+        with pytest.raises(
+            LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"
+        ):
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())
         robin("resume", tmp_path / "run", cwd=tmp_path, exits=0)
@@ -253,7 +299,9 @@ def test_holds_all_workers_together_to_the_users_own_caps(plan: Plan, tmp_path: 
     assert arrivals[-1] - arrivals[0] > 35 * 60 / 1200  # the first takes a moment to connect
 
 
-def test_asks_again_what_failed_and_spends_the_budget_to_the_call(plan: Plan, tmp_path: Path) -> None:
+def test_asks_again_what_failed_and_spends_the_budget_to_the_call(
+    plan: Plan, tmp_path: Path
+) -> None:
     with judge() as asked:
         asked.answer = lambda number: ({0: 500, 1: 429, 2: 503}.get(number % 9, 200), {})
         run = judged(asked.url, tmp_path / "run", 150)
@@ -264,7 +312,9 @@ def test_asks_again_what_failed_and_spends_the_budget_to_the_call(plan: Plan, tm
 def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> None:
     def answer(_: int, body: dict[str, Any]) -> Any:
         if "seed" in body:
-            return error(400, "Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter")
+            return error(
+                400, "Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter"
+            )
         return completion('{"feedback": "Fine.", "rating": 2}')
 
     with serving(answer) as wire:
@@ -277,7 +327,9 @@ def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> No
     assert all("response_format" in body for body in wire.bodies)
 
 
-def test_ends_and_says_so_where_the_key_is_refused(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_and_says_so_where_the_key_is_refused(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     with (
         serving(lambda *_: error(401, "Incorrect API key provided: sk-planted-0123456789")) as wire,
@@ -287,14 +339,22 @@ def test_ends_and_says_so_where_the_key_is_refused(plan: Plan, tmp_path: Path, m
     assert "planted" not in str(raised.value)
 
 
-def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_has_workers_ask_the_judge_of_a_package(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = "def judge(messages):\n    return 'Feedback: so.\\nRating: 2'\n"
     put_package(tmp_path / "site", "robin-two", code, {"robin.judges": {"two": "robin_two:judge"}})
     monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     try:
         run = robin_cli.judge(
-            PAIRS, judge="two", attribute="helpfulness", budget=60, run=str(tmp_path / "run"), quiet=True, ray="local"
+            PAIRS,
+            judge="two",
+            attribute="helpfulness",
+            budget=60,
+            run=str(tmp_path / "run"),
+            quiet=True,
+            ray="local",
         )
         assert set(run.judgments()["rating"]) == {2}
     finally:
@@ -303,13 +363,26 @@ def test_has_workers_ask_the_judge_of_a_package(plan: Plan, tmp_path: Path, monk
 
 def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--ray: a function runs in this process only"):
-        robin_cli.judge(PAIRS, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=60, ray="local")
+        robin_cli.judge(
+            PAIRS, judge=lambda _: "Rating: 3", attribute="helpfulness", budget=60, ray="local"
+        )
 
 
 def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
     prompts = load_prompts(["helpfulness"])
-    how: dict[str, Any] = {"pairwise": False, "answer_format": "text", "by_logprobs": False, "seed": None}
-    run = Run(msgspec.json.encode(prompts.record).decode(), ("helpfulness",), ("judge",), (Scale(0, 4),), **how)
+    how: dict[str, Any] = {
+        "pairwise": False,
+        "answer_format": "text",
+        "by_logprobs": False,
+        "seed": None,
+    }
+    run = Run(
+        msgspec.json.encode(prompts.record).decode(),
+        ("helpfulness",),
+        ("judge",),
+        (Scale(0, 4),),
+        **how,
+    )
 
     def group(numbers: list[int], heeded: int) -> bytes:
         texts = ("p0", "Name colours.", "Blue.", None, None)
@@ -319,7 +392,9 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
     async def worked(url: str) -> list[Came]:
         worker = Worker()
         await worker.set_up(run, None)
-        await worker.point_at([Target("openai", Endpoint(base_url=url, model="judge", api_key=""), None)], ["none"])
+        await worker.point_at(
+            [Target("openai", Endpoint(base_url=url, model="judge", api_key=""), None)], ["none"]
+        )
         came = [
             msgspec.msgpack.decode(await worker.exchange(group(numbers, heeded)), type=Came)
             for numbers, heeded in (([1], 0), ([2, 3], 0), ([4], 1))
@@ -347,5 +422,7 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
         (0, [1], [9], [0]),
     ],
 )
-def test_shares_calls_out_so_all_have_as_many(count: int, loads: list[int], most: list[int], shares: list[int]) -> None:
+def test_shares_calls_out_so_all_have_as_many(
+    count: int, loads: list[int], most: list[int], shares: list[int]
+) -> None:
     assert shared_out(count, loads, most) == shares

@@ -16,7 +16,14 @@ import pandas as pd
 import pytest
 
 from tests.conftest import environment, plant, robin, wait_until, write_pairs
-from tests.plugins.ray.conftest import WITHIN_S, Nodes, judging_on, places_with, processes, workers_of
+from tests.plugins.ray.conftest import (
+    WITHIN_S,
+    Nodes,
+    judging_on,
+    places_with,
+    processes,
+    workers_of,
+)
 from tests.plugins.ray.judge import Asked, judge
 from tests.starting import Robin
 
@@ -28,10 +35,24 @@ BUDGET = 400
 def begun(nodes: Nodes, asked: Asked, folder: Path, *more: str) -> Iterator[Robin]:
     """A run under way: its process."""
     data = write_pairs(folder / "pairs.jsonl", 30)
-    common = ("--run", str(folder / "run"), "-o", str(folder / "s.csv"), "--concurrency", "16", *more)
+    common = (
+        "--run",
+        str(folder / "run"),
+        "-o",
+        str(folder / "s.csv"),
+        "--concurrency",
+        "16",
+        *more,
+    )
     command = judging_on(nodes, asked, data, BUDGET, *common)
     with (folder / "said").open("wb") as said:
-        process = Robin(command, cwd=folder, env=environment(**nodes.env), stdout=subprocess.DEVNULL, stderr=said)
+        process = Robin(
+            command,
+            cwd=folder,
+            env=environment(**nodes.env),
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
     try:
         yield process
     except BaseException:
@@ -68,13 +89,26 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
     imported = plant(tmp_path, "numpy", "ray", "json", "orjson", "sitecustomize", "usercustomize")
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
-        command = ["judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url]
+        command = [
+            "judge",
+            str(data),
+            "-a",
+            "helpfulness",
+            "-b",
+            str(BUDGET),
+            "--base-url",
+            asked.url,
+        ]
         command += ["--model", "judge", "--ray", "local", "--concurrency", "8", "--run", "run"]
         env = environment(OPENAI_API_KEY=key)
-        with Robin(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=said) as process:
+        with Robin(
+            command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=said
+        ) as process:
             wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
             ((raylet, named),) = [
-                (pid, name) for pid, of, name in processes() if of == process.pid and "raylet/" in name
+                (pid, name)
+                for pid, of, name in processes()
+                if of == process.pid and "raylet/" in name
             ]
             folder = Path(re.findall(r"/\S*?/robin-tmp-[^/\s]+", named)[0])
             mode = stat.S_IMODE(folder.stat().st_mode)
@@ -99,26 +133,38 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
     assert asked.keys == {f"Bearer {key}"}
     assert texts == {"the object store"}  # where it looks, it finds what is there
     assert not found
-    lines = [line for line in (tmp_path / "said").read_text().splitlines() if " in flight " not in line]
+    lines = [
+        line for line in (tmp_path / "said").read_text().splitlines() if " in flight " not in line
+    ]
     begin = [
         "--scheduler auto",
         "note: --ray: workers are starting",
         "note: --ray: a worker on node",
         "stopping: 8 calls",
     ]
-    begin += ["120 of 400 calls spent", "12,000 tokens", "robin: interrupted; everything received is kept"]
+    begin += [
+        "120 of 400 calls spent",
+        "12,000 tokens",
+        "robin: interrupted; everything received is kept",
+    ]
     for line, known in zip(lines, begin, strict=True):  # and nothing of Ray's between
         assert line.startswith(known), lines
     assert "8 calls under way there are made again" in lines[2]
 
 
 @pytest.mark.whole
-def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes, tmp_path: Path) -> None:
+def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(
+    nodes: Nodes, tmp_path: Path
+) -> None:
     with judge() as asked:
         asked.held_after = 60
         leaving = nodes.add()
         with begun(nodes, asked, tmp_path) as process:
-            wait_until(lambda: len(asked.arrivals) == 76 and bool(nodes.workers(leaving)), process, WITHIN_S)
+            wait_until(
+                lambda: len(asked.arrivals) == 76 and bool(nodes.workers(leaving)),
+                process,
+                WITHIN_S,
+            )
             joining = nodes.add()
             wait_until(lambda: bool(nodes.workers(joining)), process, WITHIN_S)
             nodes.remove(leaving)
@@ -130,7 +176,9 @@ def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(nodes: Nodes
 
 @pytest.mark.whole
 @pytest.mark.parametrize("by", ["workers", "one process"])
-def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_path: Path, by: str) -> None:
+def test_goes_on_with_a_run_whose_deciding_process_was_killed(
+    nodes: Nodes, tmp_path: Path, by: str
+) -> None:
     with judge() as asked:
         asked.held_after = 150
         with begun(nodes, asked, tmp_path) as process:
@@ -150,7 +198,18 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
-        command = ["judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url, "--model", "judge"]
+        command = [
+            "judge",
+            str(data),
+            "-a",
+            "helpfulness",
+            "-b",
+            "200",
+            "--base-url",
+            asked.url,
+            "--model",
+            "judge",
+        ]
         command += ["--ray", "local", "--concurrency", "8", "--run", "run"]
         with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
             wait_until(lambda: len(asked.arrivals) == 48, process, WITHIN_S)
@@ -159,8 +218,12 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
             assert process.wait(timeout=WITHIN_S) == 3
     said_lines = (tmp_path / "said").read_text().splitlines()
-    _, starting, kept, why = (line for line in said_lines if " in flight " not in line)  # and nothing of Ray's between
+    _, starting, kept, why = (
+        line for line in said_lines if " in flight " not in line
+    )  # and nothing of Ray's between
     assert starting == "note: --ray: workers are starting, which takes some seconds"
     assert kept.endswith("to go on: robin resume run --ray local")
-    assert why.startswith("robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)")
+    assert why.startswith(
+        "robin: --ray: the cluster is out of reach (Ray's own process on this machine has ended)"
+    )
     assert len(pd.read_parquet(tmp_path / "run" / "judgments")) == 40

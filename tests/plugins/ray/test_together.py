@@ -14,7 +14,9 @@ from tests.plugins.ray.judge import judge
 pytestmark = [pytest.mark.external, pytest.mark.slow, pytest.mark.whole]
 
 
-def test_holds_all_workers_to_what_an_endpoint_says_of_waiting(nodes: Nodes, tmp_path: Path) -> None:
+def test_holds_all_workers_to_what_an_endpoint_says_of_waiting(
+    nodes: Nodes, tmp_path: Path
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     with judge() as asked:
         asked.takes_s = 0.05
@@ -50,16 +52,28 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
     assert texts == {"the object store"}  # where it looks, it finds what is there
     assert not found | set(places_with(key, nodes.folder, nodes.raylets.values()))
     assert key not in said.stderr + said.stdout
-    assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+    assert not [
+        file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()
+    ]
 
 
-def test_gives_the_same_scores_as_one_process(nodes: Nodes, replay_url: str, tmp_path: Path) -> None:
-    command = judging(replay_url, DEMO / "pairs.jsonl", 80, "--limit", "20", "--seed", "5", "--concurrency", "1")
+def test_gives_the_same_scores_as_one_process(
+    nodes: Nodes, replay_url: str, tmp_path: Path
+) -> None:
+    command = judging(
+        replay_url, DEMO / "pairs.jsonl", 80, "--limit", "20", "--seed", "5", "--concurrency", "1"
+    )
     imported = plant(tmp_path, "numpy", "ray", "json", "orjson")
     for name, more in (("alone", ()), ("workers", ("--ray", nodes.address))):
-        robin(*command, "--run", name, "-o", f"{name}.csv", *more, cwd=tmp_path, **nodes.env, exits=0)
+        robin(
+            *command, "--run", name, "-o", f"{name}.csv", *more, cwd=tmp_path, **nodes.env, exits=0
+        )
     assert (tmp_path / "alone.csv").read_bytes() == (tmp_path / "workers.csv").read_bytes()
     asked = ["pair_id", "draw", "rating", "text", "feedback"]
-    alone, by_workers = (pd.read_parquet(tmp_path / name / "judgments")[asked] for name in ("alone", "workers"))
+    alone, by_workers = (
+        pd.read_parquet(tmp_path / name / "judgments")[asked] for name in ("alone", "workers")
+    )
     assert alone.equals(by_workers)
-    assert not imported.exists(), "workers on this machine import what lies in the folder that robin was started in"
+    assert not imported.exists(), (
+        "workers on this machine import what lies in the folder that robin was started in"
+    )

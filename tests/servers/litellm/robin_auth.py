@@ -19,4 +19,6 @@ async def auth(request: Request, api_key: str) -> UserAPIKeyAuth:
             return UserAPIKeyAuth(api_key=api_key)
         case ["sk", kind, number] if kind in LIMITS and number.isdecimal():
             return UserAPIKeyAuth(api_key=api_key, **{LIMITS[kind]: int(number)})
-    raise ProxyException(message="Incorrect API key provided", type="invalid_request_error", param=None, code=401)
+    raise ProxyException(
+        message="Incorrect API key provided", type="invalid_request_error", param=None, code=401
+    )
