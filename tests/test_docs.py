@@ -184,12 +184,8 @@ def desk(
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
     logs = ROOT / "tests" / "plugins" / "logs" / "written"
-    for kind, place in {"inspect": "logs", "lm-eval": "results", "alpaca_eval": "alpaca"}.items():
+    for kind, place in {"inspect": "logs", "lm-eval": "results"}.items():
         shutil.copytree(logs / kind, folder / place)
-    for model in ("wren-small", "wren-large"):
-        shutil.copytree(
-            logs / "helm" / model, folder / f"benchmark_output/runs/v1/facts:model=wren_{model}"
-        )
     urls = {"JUDGE_URL": judges_url, "BATCHES_URL": batches_url, "VOTES_URL": votes_url}
     return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", **urls)
 

@@ -112,7 +112,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert {
         ("robin.carriers", "ray"),
         ("robin.datasets", ".eval"),
-        ("robin.logs", "helm"),
+        ("robin.logs", "lm-eval"),
         ("pytest11", "robin"),
     } <= added.keys()
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())

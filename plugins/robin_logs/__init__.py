@@ -1,1 +1,1 @@
-"""Read logs of evaluation tools, and traces, as rows for robin; each tool has a module."""
+"""Read logs of evaluation tools as rows for robin; each tool has a module."""

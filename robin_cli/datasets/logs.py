@@ -6,11 +6,11 @@ without prompt and response, and for files that are one JSON object. robin's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.datasets.rows import BadRow, Row, Wanted
+from robin_cli.datasets.rows import BadRow, Row
 from robin_cli.model.plugins import Plugin, plugins
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ _ORDINARY = {"prompt", "response"}
 Rows = Iterator[tuple[int, Row | BadRow]]
 
 Reading = Callable[[Row], Iterable[Row | BadRow]]
-"""Returns the rows of one sample, with robin's names. A BadRow, returned or raised, cannot be judged; Passed has no answer."""
+"""Returns the rows of one sample, with robin's names. A BadRow, returned or raised, cannot be judged."""
 
 
 class Log(NamedTuple):
     """The log of a tool.
 
     Attributes:
-        is_sample: returns whether a row is a sample of the log; the row of a table has its columns, without values.
+        is_sample: returns whether a row is a sample of the log.
         reading: makes the reader of samples for a file's path ("" if there is none).
         array: the member that holds the samples, if a log is one JSON object.
         head: the member before it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
@@ -55,12 +55,6 @@ def arrays(source: str) -> Mapping[str, Log]:
         with plugin.loaded(source, "read") as log:
             found[log.array] = log
     return {array: log for array, log in found.items() if array}
-
-
-def is_log(names: Collection[str], wanted: Wanted, source: str) -> bool:
-    """Return whether a table with these columns is a log: it has no prompt or response, and the user maps neither."""
-    may_be = _ORDINARY.isdisjoint(names) and _ORDINARY.issubset(wanted.names)
-    return may_be and _of_which(dict.fromkeys(names), source) is not None
 
 
 def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:

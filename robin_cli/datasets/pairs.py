@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from robin_cli.datasets.batches import Batch
 from robin_cli.datasets.checking import mean, pair_id_of
@@ -31,7 +31,6 @@ from robin_cli.datasets.pair_table import GrowingTable, PairTable
 from robin_cli.datasets.rows import (
     BadRow,
     Part,
-    Passed,
     Row,
     Table,
     Wanted,
@@ -197,8 +196,6 @@ class _Gathering:
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._reasons: Counter[str] = Counter()
-        self._passed: Counter[str] = Counter()
-        self._unused: InputError | None = None  # the error of the last file without a usable row
         self._first_bad: list[str] = []
         self._merged = 0
         self._may_repeat, self._repeated = may_repeat, 0
@@ -238,7 +235,7 @@ class _Gathering:
         self._sources.append(source)
         fields = fields._replace(taking=self._images.beside(source.path or source.name))
         self._starts.append(len(self._pairs))
-        taken, bad, passed = self._count + self._merged, self._reasons.total(), self._passed.total()
+        taken, bad = self._count + self._merged, self._reasons.total()
         self._first_error = ""
         unseen = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
@@ -255,7 +252,7 @@ class _Gathering:
             self._take_part(part, fields)
             del part  # or these rows would stay in memory while the next ones are read
         if taken == self._count + self._merged and self._count != self._limit:
-            self._check_unused(source, bad, passed)
+            self._refuse_unused(source, bad)
         elif unseen:
             raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
 
@@ -279,17 +276,16 @@ class _Gathering:
         if broken is not None:
             raise broken
 
-    def _check_unused(self, source: Source, bad: int, passed: int) -> None:
-        """Raise InputError for a source without a pair, if it has bad rows or none; if all were passed, keep it for the end."""
+    def _refuse_unused(self, source: Source, bad: int) -> NoReturn:
+        """Raise the error for a source without a pair; ``bad`` rows were left out before it."""
         if not self._first_error:
             raise InputError(
                 f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
-        bad, passed = self._reasons.total() - bad, self._passed.total() - passed
-        fact = f"not one row can be used ({bad + passed} read). The first: {self._first_error}"
-        self._unused = InputError(f"{source.name}: {fact}")
-        if bad:
-            raise self._unused
+        read = self._reasons.total() - bad
+        raise InputError(
+            f"{source.name}: not one row can be used ({read} read). The first: {self._first_error}"
+        )
 
     def _take_part(self, part: Part, fields: Fields) -> None:
         batch = Batch(part, fields, self._further)
@@ -363,8 +359,6 @@ class _Gathering:
     def dataset(self) -> Dataset:
         """Return the data set. A human rating by several workers is the mean of theirs."""
         give_back()
-        if self._unused and not self._count:
-            raise self._unused
         pairs = self._pairs.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
@@ -385,7 +379,6 @@ class _Gathering:
             tuple(self._further.left_out),
             (
                 *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
-                *(f"left out: {count:,} {reason}" for reason, count in self._passed.items()),
                 *([_WITH_IMAGES] if self._images.folder else []),
             ),
             repeated=self._repeated,
@@ -393,17 +386,13 @@ class _Gathering:
         )
 
     def _leave_out(self, bad: BadRow, error: str, pairs: int) -> None:
-        is_passed = isinstance(bad, Passed)
-        if not (self._skip_bad_rows or is_passed):
+        if not self._skip_bad_rows:
             raise InputError(error) from None
-        reasons = self._passed if is_passed else self._reasons
-        reasons[bad.reason] += 1
+        self._reasons[bad.reason] += 1
         others = pairs + self._merged + self._repeated
         what = f"rows that cannot be used ({bad.reason})"
-        check_idle(reasons.total(), others, self._sources[-1].name, what)
-        if (
-            not is_passed and len(self._first_bad) < _NAMED
-        ):  # without the next step, which --skip-bad-rows has taken
+        check_idle(self._reasons.total(), others, self._sources[-1].name, what)
+        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
             self._first_bad.append(error.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:

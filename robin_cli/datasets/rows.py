@@ -43,10 +43,6 @@ class BadRow(Exception):
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
-class Passed(BadRow):
-    """A row that holds no data, such as an entry of a log without an answer. It is always left out, and counted."""
-
-
 class Part:
     """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
 

@@ -181,8 +181,8 @@ class Settings:
     # A setting is a line of help, and a line of properties.
     # fmt: off
     data: tuple[str, ...] = _data(
-        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, lm-eval, "
-        "AlpacaEval, HELM; several, a quoted glob, - for standard input, https://, s3://, gs://, or hf://owner/name?split=….",
+        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, "
+        "lm-eval; several, a quoted glob, - for standard input, https://, s3://, gs://, or hf://owner/name?split=….",
         (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
     attribute: str | None = _data("What to rate: one rubric, or several by commas.",
         short="-a", example='"helpfulness"', of_question=True, accept=_joined)

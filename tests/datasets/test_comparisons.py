@@ -394,33 +394,6 @@ def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
     assert systems(loaded(tmp_path, plain, reference=reference)) == [("data", "baseline")]
 
 
-def test_compares_outputs_of_alpaca_eval_with_its_reference(tmp_path: Path) -> None:
-    def outputs(name: str) -> Path:
-        rows = [
-            {"instruction": f"do {n}", "output": f"{name} {n}", "generator": name} for n in range(3)
-        ]
-        return written(tmp_path, rows, f"{name}.json")
-
-    found = load_comparisons(outputs("mine"), reference=outputs("gpt4"))
-    assert systems(found) == [("mine", "gpt4")] * 3
-    assert found.pairs[0].prompt == "do 0"
-
-
-def test_compares_what_the_annotations_of_alpaca_eval_compare(tmp_path: Path) -> None:
-    def annotations(name: str) -> Path:
-        base = {"generator_1": "base", "generator_2": name, "preference": 1.5}
-        rows = [
-            {"instruction": f"do {n}", "output_1": f"base {n}", "output_2": f"{name} {n}", **base}
-            for n in range(2)
-        ]
-        return written(tmp_path, rows, f"{name}.json")
-
-    found = load_comparisons([annotations("x"), annotations("y")])
-    wanted = [("base", "x"), ("base", "y"), ("x", "y")]
-    assert sorted({tuple(sorted(map(str, each))) for each in systems(found)}) == wanted
-    assert len(found.pairs) == 6
-
-
 @pytest.mark.parametrize(
     ("rows", "said"),
     [

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from robin_cli.datasets import lines
-from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
 from robin_cli.model.errors import InputError, ReadAs, shown, size
 
@@ -77,11 +76,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     )
     names = [name.strip() for name in found.unguarded(header)]
     check_names(names, f"{source}:{line}", wanted)
-    return Table(
-        None if is_log(names, wanted, source) else names,
-        "line",
-        _rows(records, names, found, wanted),
-    )
+    return Table(names, "line", _rows(records, names, found, wanted))
 
 
 def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:

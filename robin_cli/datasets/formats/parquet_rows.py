@@ -14,7 +14,6 @@ from robin_cli.datasets.columns import (
     FurtherColumns,
 )
 from robin_cli.datasets.fields import CHATS, DEPTH
-from robin_cli.datasets.logs import is_log
 from robin_cli.datasets.parquet_tables import batches, opened_file, part_of, readable
 from robin_cli.datasets.rows import BadRow, Format, Part, Row, Table, Wanted, leads_into
 from robin_cli.model.errors import InputError, shown
@@ -41,11 +40,10 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     file, schema = opened_file(stream, source)
     leaves = list(_leaves(list(schema)))
     names = [leaf.name for leaf in leaves]
-    as_log = is_log(names, wanted, source)
     columns = [
         name
         for name in names
-        if as_log or name in wanted.names or any(leads_into(path, name) for path in wanted.names)
+        if name in wanted.names or any(leads_into(path, name) for path in wanted.names)
     ]
     if {"prompt", "response"} <= set(
         columns
@@ -73,7 +71,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     kept = _Kept(columns, further, set(more)) if further and more else None
     parts = _parts(found_batches, source, kept)
     rows = (each for part in parts for each in zip(part.numbers, part.rows, strict=False))
-    return Table(None if as_log else names, "row", rows, parts=None if as_log else parts)
+    return Table(names, "row", rows, parts=parts)
 
 
 def _leaves(fields: Sequence[pa.Field[Any]], prefix: str = "", depth: int = 1) -> Iterator[_Leaf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
@@ -23,7 +24,7 @@ from robin_cli.datasets.pairs import load_pairs
 from robin_logs import eval_files
 from tests.datasets.test_any_data import refuses_or_reads
 from tests.datasets.writing import complaint, measured, written
-from tests.plugins.logs.test_logs import INSPECT, LOGS, only, rows_of
+from tests.plugins.logs.test_logs import INSPECT, LOGS, UNUSUAL, only, rows_of
 
 HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}
 GENUINE = min(INSPECT.glob("*.eval")).read_bytes()
@@ -361,8 +362,6 @@ JSON = st.recursive(
 KEYS = {
     "eval": ["id", "epoch", "input", "output", "target", "choices", "scores", "metadata", "error", "uuid", "attachments"],
     "lm": ["doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "acc"],
-    "alpaca": ["instruction", "input", "output", "generator", "output_1", "generator_1", "output_2", "generator_2"],
-    "helm": ["instance", "request", "result", "train_trial_index", "reference_index"],
 }  # fmt: skip
 
 
@@ -374,15 +373,11 @@ def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(
     row = {name: data.draw(JSON) for name in KEYS[tool]}
     if tool == "eval":
         row |= HEAD
-    if tool == "helm":
-        row |= {"adapter_spec": {"method": "generation", "model": "m"}}
-    if tool == "alpaca":
-        row |= {"instruction": "i", "generator": "g"}
     refuses_or_reads("samples_t_2024-01-01T00.jsonl", json.dumps(row).encode() + b"\n")
 
 
 def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
-    whole = (LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes()
+    whole = gzip.decompress(only(UNUSUAL, "*.json.gz").read_bytes())
     torn = written(tmp_path, "torn.json", whole[: len(whole) // 2])
     said = complaint(torn)
     assert said.startswith(

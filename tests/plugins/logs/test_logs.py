@@ -1,4 +1,4 @@
-"""Logs of Inspect, lm-evaluation-harness, AlpacaEval and HELM, out of files that those tools wrote (written/README.md)."""
+"""Logs of Inspect and lm-evaluation-harness, out of files that those tools wrote (written/README.md)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.judges.wire import completion, serving
 
 LOGS = Path(__file__).parent / "written"
 INSPECT, UNUSUAL = LOGS / "inspect", LOGS / "inspect-unusual"
+HEAD = {"task": "t", "model": "m"}
 HAIKU = "Soft rain on the roof\nthe gutter hums an old tune\ntea is getting cold"
 ANSWERS = {
     "wren-small": ["Paris.", "90 degrees.", "91 is prime.", "Rain."],
@@ -226,105 +227,6 @@ def test_reads_arguments_as_older_versions_of_lm_eval_wrote_them(tmp_path: Path)
     assert rows_of(path)[1]["prompt"] == '[{"role": 7}'
 
 
-def test_makes_pairs_of_alpaca_eval_s_outputs() -> None:
-    for model, answers in ANSWERS.items():
-        rows = rows_of(LOGS / "alpaca_eval" / model / "model_outputs.json")
-        assert [row["response"] for row in rows] == answers
-        assert {row["system"] for row in rows} == {model}
-        assert all(str(row["id"]).startswith(f"{model}/") for row in rows)
-        assert rows[3]["dataset"] == "verse"
-    assert len(load_pairs(str(LOGS / "alpaca_eval" / "*" / "model_outputs.json")).pairs) == 8
-
-
-def test_makes_two_pairs_of_each_of_alpaca_eval_s_annotations() -> None:
-    rows = rows_of(LOGS / "alpaca_eval" / "wren-large" / "annotations.json")
-    assert [row["system"] for row in rows] == ["wren-small", "wren-large"] * 4
-    assert [row["score.preference"] for row in rows[:6]] == [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
-    outputs = rows_of(LOGS / "alpaca_eval" / "wren-large" / "model_outputs.json")
-    assert [row["id"] for row in rows[1::2]] == [row["id"] for row in outputs]
-
-
-def test_keeps_alpaca_eval_s_rows_apart_where_models_answer_alike(tmp_path: Path) -> None:
-    rows = [
-        {"instruction": "Sort.", "input": "b a", "output": "a b", "generator": name}
-        for name in "xy"
-    ]
-    pairs = load_pairs(written(tmp_path, "model_outputs.json", as_array(rows))).pairs
-    assert [(pair.prompt, pair.pair_id[:2]) for pair in pairs] == [
-        ("Sort.\n\nb a", "x/"),
-        ("Sort.\n\nb a", "y/"),
-    ]
-    assert 'field "output" is no text.' in complaint(
-        written(tmp_path, "none.json", as_array([{**rows[0], "output": None}, rows[1]]))
-    )
-
-
-def test_makes_pairs_of_helm_s_requests(tmp_path: Path) -> None:
-    for model, answers in ANSWERS.items():
-        folder = tmp_path / "runs" / "s1" / f"facts:outputs=1,model=wren_{model},split=test"
-        shutil.copytree(LOGS / "helm" / model, folder)
-        rows = rows_of(folder / "scenario_state.json")
-        assert [row["response"] for row in rows] == [
-            answer.partition("\n")[0] for answer in answers
-        ]
-        assert {row["system"] for row in rows} == {f"wren/{model}"}
-    france, *_, verse = rows_of(only(tmp_path / "runs" / "s1", "*large*/scenario_state.json"))
-    assert france == {
-        "id": "wren/wren-large/facts:outputs=1,split=test/id0/0/1795359446",
-        "prompt": "What is the capital of France?\n",
-        "response": ANSWERS["wren-large"][0],
-        "system": "wren/wren-large",
-        "group": "facts:outputs=1,split=test/id0",
-        "task": "facts:outputs=1,split=test",
-        "split": "test",
-        "reference": "Paris",
-    }
-    assert "reference" not in verse
-    assert len(load_pairs(str(LOGS / "helm" / "*" / "scenario_state.json")).pairs) == 8
-
-
-def helm_with(tmp_path: Path, **more: Any) -> Path:
-    log = json.loads((LOGS / "helm" / "wren-small" / "scenario_state.json").read_bytes())
-    log["request_states"][0] |= more
-    return written(tmp_path, "scenario_state.json", json.dumps(log).encode())
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"reference_index": 1}, "instance id0: the request asks how likely a given answer is"),
-        (
-            {"result": {"success": False, "error": "too long"}},
-            "instance id0: has no answer of the model (too long).",
-        ),
-        ({"result": None}, "instance id0: has no answer of the model (no completion)."),
-        (
-            {"result": {"success": True, "completions": [{}]}},
-            "instance id0: a completion has no text.",
-        ),
-        ({"request": {"model": "m", "prompt": None}}, "the prompt of instance id0 is null"),
-    ],
-)
-def test_says_which_requests_of_helm_cannot_be_judged(tmp_path: Path, more: Any, said: str) -> None:
-    path = helm_with(tmp_path, **more)
-    assert complaint(path).startswith(f"scenario_state.json:row 1: {said}")
-    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 3
-
-
-def test_takes_every_completion_and_the_conversation_of_a_request(tmp_path: Path) -> None:
-    several = {"success": True, "completions": [{"text": "a"}, {"text": "b"}]}
-    asked = {
-        "model": "m",
-        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
-    }
-    rows = rows_of(helm_with(tmp_path, result=several, request=asked))[:2]
-    assert [(row["response"], str(row["id"]).rsplit("/", 1)[1]) for row in rows] == [
-        ("a", "1"),
-        ("b", "2"),
-    ]
-    assert rows[0]["prompt"] == "System: s\n\nUser: u"
-
-
 def test_takes_a_sample_as_a_row_where_columns_say_what_is_judged() -> None:
     path = min(INSPECT.glob("*.eval"))
     columns = {
@@ -338,12 +240,7 @@ def test_takes_a_sample_as_a_row_where_columns_say_what_is_judged() -> None:
         ("geography", "Paris.", "facts"),
         ("arithmetic", "91 is prime.", "facts"),
     ]
-    outputs = LOGS / "alpaca_eval" / "wren-small" / "model_outputs.json"
-    pairs = load_pairs(outputs, columns={"prompt": "generator", "response": "output"}).pairs
-    assert [pair.prompt for pair in pairs] == ["wren-small"] * 4
     # Any other name is one of robin's row.
-    rated = load_pairs(outputs, columns={"id": "-"}).pairs
-    assert [pair.response for pair in rated] == ANSWERS["wren-small"]
     path = only(LOGS / "lm-eval" / "wren__wren-small", "samples_*")
     assert load_pairs(path, columns={"exact": "score.exact_match"}).pairs[0].human == {"exact": 1.0}
 
@@ -351,16 +248,13 @@ def test_takes_a_sample_as_a_row_where_columns_say_what_is_judged() -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        ("instruction", "output", "generator"),
         ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps"),
         ("eval", "epoch", "input", "output"),
-        ("adapter_spec", "instance", "request"),
     ],
 )
 def test_takes_no_row_of_a_user_s_own_for_a_log(tmp_path: Path, names: tuple[str, ...]) -> None:
-    told = {"task": "t", "model": "m", "method": "g"}
     row = {
-        **{name: told if name in {"eval", "adapter_spec"} else "x" for name in names},
+        **{name: HEAD if name == "eval" else "x" for name in names},
         "prompt": "p",
         "response": "r",
     }
@@ -373,9 +267,8 @@ def test_takes_no_row_of_a_user_s_own_for_a_log(tmp_path: Path, names: tuple[str
     "value",
     [
         {"eval": {"task": "t"}, "samples": [{"prompt": "p", "response": "r"}]},
-        {"samples": [{"epoch": 1}], "eval": {"task": "t", "model": "m"}},
-        {"eval": {"task": "t", "model": "m"}, "samples": {}},
-        {"adapter_spec": 3, "request_states": []},
+        {"samples": [{"epoch": 1}], "eval": HEAD},
+        {"eval": HEAD, "samples": {}},
         {},
     ],
 )
@@ -393,9 +286,6 @@ def test_says_what_to_install_where_the_readers_of_logs_are_not(
     try:
         assert complaint(min(INSPECT.glob("*.eval"))).endswith(
             ".eval: what reads .eval files is not installed. Install it: pip install '.[logs]' in robin's checkout"
-        )
-        assert complaint(LOGS / "helm" / "wren-small" / "scenario_state.json").startswith(
-            "scenario_state.json: holds an object, not an array of rows."
         )
     finally:
         plugins.cache_clear()
