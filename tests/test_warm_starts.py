@@ -100,7 +100,6 @@ def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
 
     status = json.loads(robin("status", "second", "--json", cwd=place).stdout)
     assert status["variances_from"] == "first"
-    assert status["paper_bound"]["value"] is None
     assert (
         "robin-hood began with the variances of first"
         in robin("status", "second", cwd=place).stdout

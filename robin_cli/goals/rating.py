@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from robin_cli.analysis.bounds import PaperBound, paper_bound
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.scores import Scores, spread_between
 from robin_cli.analysis.worst_error import Aim, estimated_error
@@ -108,11 +107,6 @@ class Rated(Found):
         )
 
     @cached_property
-    def paper_bound(self) -> PaperBound:
-        """The paper's bound on the worst error."""
-        return paper_bound(self.run, lambda: self.goal.policy(self.run.manifest, None).warm_up)
-
-    @cached_property
     def of_judges(self) -> Sequence[OfJudge]:
         """The means of each judge's ratings, in the order of the run's judges."""
         space, means, found = self.run.space, self.each.numbers("score"), []
@@ -150,7 +144,6 @@ class Rated(Found):
             **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,
-            "paper_bound": self.paper_bound._asdict(),
             **self.people.facts(),
             "judges": [
                 {
@@ -214,18 +207,6 @@ class Rated(Found):
     def spread_over(self) -> str:
         """The number of scores behind the spread between judges, in words."""
         return f"over {number_of(self._spread_over, 'score')}"
-
-    def paper_text(self) -> str:
-        """Return the paper's bound and its assumption, or why there is none."""
-        bound = self.paper_bound
-        if bound.assumes is None:
-            return "none: it holds for --scheduler robin, and for robin-hood with --mode theory, once every pair is rated"
-        if bound.value is None:
-            return "none before the warm-up is over"
-        guarantee = (
-            f"δ = {bound.delta:g}; variances estimated: no guarantee; assumes {bound.assumes}"
-        )
-        return f"{self.error_text(bound.value)} ({guarantee})"
 
     def _judge_lines(self) -> dict[str, str]:
         lines, spread = {}, self.judge_spread

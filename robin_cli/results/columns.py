@@ -341,8 +341,6 @@ PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget,
     Column("scheduler", "The scheduler.", "name"),
     *_FIGURES,
     *(replace(each, name=f"even_{each.name}", help="The same for an even spread of the calls.") for each in _FIGURES),
-    Column("bound", "The bound of the paper, if a theorem covers the scheduler.", "number"),
-    Column("assumes", "The assumption of the bound.", "name"),
     Column("known_then", "What the run then knows, in words.", "name"),
 ))
 # fmt: on

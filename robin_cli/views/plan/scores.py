@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.bounds import theorem_bound
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE, policy_named
 from robin_cli.results.words import AT_TARGET
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import budget_for, calls_for, calls_of_a_search
-from robin_cli.simulation.rating_model import draw_distributions
 from robin_cli.simulation.runs import round_ends_of
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import ways_of
@@ -47,29 +45,6 @@ class Scores(Plan):
             "average": figure("mean_error", *unit),
         }
         self.evenly = {"largest error": figure("even_worst_error", *unit)}
-        self.further = {"paper's bound": figure("bound", *unit)}
-
-    def figures(self, budget: int) -> dict[str, Any]:
-        """Return the goal's figures, and the paper's bound."""
-        return {**super().figures(budget), **self._paper_bound(budget)}
-
-    def _paper_bound(self, budget: int) -> dict[str, Any]:
-        """Return the bound, for the schedulers that its theorems cover, with variances drawn from the known ones."""
-        asked, space, config = self.asked, self.space, self.config
-        theorem = policy_named(asked.scheduler).theorem(config.mode)
-        policy = asked.policy(budget, None) if theorem is not None and theorem > 1 else None
-        if theorem is None or (theorem > 1 and policy is None):
-            return {"bound": None, "assumes": None}
-        rng, drawn = np.random.default_rng(SEED), []
-        for place, known in enumerate(asked.known):
-            p, scale = draw_distributions(known.counts, known.weights, rng), space.scale_of(place)
-            levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
-            drawn.append(p @ levels**2 - (p @ levels) ** 2)
-        variances = np.stack(drawn, axis=1).ravel() / space.units**2
-        bound, assumes = theorem_bound(
-            theorem, variances, budget, config.delta, 0 if policy is None else policy.warm_up
-        )
-        return {"bound": bound, "assumes": assumes}
 
     def own_facts(self) -> dict[str, Any]:
         """Return the budget for an error, and the ways to make the calls, too."""
@@ -133,9 +108,6 @@ class Scores(Plan):
             )
         if len(space.judges) > 1:
             lines.append("These are errors of each judge's scores; those of the panel are smaller.")
-        lines += sorted(
-            {f"paper's bound: assumes {row['assumes']}" for row in self.rows if row["assumes"]}
-        )
         half = "Where the endpoint has them: they are taken to cost half."
         return [
             *ways_sheet(self.ways, self.asked.budget, self.columns),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import singledispatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -243,7 +243,6 @@ class Sections:
     """The parts of a page from one run's findings, beside those of all runs.
 
     Attributes:
-        further: facts about the run.
         systems_first: whether the part about systems comes first.
     """
 
@@ -253,7 +252,6 @@ class Sections:
     warnings: Sequence[str]
     charts: Sequence[Chart]
     listing: Listing
-    further: Mapping[str, str] = field(default_factory=dict)
     systems_first: bool = False
 
 

@@ -42,7 +42,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str
         warnings=[*_warnings_of(status), *left_out, *said.warnings],
         charts=[*charts, *said.charts] if said.systems_first else [*said.charts, *charts],
         headline=[*tiles, *said.headline] if said.systems_first else [*said.headline, *tiles],
-        facts={"About this run": {**status.lines, **said.further, **notes}},
+        facts={"About this run": {**status.lines, **notes}},
         listing=said.listing,
         labelled=labelled_in(status.found),
     )

@@ -55,7 +55,6 @@ def _sections(found: Rated, show: Sequence[str]) -> Sections:
         warnings=[] if varied else [_NONE_HAS_TWO],
         charts=list(rated_charts(found)),
         listing=_listing(run, scores, show),
-        further={"paper's bound": found.paper_text()},
     )
 
 
