@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,14 +63,6 @@ _By = Annotated[
         show_default=False,
     ),
 ]
-_ToHub = Annotated[
-    str | None,
-    typer.Option(
-        "--to-hub",
-        metavar="OWNER/NAME",
-        help="Push the results to this data set of the Hugging Face hub, private if it is new, in place of writing a file.",
-    ),
-]
 
 app = typer.Typer()
 
@@ -117,10 +108,6 @@ def export(
             show_default=False,
         ),
     ] = None,
-    to_hub: _ToHub = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="With --to-hub: let everyone read them.")
-    ] = False,
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
@@ -146,12 +133,8 @@ def export(
                 f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
-    push = _pushing(given, to_hub, what, notify, excel=excel, public=public)
     table = _table_of(run, what, given, options, notify)
-    if push is not None:
-        push(table)
-    else:
-        show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
+    show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
 
 @app.command(
@@ -187,29 +170,3 @@ def _table_of(
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
     return table_of(run, what, view)
-
-
-def _pushing(
-    given: Settings,
-    name: str | None,
-    what: What,
-    notify: Callable[[str], None],
-    *,
-    excel: bool,
-    public: bool,
-) -> Callable[[Table], None] | None:
-    """Return the function that pushes results to the hub, if requested. InputError if that cannot work."""
-    from robin_cli.model.errors import InputError
-    from robin_cli.views.to_hub import check_hub, push
-
-    if name is None:
-        if public:
-            raise InputError("--public: is for --to-hub; name a data set, or leave it out")
-        return None
-    of_files = {"-o": given.output, "--format": given.format, "--excel": excel, "--raw": given.raw}
-    if flag := next((flag for flag, value in of_files.items() if value), None):
-        raise InputError(
-            f"--to-hub: writes no file, so that {flag} says nothing there; leave one of the two out"
-        )
-    check_hub(name)
-    return partial(push, name=name, config=what.value, public=public, notify=notify)

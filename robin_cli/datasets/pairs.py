@@ -377,10 +377,7 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            (
-                *(f"{source.name}: {note}" for source in self._sources for note in source.notes),
-                *([_WITH_IMAGES] if self._images.folder else []),
-            ),
+            (*([_WITH_IMAGES] if self._images.folder else []),),
             repeated=self._repeated,
             images=self._images.folder,
         )

@@ -106,8 +106,6 @@ class Table(NamedTuple):
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
-    hashed: Collection[str] | None = None
-    """The fields that go into the SHA-256 of data that are no file; None for all."""
     parts: Iterator[Part] | None = None
     """The same rows in parts, if the format has columns. Read either these or the rows: both consume the file."""
 

@@ -26,7 +26,7 @@ from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 _CHUNK_BYTES = 2**22
 
@@ -37,15 +37,13 @@ STDIN = "-"
 class Source(NamedTuple):
     """An open source: its name in errors, its rows, and its SHA-256, which is known once the rows are read.
 
-    ``path`` is a file's path, or its address without a query; "" for other sources. ``notes`` are lines for the user about
-    the download.
+    ``path`` is a file's path, or its address without a query; "" for other sources.
     """
 
     name: str
     table: Table
     sha256: Callable[[], str]
     path: str = ""
-    notes: Sequence[str] = ()
 
 
 def expanded(names: Iterable[str | Path]) -> list[str]:
@@ -183,12 +181,11 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
         # A plug-in needs a name to open. Any other copy has none, so a killed process leaves nothing behind.
         path = folder / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
-            notes = remote.download(file, copy, lines.MAX_FILE_BYTES)
-            if notes is None:
+            if not remote.download(file, copy, lines.MAX_FILE_BYTES):
                 raise lines.file_too_long(source)
             copy.seek(0)
             found = _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
-            yield found._replace(path=public.removesuffix("?…"), notes=notes)
+            yield found._replace(path=public.removesuffix("?…"))
 
 
 def _of_scheme(address: str, wanted: Wanted) -> Source:
@@ -199,17 +196,14 @@ def _of_scheme(address: str, wanted: Wanted) -> Source:
         table = reader.table(address, source, None, wanted)
     else:
         source, table = address, reader(address, wanted)
-    digest, fields = hashlib.sha256(), table.hashed
+    digest = hashlib.sha256()
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, row in table.rows:
-            hashed = row
-            if fields is not None and isinstance(row, dict):
-                hashed = {name: value for name, value in row.items() if name in fields}
             try:
-                digest.update(orjson.dumps(hashed, default=str))
+                digest.update(orjson.dumps(row, default=str))
             except TypeError:  # half a surrogate pair, or a number past 64 bits
-                digest.update(repr(hashed).encode())
+                digest.update(repr(row).encode())
             yield number, row
 
     return Source(source, table._replace(rows=rows()), digest.hexdigest)

@@ -1,4 +1,4 @@
-"""Outputs that a user named: paths, devices, pipes, open descriptors and addresses; never over a run."""
+"""Outputs that a user named: paths, devices, pipes and open descriptors; never over a run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path
 from typing import IO
 
-from robin_cli.files import remote
 from robin_cli.files.local import FLAGS, NAME_KEPT, check_whole_file, remove_leftovers, whole_file
+from robin_cli.files.remote import scheme_of
 
 if sys.platform != "win32":
     import fcntl
@@ -41,8 +41,8 @@ _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>\d+)(/task/\d+)?/fd")
 def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Open an output that a user named; it may not be seekable.
 
-    Devices, pipes and descriptors (/dev/stdout, /dev/fd/3) are written directly, and links are followed. A regular file, and a
-    file at an address, appears whole or not at all; a regular file keeps the permissions of the one it replaces.
+    Devices, pipes and descriptors (/dev/stdout, /dev/fd/3) are written directly, and links are followed. A regular file
+    appears whole or not at all, and keeps the permissions of the one it replaces.
 
     Args:
         mode: the permissions of a new file before the umask.
@@ -50,11 +50,6 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     Raises:
         OSError: it cannot be written, for the reason in ``strerror``.
     """
-    if remote.is_remote(str(name)):
-        _refuse_remote_runs(str(name))
-        with remote.upload(str(name)) as file:
-            yield file
-        return
     stream = _stream(Path(name))
     if stream is not None:
         with stream:
@@ -76,10 +71,8 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 def check_output_file(name: str | Path) -> None:
     """Raise the OSError that :func:`output_file` would, as far as it is known without writing."""
-    if remote.is_remote(str(name)):
-        remote.check_upload(str(name))
-        _refuse_remote_runs(str(name))
-        return
+    if scheme_of(str(name)):
+        raise OSError(errno.EINVAL, "it is an address, and robin writes to this machine", str(name))
     path = Path(name)
     descriptor = _descriptor(path)
     if descriptor is not None and sys.platform != "win32":
@@ -120,23 +113,18 @@ def _become_like(descriptor: int, before: os.stat_result) -> None:
 def _real(name: str | Path) -> Path:
     """Return the real path of a regular file. OSError if it belongs to a run."""
     path = Path(os.path.realpath(name))
-    _refuse_runs(str(path), path, lambda each: Path(each).exists())
+    _refuse_file_of_run(path)
     return path
 
 
-def _refuse_remote_runs(address: str) -> None:
-    scheme, _, place = address.partition("://")
-    _refuse_runs(address, PurePosixPath(place), lambda each: remote.exists(f"{scheme}://{each}"))
-
-
-def _refuse_runs(name: str, path: PurePath, exists: Callable[[PurePath], bool]) -> None:
+def _refuse_file_of_run(path: Path) -> None:
     """Raise OSError if ``path`` is a run's own file: answers that were paid for would be lost."""
     run = path.parent.parent if path.parent.name == "judgments" else path.parent
     own = path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
     if (own or run != path.parent) and all(
-        exists(run / each) for each in ("manifest.json", "pairs.parquet")
+        (run / each).exists() for each in ("manifest.json", "pairs.parquet")
     ):
-        raise OSError(errno.EEXIST, "a run is kept in it", name)
+        raise OSError(errno.EEXIST, "a run is kept in it", str(path))
 
 
 def _kind(path: Path) -> int | None:

@@ -1,24 +1,19 @@
-"""Files at addresses: s3://, gs://, https://. Only this file uses fsspec.
+"""Read files at addresses, https://, s3:// and gs://, by fsspec, as a whole copy on this machine.
 
-Reading and writing go through a whole copy on this machine: so the data are one state of the file, and an output appears only
-when it is complete. Credentials come from the user's other tools (AWS_PROFILE, gcloud, ~/.netrc): an address with credentials
-is refused, and robin never shows or writes the query of a signed address.
+Credentials come from the user's other tools (AWS_PROFILE, gcloud, ~/.netrc): an address with credentials is refused, and robin
+never shows or writes the query of a signed address.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import glob
-import ipaddress
 import re
-import socket
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urlsplit
 
-from robin_cli.files.local import temporary_folder
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import install
 
 if TYPE_CHECKING:
@@ -51,7 +46,7 @@ _REFUSED = frozenset(
 
 
 class RemoteError(OSError):
-    """A file at an address cannot be read or written: ``strerror`` is the fact, ``step`` the next step."""
+    """A file at an address cannot be read: ``strerror`` is the fact, ``step`` the next step."""
 
     def __init__(self, fact: str, step: str) -> None:
         super().__init__(errno.EREMOTEIO if hasattr(errno, "EREMOTEIO") else errno.EIO, fact)
@@ -101,7 +96,7 @@ def matches(pattern: str) -> list[str]:
     called = public_name(pattern)
     if scheme_of(pattern) in _WEB or not glob.has_magic(pattern):
         return [pattern]
-    with _there(pattern) as (files, address):
+    with _file_system(pattern) as (files, address):
         if files.exists(address):
             return [pattern]
         found = sorted(
@@ -112,149 +107,59 @@ def matches(pattern: str) -> list[str]:
     return found
 
 
-def download(name: str, file: IO[bytes], most: int) -> list[str] | None:
-    """Copy the file at an address into ``file``.
-
-    Returns:
-        Lines for the user about redirects; None if the file has more than ``most`` bytes.
+def download(name: str, file: IO[bytes], most: int) -> bool:
+    """Copy the file at an address into ``file``; return whether it has at most ``most`` bytes.
 
     Raises:
-        RemoteError: it cannot be read, or redirects where it may not, see :func:`check_redirect`.
+        RemoteError: it cannot be read.
     """
-    notes: list[str] = []
     # One request for a web address: asked for the size first, a server may refuse a signature, or hide its errors.
     how = {"block_size": 0, "size": 1} if scheme_of(name) in _WEB else {"block_size": _BLOCK_BYTES}
-    with _there(name, notes) as (files, address), files.open(address, "rb", **how) as there:
+    with _file_system(name) as (files, address), files.open(address, "rb", **how) as there:
         while chunk := there.read(_CHUNK_BYTES):
             file.write(chunk)
             if file.tell() > most:
-                return None
-    return notes
-
-
-async def check_redirect(before: str, after: str) -> str | None:
-    """Check a redirect from one absolute address to another before it is followed.
-
-    It may stay on its host, also from http to https, or lead over https to another host, such as a hub's file storage.
-
-    Returns:
-        A line for the user; None if it stays on its host.
-
-    Raises:
-        RemoteError: it leads to another host by http, from https to http, or from the internet into a private network.
-    """
-    here, there = urlsplit(before), urlsplit(after)
-    public = there._replace(
-        netloc=there.netloc.rpartition("@")[2], query="…" if there.query else "", fragment=""
-    )
-    name = shown(public.geturl(), 200)
-    step = "If you trust that address, name it instead"
-    is_upgrade = (here.scheme, there.scheme) == ("http", "https")
-    if here.hostname == there.hostname and (
-        is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)
-    ):
-        return None
-    if (here.scheme, there.scheme) == ("https", "http"):
-        raise RemoteError(f"it leads to {name}, which is not encrypted", step)
-    if here.scheme != "https" or there.scheme != "https":
-        raise RemoteError(f"it leads from {here.netloc} to another host, {name}", step)
-    if any(await _private(there)) and not all(await _private(here)):
-        raise RemoteError(f"it leads from {here.netloc} into your own network, to {name}", step)
-    return f"{here.netloc} redirected to another host. The data were read from {there.hostname}"
-
-
-async def _private(url: SplitResult) -> list[bool]:
-    """Return whether each address of a host is private; nothing if only a proxy can resolve the host."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            url.hostname, url.port, type=socket.SOCK_STREAM
-        )
-    except OSError:
-        return []
-    return [not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found]
+                return False
+    return True
 
 
 @contextmanager
-def upload(name: str) -> Iterator[IO[bytes]]:
-    """Open a file that is put at an address once it is complete, or not at all. Raises RemoteError and InputError."""
-    with temporary_folder() as folder:
-        whole = folder / "whole"
-        with whole.open("xb") as file:
-            yield file
-        with _there(name) as (files, address):
-            files.put_file(str(whole), address)
-
-
-def check_upload(name: str) -> None:
-    """Raise the error that :func:`upload` would, as far as it is known without writing."""
-    public_name(name)
-    if scheme_of(name) in _WEB:
-        raise RemoteError(
-            "robin cannot write to web addresses", "Write to s3:// or gs://, or to a file"
-        )
-    if name.endswith("/"):
-        raise RemoteError("it is a folder", "Name a file in it")
-    with _there(name) as (files, address):
-        bucket = address.split("/", 3)[2]
-        try:
-            there = files.exists(address) or files.exists(bucket)
-        except PermissionError:
-            return
-        if not there:
-            raise RemoteError(f"there is no bucket {bucket}", "Make it, or name another")
-
-
-def exists(name: str) -> bool:
-    """Return whether there is a file at an address. Raises RemoteError."""
-    with _there(name) as (files, address):
-        return bool(files.exists(address))
-
-
-def _filesystem(scheme: str, notes: list[str]) -> Any:
-    """Return the file system of a scheme; ``notes`` gets lines about redirects."""
-    import fsspec
-
-    options: dict[str, Any] = {"use_listings_cache": False}
-    if scheme in _WEB:
-        import aiohttp
-
-        async def look(
-            _session: object, _context: object, asked: aiohttp.TraceRequestRedirectParams
-        ) -> None:
-            after = (
-                asked.response.headers.get("Location") or asked.response.headers.get("URI") or ""
-            )
-            if note := await check_redirect(str(asked.url), urljoin(str(asked.url), after)):
-                notes.append(note)
-
-        redirects = aiohttp.TraceConfig()
-        redirects.on_request_redirect.append(look)
-        # No decompression: it would give another file than the name says, of any size.
-        options["client_kwargs"] = {
-            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WAIT_S, sock_read=_WAIT_S),
-            "headers": {"Accept-Encoding": "identity"},
-            "auto_decompress": False,
-            "trust_env": True,
-            "trace_configs": [redirects],
-        }
-        options["skip_instance_cache"] = True  # its notes are about one file
-    return fsspec.filesystem(scheme, **options)
-
-
-@contextmanager
-def _there(name: str, notes: list[str] | None = None) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of a file, and its address there; ``notes`` as for :func:`_filesystem`.
+def _file_system(name: str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of an address, and the address as that file system takes it.
 
     Errors of the libraries and the network become a RemoteError without their messages, which may hold a signature.
     """
     scheme = scheme_of(name)
     try:
-        # The libraries know schemes in small letters only.
-        yield _filesystem(scheme, [] if notes is None else notes), scheme + name[len(scheme) :]
-    except (InputError, RemoteError):
+        import fsspec
+
+        files = fsspec.filesystem(scheme, use_listings_cache=False, **_web_options(scheme))
+        yield (
+            files,
+            scheme + name[len(scheme) :],
+        )  # the libraries know schemes in small letters only
+    except InputError:
         raise
     except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common
         raise RemoteError(*_reason(error, name)) from None
+
+
+def _web_options(scheme: str) -> dict[str, Any]:
+    """Return the options for web addresses: waiting is bounded, and the file is what the server stores."""
+    if scheme not in _WEB:
+        return {}
+    import aiohttp
+
+    # No decompression: it would give another file than the name says, of any size.
+    return {
+        "skip_instance_cache": True,
+        "client_kwargs": {
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WAIT_S, sock_read=_WAIT_S),
+            "headers": {"Accept-Encoding": "identity"},
+            "auto_decompress": False,
+            "trust_env": True,
+        },
+    }
 
 
 def _reason(error: Exception, name: str) -> tuple[str, str]:

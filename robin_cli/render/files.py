@@ -17,7 +17,7 @@ from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.parquet_tables import checked_writer
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
-from robin_cli.files.remote import RemoteError, is_remote, public_name
+from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.render.csv import defused, write_separated
 from robin_cli.render.json import rows_of, write_jsonl
@@ -132,7 +132,7 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
         return
     check_not_read("-o", output, inputs)
     folder = Path(output).parent
-    if not is_remote(output) and not folder.is_dir():
+    if not scheme_of(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
     check_writable("-o", output)
 
@@ -141,10 +141,6 @@ def check_writable(flag: str, name: str) -> None:
     """Raise InputError for a file ``name``, given by ``flag``, that cannot be written."""
     try:
         check_output_file(name)
-    except RemoteError as error:
-        raise InputError(
-            f"{flag} {name}: cannot be written ({error.strerror}). {error.step}"
-        ) from error
     except OSError as error:
         raise InputError(
             f"{flag} {name}: cannot be written ({error.strerror}); name another file"
@@ -154,11 +150,7 @@ def check_writable(flag: str, name: str) -> None:
 def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if ``output``, given by ``flag``, is one of the files ``inputs``."""
     place, inputs = os.path.realpath(output), [sheets.file_of(each) for each in inputs]
-    if is_remote(output):
-        is_read = public_name(output) in inputs
-    else:
-        is_read = os.path.isfile(place) and place in map(os.path.realpath, inputs)  # noqa: PTH113  # whatever the name is
-    if is_read:
+    if os.path.isfile(place) and place in map(os.path.realpath, inputs):  # noqa: PTH113  # whatever the name is
         raise InputError(
             f"{flag} {output}: is read in this command, and would be lost; name another file"
         )

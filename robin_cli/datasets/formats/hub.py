@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from robin_cli.datasets.rows import Table, Wanted
@@ -15,21 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")
 
 
-def first_line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return the first line of a library's error, without tokens."""
     return _TOKEN.sub("***", shown((str(error).splitlines() or [""])[0], 200)).rstrip(".")
 
 
-def no_library(place: str, fact: str) -> InputError:
-    """Return the error for a missing or outdated library ``datasets``."""
-    return InputError(f"{place}: {fact}. Install it: {install('datasets')}")
-
-
-def hush() -> None:
+def _hush() -> None:
     """Turn off the progress bars and logs of the libraries: robin reports errors itself."""
     import datasets
     from huggingface_hub.utils import disable_progress_bars, logging  # type: ignore[attr-defined]
@@ -62,7 +57,6 @@ def read_hub(url: str, wanted: Wanted) -> Table:
     Raises InputError, at once or while the rows are read: no library, no such data set, config or split, no network.
     """
     address = _address(url)
-    hashed = None
     with _input_errors(url):
         splits = _splits(address)
         rows = splits[_split(address.split, list(splits), url)]
@@ -75,14 +69,13 @@ def read_hub(url: str, wanted: Wanted) -> Table:
                 each for each, feature in rows.features.items() if more(each) and _is_plain(feature)
             ]
             rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
-            hashed = frozenset(needed)
-    return Table(names, "row", _rows(rows, url), hashed)
+    return Table(names, "row", _rows(rows, url))
 
 
 def _address(url: str) -> _Address:
     parts = urlsplit(url)
     name = f"{parts.netloc}{parts.path}"
-    if not NAME.fullmatch(name) or parts.fragment:
+    if not _NAME.fullmatch(name) or parts.fragment:
         # The name is not shown: a token may stand here by mistake.
         raise InputError(
             f"hf://: names no data set. Write hf://OWNER/NAME?split=SPLIT, as {_EXAMPLE}."
@@ -108,8 +101,8 @@ def _splits(address: _Address) -> Mapping[str, Any]:
     import datasets
 
     if int(datasets.__version__.partition(".")[0]) < _FIRST_WITHOUT_SCRIPTS:
-        _raise_no_library(f"datasets {datasets.__version__} is too old")
-    hush()
+        raise _no_library(f"datasets {datasets.__version__} is too old")
+    _hush()
     splits: Mapping[str, Any] = datasets.load_dataset(
         address.name, streaming=True, **address.options
     )
@@ -157,9 +150,9 @@ def _input_errors(url: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name in {"datasets", "huggingface_hub"}:
-            _raise_no_library(
+            raise _no_library(
                 "the library that reads data sets of the Hugging Face hub is not installed"
-            )
+            ) from None
         raise InputError(
             f"{bare}: needs the library {shown(error.name)}, which is not installed. Install it, or read files."
         ) from None
@@ -177,7 +170,7 @@ def _input_errors(url: str) -> Iterator[None]:
 
 def _reason(error: Exception, bare: str) -> str:
     """Return the fact and the next step, by the error's class: the library's messages change."""
-    said = first_line(error)
+    said = _first_line(error)
     kinds = {each.__name__ for each in type(error).__mro__}
     if "DatasetNotFoundError" in kinds:
         return (
@@ -198,8 +191,8 @@ def _reason(error: Exception, bare: str) -> str:
     return f"cannot be read: {type(error).__name__}: {said}. Check it on the hub, or download the files and name them"
 
 
-def _raise_no_library(fact: str) -> NoReturn:
-    raise no_library("hf://…", fact) from None
+def _no_library(fact: str) -> InputError:
+    return InputError(f"hf://…: {fact}. Install it: {install('datasets')}")
 
 
 SCHEMES = {"hf": read_hub}
