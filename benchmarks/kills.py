@@ -31,7 +31,7 @@ PAIRS = 200
 BUDGET = 20_000
 CALLS = (1, 2, 4, 16, 64, 256)
 SAMPLES = ["--samples-per-request", "5"]
-LOGPROBS = ["--scoring", "logprobs", "--temperature", "1", "--top-p", "1"]
+LOGPROBS = ["--answers", "logprobs", "--temperature", "1", "--top-p", "1"]
 SHAPES = {
     "one judge": [],
     "a panel": None,

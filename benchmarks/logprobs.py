@@ -1,4 +1,4 @@
-"""What --scoring logprobs saves: the variance of a score at equal calls, by log probabilities against by text.
+"""What --answers logprobs saves: the variance of a score at equal calls, by log probabilities against by text.
 
     python -m benchmarks.logprobs [PAIRS] [CALLS_A_PAIR]
 
@@ -76,7 +76,7 @@ def judgments_of(
         url,
         "--model",
         "tiny-judge",
-        "--scoring",
+        "--answers",
         "logprobs",
         "-q",
     ]

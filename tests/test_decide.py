@@ -21,7 +21,7 @@ from robin_cli import RobinError, open_run
 from tests.conftest import environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
-from tests.test_scoring import with_logprobs
+from tests.test_answers import with_logprobs
 
 MEANS = [0.4, 3.6, 1.0, 3.2, 0.3, 1.3, 3.9, 3.0, 0.8, 0.2, 1.4, 3.5]
 KEPT = [mean >= 2.5 for mean in MEANS]
@@ -202,7 +202,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
     with serving(respond) as wire:
         done = robin(
-            *judging(wire.url, "--scoring", "logprobs", "--decide", "score>=2.5"),
+            *judging(wire.url, "--answers", "logprobs", "--decide", "score>=2.5"),
             cwd=tmp_path,
             exits=0,
         )

@@ -72,8 +72,7 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert "the first 50 answers have no rating: 50 missing a rating line" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
     assert all(
-        way in said
-        for way in ("--answer-format json_schema", "robin resume r", "--no-fuse", "is kept in r")
+        way in said for way in ("--answers json", "robin resume r", "--no-fuse", "is kept in r")
     )
     assert "\x1b" not in said
     assert "400 of 400 calls spent" in resumed.stderr

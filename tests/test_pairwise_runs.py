@@ -251,7 +251,7 @@ def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
         return said
 
     with serving(answer) as wire:
-        done = robin(*judging(wire.url, 48, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
+        done = robin(*judging(wire.url, 48, "--answers", "logprobs"), cwd=tmp_path, exits=0)
     scores = pd.read_csv(io.StringIO(done.stdout))
     of_alpha = scores[scores["system_a"] == "alpha"]
     assert of_alpha["preference"].to_numpy() == pytest.approx((0.75 + 0.5) / 2, abs=1e-3)
@@ -672,22 +672,22 @@ def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer_format", "ties"),
+    ("answers", "ties"),
     [
         pytest.param("text", True, marks=pytest.mark.whole),
-        ("json_schema", False),
+        ("json", False),
         pytest.param("text", False, marks=pytest.mark.whole),
-        pytest.param("json_schema", True, marks=pytest.mark.whole),
+        pytest.param("json", True, marks=pytest.mark.whole),
     ],
 )
 def test_finds_the_order_effect_that_was_planted(
-    tmp_path: Path, answer_format: str, *, ties: bool
+    tmp_path: Path, answers: str, *, ties: bool
 ) -> None:
     how = (
         "--budget",
         "600",
-        "--answer-format",
-        answer_format,
+        "--answers",
+        answers,
         "--seed",
         "7",
         *([] if ties else ["--no-ties"]),

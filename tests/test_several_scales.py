@@ -49,8 +49,8 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
         *ARGUMENTS,
         "--base-url",
         wire.url,
-        "--answer-format",
-        "json_schema",
+        "--answers",
+        "json",
         "--run",
         "r",
         "--concurrency",
@@ -110,7 +110,7 @@ def test_the_bound_of_several_scales_holds_for_all_arms_at_once(tmp_path: Path, 
 
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     pairs(tmp_path)
-    options = [*ARGUMENTS, "--base-url", wire.url, "--answer-format", "json_schema", "--run", "r"]
+    options = [*ARGUMENTS, "--base-url", wire.url, "--answers", "json", "--run", "r"]
     robin("judge", "pairs.jsonl", *options, "-b", "90", cwd=tmp_path, exits=0)
 
     run = open_run(tmp_path / "r")

@@ -99,8 +99,7 @@ class Run:
     judges: tuple[str, ...]
     scales: tuple[Scale, ...]
     pairwise: bool
-    answer_format: str
-    by_logprobs: bool
+    answers: str
     seed: int | None
     path: str = ""
     identity: str = ""

@@ -81,12 +81,11 @@ class Worker:
         prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
-        self._questions = Questions(prompts, space, seed=run.seed, answer_format=run.answer_format)
+        self._questions = Questions(prompts, space, seed=run.seed, answers=run.answers)
         self._reader = AnswerReader(
             space,
             prompts.kind,
-            answer_format=run.answer_format,
-            by_logprobs=run.by_logprobs,
+            answers=run.answers,
             notify=self._note,
         )
         self._texts = await asyncio.to_thread(texts_at, run, texts)

@@ -56,8 +56,7 @@ class JudgeSettings(TypedDict, total=False):
     samples_per_request: int | None
     service_tier: str | None
     tier_fallback: bool | None
-    scoring: Literal["text", "logprobs"] | None
-    answer_format: Literal["text", "json_schema", "grammar"] | None
+    answers: Literal["text", "json", "logprobs"] | None
     rpm: float | None
     tpm: float | None
     temperature: float | None

@@ -13,7 +13,7 @@ import typer
 
 from robin_cli.cli import options as opt
 
-_RENDERED = {"attribute", "rubric", "template", "answer_format", "columns", "skip_bad_rows"}
+_RENDERED = {"attribute", "rubric", "template", "answers", "columns", "skip_bad_rows"}
 _RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
 
 
@@ -73,9 +73,7 @@ def render(
                 for number, image in enumerate(message.get("images", ()), 1)
             ]:
                 _print_part("images", "\n".join(images))
-        if structure := prompts.kind.form.structure(
-            config.answer_format, prompts.rubrics[name].scale
-        ):
+        if structure := prompts.kind.form.structure(config.answers, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -95,9 +93,7 @@ def parse(
         str, typer.Argument(help="JSON lines with a field text; - for standard input.")
     ] = "-",
     scale: Annotated[str, typer.Option(help="The ratings allowed.")] = "0-4",
-    answer_format: Annotated[
-        str, typer.Option(help="How the judge answered: text, json_schema or grammar.")
-    ] = "text",
+    answers: Annotated[str, typer.Option(help="How the judge answered: text or json.")] = "text",
     pairwise: Annotated[
         bool,
         typer.Option(
@@ -115,7 +111,7 @@ def parse(
 
     if no_ties and not pairwise:
         raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
-    read = partial(parse_lines, answer_format=answer_format, pairwise=pairwise, ties=not no_ties)
+    read = partial(parse_lines, answers=answers, pairwise=pairwise, ties=not no_ties)
     if file == "-":
         read(sys.stdin.buffer, "standard input", scale, sys.stdout.buffer)
         return

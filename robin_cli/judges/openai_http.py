@@ -30,7 +30,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.forms import STRUCTURES, without_reasoning
+from robin_cli.parsing.forms import RESPONSE_FORMAT, without_reasoning
 
 _FEW_LOGPROBS = 5
 """Some endpoints return no more per token."""
@@ -329,21 +329,16 @@ class OpenAIJudge(Judge):
                 f"gives fewer log probabilities per token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
             )
         else:
-            self._leave_out("logprobs" if name == "top_logprobs" else name, refused.detail, body)
+            self._leave_out("logprobs" if name == "top_logprobs" else name, refused.detail)
         return True
 
-    def _leave_out(self, name: str, detail: str, body: Mapping[str, Any]) -> None:
+    def _leave_out(self, name: str, detail: str) -> None:
         """Stop sending a parameter. EndpointError if the run cannot do without it."""
         self._without.add(name)
         tier, error = self._endpoint.service_tier, ""
         notice = f'refuses "{name}" ({detail}); going on without it'
-        if name in STRUCTURES:
-            notice = ""  # another parameter may do the same
-            if STRUCTURES & body.keys() <= self._without:
-                error = (
-                    f"does not enforce this --answer-format ({detail}); start a new run with another one, or with text, which "
-                    "works everywhere"
-                )
+        if name == RESPONSE_FORMAT:
+            error = f"does not take --answers json ({detail}); start a new run with --answers text, which works everywhere"
         elif name == _TIER:
             notice = f"refuses the service tier {tier} ({detail}): asking at the normal tier"
             if not self._endpoint.tier_fallback:

@@ -99,8 +99,6 @@ _PARAMETERS = {
     "top_logprobs": re.compile(r"\btop_logprobs\b"),
     "logprobs": _words(r"\blog_?probs\b|log probabilit"),
     "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
-    "structured_outputs": re.compile(r"\bstructured_outputs\b"),
-    "grammar": _words(r"\bgrammar\b"),
     "n": _words(
         r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""
     ),

@@ -1,4 +1,4 @@
-"""The forms of an answer: a rating or a verdict in two lines, in JSON by a schema, or in these lines by a grammar.
+"""The forms of an answer: a rating or a verdict in two lines, or in JSON by a schema.
 
 In an answer in lines, the last line with the label counts. Reasoning is not part of the answer. Every pattern starts at a fixed
 place in its line and repeats possessively (``*+``), so that any text takes linear time. Only single classes are possessive:
@@ -16,10 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from robin_cli.model.records import Rating, Scale
 
-ANSWER_FORMATS = ("text", "json_schema", "grammar")
+ANSWERS = ("text", "json", "logprobs")
+"""How a judge is asked to answer: in two lines, in JSON, or in two lines with log probabilities."""
 
-STRUCTURES = frozenset({"response_format", "grammar", "structured_outputs"})
-"""The names that :meth:`Form.structure` uses."""
+RESPONSE_FORMAT = "response_format"
+"""The field of a request's body that holds the schema of an answer in JSON."""
 
 _MOST_OBJECTS = 1000
 """An answer with more is no judgment, and takes long to read."""
@@ -71,19 +72,15 @@ class Form(ABC):
     """One kind of answer on a scale.
 
     Attributes:
-        name: its name in JSON and in grammars, and the label of its line.
+        name: its name in JSON, and the label of its line.
         head: matches the label of its line, up to the value.
         unsettled: matches from there to the line's end if a longer line could have another value.
-        in_json: matches up to the value in an answer in JSON.
-        held: matches a whole answer that was held to the grammar.
         feedback: what the feedback before it does, for the example of JSON.
     """
 
     name: ClassVar[str]
     head: ClassVar[re.Pattern[str]]
     unsettled: ClassVar[re.Pattern[str]]
-    in_json: ClassVar[re.Pattern[str]]
-    held: ClassVar[re.Pattern[str]]
     feedback: ClassVar[str]
 
     @abstractmethod
@@ -110,9 +107,9 @@ class Form(ABC):
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
 
-    def request(self, answer_format: str, scale: Scale) -> str:
-        """Return what is added to the question for ``answer_format``; the question itself asks for two lines."""
-        if answer_format != "json_schema":
+    def request(self, answers: str, scale: Scale) -> str:
+        """Return what is added to the question for ``answers``; the question itself asks for two lines."""
+        if answers != "json":
             return ""
         return (
             '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
@@ -120,45 +117,34 @@ class Form(ABC):
         )
 
     @cache  # noqa: B019  # forms are made once
-    def structure(self, answer_format: str, scale: Scale) -> Mapping[str, Any]:
-        """Return the fields of the request's body that hold an answer to ``answer_format``.
-
-        ``grammar`` goes by two names, one for llama.cpp's server and one for vLLM. Each ignores the other's.
-        """
-        if answer_format == "json_schema":
-            choices = list(self.choices(scale))
-            kind = "integer" if isinstance(choices[0], int) else "string"
-            schema = {
-                "type": "object",
-                "properties": {
-                    "feedback": {"type": "string"},
-                    self.name: {"type": kind, "enum": choices},
-                },
-                "required": ["feedback", self.name],
-                "additionalProperties": False,
-            }
-            judgment = {"name": "judgment", "strict": True, "schema": schema}
-            return {"response_format": {"type": "json_schema", "json_schema": judgment}}
-        if answer_format == "grammar":
-            grammar = self.grammar(scale)
-            return {"grammar": grammar, "structured_outputs": {"grammar": grammar}}
-        return {}
-
-    def grammar(self, scale: Scale) -> str:
-        """Return the GBNF of the two lines: a Feedback line, then a line with a rating of the scale or a verdict."""
-        name, choices = self.name, " | ".join(f'"{each}"' for each in self.choices(scale))
-        return f'root ::= "Feedback: " [^\\n]+ "\\n{name.capitalize()}: " {name}\n{name} ::= {choices}\n'
+    def structure(self, answers: str, scale: Scale) -> Mapping[str, Any]:
+        """Return the field of the request's body that holds an answer to JSON; empty for other ``answers``."""
+        if answers != "json":
+            return {}
+        choices = list(self.choices(scale))
+        kind = "integer" if isinstance(choices[0], int) else "string"
+        schema = {
+            "type": "object",
+            "properties": {
+                "feedback": {"type": "string"},
+                self.name: {"type": kind, "enum": choices},
+            },
+            "required": ["feedback", self.name],
+            "additionalProperties": False,
+        }
+        judgment = {"name": "judgment", "strict": True, "schema": schema}
+        return {RESPONSE_FORMAT: {"type": "json_schema", "json_schema": judgment}}
 
     def parse(
         self,
         text: str | None,
         scale: Scale,
         *,
-        answer_format: str = "text",
+        answers: str = "text",
         finish_reason: str | None = None,
         refusal: str | None = None,
     ) -> Rating:
-        """Read one answer of a judge that was asked for ``answer_format``; any text gives a ``Rating``, none raises.
+        """Read one answer of a judge that was asked for ``answers``; any text gives a ``Rating``, none raises.
 
         If JSON was requested and the answer is none, it is read as text.
 
@@ -168,7 +154,7 @@ class Form(ABC):
         """
         refused = "filtered" if finish_reason == "content_filter" else "refused" if refusal else ""
         if (
-            answer_format == "json_schema"
+            answers == "json"
             and not refused
             and (found := _object(text or "", self.name)) is not None
         ):
@@ -192,20 +178,15 @@ class Form(ABC):
                 reading = _TRUNCATED
         return Rating(reading.value, reading.reason, _feedback(lines, heads, last))
 
-    def follows(self, text: str, answer_format: str) -> bool:
-        """Return whether an answer has the requested structure; if not, the endpoint ignores the request for it."""
-        if answer_format == "json_schema":
-            return _object(text, self.name) is not None
-        return answer_format == "text" or self.held.fullmatch(without_reasoning(text)) is not None
+    def holds_json(self, text: str) -> bool:
+        """Return whether an answer is a JSON object; if not, the endpoint ignores the request for one."""
+        return _object(text, self.name) is not None
 
-    def place(self, text: str, answer_format: str) -> int | None:
+    def place(self, text: str) -> int | None:
         """Return the position in an answer of its rating's first digit (or sign), or of its verdict.
 
         None if there is none, if reasoning hides it, or if words before it might have led to another value.
         """
-        if answer_format == "json_schema" and _object(text, self.name) is not None:
-            found = [each.end() for each in self.in_json.finditer(text)]
-            return found[0] if len(found) == 1 else None
         lines = without_reasoning(text).splitlines(keepends=True)
         for number in reversed(range(len(lines))):
             line = lines[number].splitlines()[0]

@@ -83,8 +83,6 @@ class Ratings(Form):
         behind=rf"score\b[{COLON}{MARKS}{OPEN}]*+(?:of\s++)?",
     )
     unsettled = _UNSETTLED
-    in_json = re.compile(r'"rating"\s*:\s*"?(?=[-\d])')
-    held = re.compile(r"\s*Feedback: [^\n]+\nRating: -?\d+\s*")
     feedback = "assesses the quality of the response"
 
     def wanted(self, scale: Scale) -> str:  # noqa: ARG002  # the question says it

@@ -92,8 +92,6 @@ class Verdicts(Form):
         behind=rf"(?P<response>{_RESPONSE}\b[{COLON}{MARKS}{OPEN}]*+)",
     )
     unsettled = _UNSETTLED
-    in_json = re.compile(r'"verdict"\s*:\s*"(?=(?:[AB]|tie)")', re.IGNORECASE)
-    held = re.compile(r"\s*Feedback: [^\n]+\nVerdict: (?:A|B|tie)\s*")
 
     feedback = "compares the two responses"
 

@@ -23,8 +23,7 @@ class AnswerReader:
 
     Args:
         kind: of question, which says how answers are read.
-        answer_format: the requested format, one of ANSWER_FORMATS.
-        by_logprobs: whether the expected rating counts if log probabilities came.
+        answers: how the judges were asked to answer, one of ANSWERS.
         notify: called with one line.
     """
 
@@ -33,15 +32,13 @@ class AnswerReader:
         space: ArmSpace,
         kind: Kind,
         *,
-        answer_format: str,
-        by_logprobs: bool,
+        answers: str,
         notify: Callable[[str], None],
     ) -> None:
         self._space = space
         self._form = kind.form
         self._turned = kind.turned
-        self._answer_format = answer_format
-        self._by_logprobs = by_logprobs
+        self._answers = answers
         self._notify = notify
         self._ignoring: set[str] = set()
 
@@ -65,14 +62,14 @@ class AnswerReader:
             rating = self._form.parse(
                 answer.text,
                 scale,
-                answer_format=self._answer_format,
+                answers=self._answers,
                 finish_reason=answer.finish_reason,
                 refusal=answer.refusal,
             )
             self._check_format(judge, answer)
             by_tokens = (
                 self._expected(answer, scale)
-                if rating.value is not None and self._by_logprobs
+                if rating.value is not None and self._answers == "logprobs"
                 else _BY_TEXT
             )
             if is_of_other:  # the answer rates the response shown first, and the judgment rates A
@@ -120,18 +117,17 @@ class AnswerReader:
         )
 
     def _check_format(self, judge: str, answer: Answer) -> None:
-        if judge in self._ignoring or answer.finish_reason not in {None, "stop"}:
+        if self._answers != "json" or judge in self._ignoring:
             return
-        if not self._form.follows(answer.text, self._answer_format):
+        if answer.finish_reason in {None, "stop"} and not self._form.holds_json(answer.text):
             self._ignoring.add(judge)
             who = f"{judge}: " if len(self._space.judges) > 1 else ""
             self._notify(
-                f"{who}answers are not held to --answer-format {self._answer_format}: the endpoint ignores it; they are read "
-                "as they are"
+                f"{who}answers are not held to --answers json: the endpoint ignores it; they are read as they are"
             )
 
     def _expected(self, answer: Answer, scale: Scale) -> Expectation:
-        at = self._form.place(answer.text, self._answer_format)
+        at = self._form.place(answer.text)
         if at is None:
             return Expectation(None, None, "unaligned")
         return expectation_of(self._form, answer.tokens, answer.text, at, scale)

@@ -15,23 +15,23 @@ class Questions:
 
     Args:
         seed: the run's own; None sends none.
-        answer_format: one of ANSWER_FORMATS.
+        answers: one of ANSWERS.
     """
 
     def __init__(
-        self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answer_format: str
+        self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answers: str
     ) -> None:
         self._prompts = prompts
         self._space = space
         self._seed = seed
-        self._answer_format = answer_format
+        self._answers = answers
 
     def question(self, pair: Pair, arm: int, draw: int, samples: int = 1) -> Question:
         """Return the question for calls of ``arm``, one of ``pair``'s, from ``draw``."""
         space = self._space
         messages = self._prompts.messages(pair, space.attribute_of(arm), space.variant.item(arm))
         seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
-        structure = self._prompts.kind.form.structure(self._answer_format, space.scale_of(arm))
+        structure = self._prompts.kind.form.structure(self._answers, space.scale_of(arm))
         return Question(messages, samples=samples, seed=seed, structure=structure)
 
 

@@ -70,7 +70,7 @@ def load_prompts(
     attributes: Sequence[str] = (),
     rubric_files: Sequence[str] = (),
     template: str | None = None,
-    answer_format: str = "text",
+    answers: str = "text",
     *,
     pairwise: bool = False,
     ties: bool = True,
@@ -82,7 +82,7 @@ def load_prompts(
             or none.
         rubric_files: rubrics of the user's own; each replaces a shipped one of its attribute.
         template: a file, or the name of a shipped one; None for the paper's, or robin's own for comparisons.
-        answer_format: one of ANSWER_FORMATS; for JSON the question ends with that request.
+        answers: one of ANSWERS; for JSON the question ends with that request.
         pairwise: ask which of two responses is better.
         ties: allow the answer that neither is better.
 
@@ -117,7 +117,7 @@ def load_prompts(
     text = _template_text(template, kind)
     criterion = rubrics[0] if pairwise and rubrics else None
     asked = [verdict_rubric(criterion, ties=ties)] if pairwise else rubrics
-    request = kind.form.request(answer_format, asked[0].scale)
+    request = kind.form.request(answers, asked[0].scale)
     named = f"--template {template}" if template else "--template"
     return PromptSet(asked, text, request, criterion, named, kind)
 

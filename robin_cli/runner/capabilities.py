@@ -121,7 +121,7 @@ async def _seen(
     if (
         with_tokens
         and with_tokens[0].tokens
-        and (at := form.place(text := with_tokens[0].text, "text")) is not None
+        and (at := form.place(text := with_tokens[0].text)) is not None
     ):
         expected = expectation_of(form, with_tokens[0].tokens, text, at, scale)
     verdicts = [_verdict(each, scale, form) for each in (first, *others)]

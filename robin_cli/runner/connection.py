@@ -109,7 +109,7 @@ def _target(
     endpoint = replace(
         endpoint_at(base_url, model, "none", settings),
         bounded=settings.money_limit is not None,
-        logprobs=settings.scoring == "logprobs",
+        logprobs=settings.answers == "logprobs",
         at_a_time=at_a_time,
     )
     return Target(settings.judge, endpoint, price, settings.tier, settings.tier_fallback)

@@ -55,14 +55,11 @@ class RunDesk:
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._costs = costs
         self._watch = watch
-        self._questions = Questions(
-            prompts, space, seed=manifest.seed, answer_format=manifest.answer_format
-        )
+        self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
         self._reader = AnswerReader(
             space,
             prompts.kind,
-            answer_format=manifest.answer_format,
-            by_logprobs=manifest.scoring == "logprobs",
+            answers=manifest.answers,
             notify=notify,
         )
         self.names = names = space.judges if len(space.judges) > 1 else [""]

@@ -30,7 +30,7 @@ _REMEDIES = {
     "refused": "The judge declines: take another --model, or another --template",
     "filtered": "The endpoint filters them: take another --model or --base-url",
 }
-_FORMAT = "Hold it to the format with --answer-format json_schema, or take another --model"
+_FORMAT = "Hold it to the format with --answers json, or take another --model"
 
 
 class Health:

@@ -49,7 +49,7 @@ def rounds_of(
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
             bounded=settings.money_limit is not None,
-            logprobs=settings.scoring == "logprobs",
+            logprobs=settings.answers == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)
         asked[judge.name] = OpenAIJudge(

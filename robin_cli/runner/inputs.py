@@ -65,7 +65,7 @@ def prompts_of(settings: Settings) -> PromptSet:
         settings.attributes,
         settings.rubric,
         settings.template,
-        settings.answer_format,
+        settings.answers,
         pairwise=settings.pairwise,
         ties=not settings.no_ties,
     )
@@ -202,9 +202,9 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         "top_p": settings.top_p,
         **settings.extra_body,
     }
-    if settings.scoring == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
+    if settings.answers == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
         raise InputError(
-            f"--scoring logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
+            f"--answers logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
             "endpoints report probabilities before these settings change them, so the scores would be those of another judge"
         )
     goal.check_reach(settings.budget or 0)

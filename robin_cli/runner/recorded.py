@@ -45,7 +45,7 @@ def as_runs(
     """Yield ``paths`` with a temporary run in the place of each file of scores.
 
     An attribute has the same scale in all files. A score that is not a whole number becomes an ``expected_rating``, as with
-    --scoring logprobs, and counts unchanged.
+    --answers logprobs, and counts unchanged.
 
     Args:
         columns: maps robin's names to the data's; ``score`` is the column of scores, or several separated by |.

@@ -268,7 +268,7 @@ def _prompts_now(manifest: Manifest) -> str:
             manifest.criteria if len(manifest.kind.variants) > 1 else manifest.attributes,
             files,
             template,
-            manifest.answer_format,
+            manifest.answers,
             pairwise=manifest.is_pairwise,
             ties=not manifest.own_settings["no_ties"],
         ).sha256

@@ -293,12 +293,9 @@ class Settings:
         scope=SESSION, metavar="TIER", example='"flex"', of_question=True, check=_TIER)
     tier_fallback: bool = _ask("Where that tier has no room, ask at the normal one.",
         default=False, scope=SESSION, example="true", of_question=True)
-    scoring: Literal["text", "logprobs"] = _ask(
-        "What an answer counts as: its text, or logprobs, the mean over the rating's tokens.",
-        "text", metavar="HOW")
-    answer_format: Literal["text", "json_schema", "grammar"] = _ask(
-        "How the judge answers: text, json_schema or grammar, where the endpoint enforces it.",
-        "text", metavar="FORMAT")
+    answers: Literal["text", "json", "logprobs"] = _ask(
+        "How the judge answers: text, json (by a schema) or logprobs (a rating is the mean over its tokens).",
+        "text", metavar="FORM")
     rpm: float | None = _ask("Requests a minute at most, for each address.",
         scope=SESSION, example="500", check=_A_MINUTE)
     tpm: float | None = _ask("Tokens a minute at most, for each address.",

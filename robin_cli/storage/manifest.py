@@ -155,14 +155,9 @@ class Manifest:
         return (model,) if isinstance(model, str) else tuple(model)
 
     @property
-    def scoring(self) -> str:
-        """The way answers are scored: "text" or "logprobs"."""
-        return str(self.own_settings["scoring"])
-
-    @property
-    def answer_format(self) -> str:
-        """The format in which the judges were asked to answer."""
-        return str(self.own_settings["answer_format"])
+    def answers(self) -> str:
+        """The way the judges were asked to answer, one of ANSWERS."""
+        return str(self.own_settings["answers"])
 
     @property
     def judges(self) -> tuple[str, ...]:

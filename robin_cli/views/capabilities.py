@@ -72,13 +72,13 @@ def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:
     if seen.logprobs is None:
         return "could not be found out"
     if not seen.logprobs:
-        return "no: --scoring logprobs would rate by the text"
+        return "no: --answers logprobs would rate by the text"
     if seen.expected_rating is None and seen.text_because is None:
         return "yes, but the answer that they came with held no rating to rate by them"
     if seen.text_because is not None:
-        return f"yes, but --scoring logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
+        return f"yes, but --answers logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
     needs = "" if samples_all else ", with --temperature 1 and --top-p 1"
-    return f"yes: --scoring logprobs{needs} would rate the answer they came with {seen.expected_rating:.2f}"
+    return f"yes: --answers logprobs{needs} would rate the answer they came with {seen.expected_rating:.2f}"
 
 
 def _token_counts(seen: Capabilities) -> str:

@@ -9,7 +9,7 @@ import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.parsing.forms import ANSWER_FORMATS
+from robin_cli.parsing.forms import ANSWERS
 from robin_cli.parsing.verdicts import verdict_of
 from robin_cli.questions.kinds import kind_of
 
@@ -20,7 +20,7 @@ def parse_lines(
     scale: str,
     out: IO[bytes],
     *,
-    answer_format: str = "text",
+    answers: str = "text",
     pairwise: bool = False,
     ties: bool = True,
 ) -> None:
@@ -31,14 +31,12 @@ def parse_lines(
         pairwise: read verdicts on two responses in place of ratings; ``ties``: neither may be better.
 
     Raises:
-        InputError: a scale or an answer format that is none, or a line that is no object with a text.
+        InputError: a scale or a form of answers that is none, or a line that is no object with a text.
     """
     form = kind_of(pairwise=pairwise).form
     allowed = (Scale(0, 2) if ties else Scale(0, 1)) if pairwise else read_scale(scale)
-    if answer_format not in ANSWER_FORMATS:
-        raise InputError(
-            f'--answer-format "{answer_format}": must be one of {", ".join(ANSWER_FORMATS)}'
-        )
+    if answers not in ANSWERS:
+        raise InputError(f'--answers "{answers}": must be one of {", ".join(ANSWERS)}')
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -46,7 +44,7 @@ def parse_lines(
         rating = form.parse(
             answer["text"],
             allowed,
-            answer_format=answer_format,
+            answers=answers,
             finish_reason=answer.get("finish_reason"),
             refusal=answer.get("refusal"),
         )

@@ -51,8 +51,7 @@ class Work:
     spent: int
     ratings: int
     unparsed: Mapping[str, int]
-    scoring: str
-    answer_format: str
+    answers: str
     rated_by_text: Mapping[str, int]
     failed: Mapping[str, int]
     rescued: Mapping[str, int]
@@ -85,8 +84,7 @@ class Work:
             spent=arms.spent,
             ratings=int(arms.counts.sum()),
             unparsed=_reasons(run, "unparsed"),
-            scoring=manifest.scoring,
-            answer_format=manifest.answer_format,
+            answers=manifest.answers,
             rated_by_text=_counted(run.judgments["text_because"]),
             failed=_reasons(run, "failed"),
             rescued=tally(run.path, manifest),
@@ -114,7 +112,7 @@ class Work:
         repeated = f"{number_of(self.repeated_judgments, 'judgment')}, not counted"
         lines = {
             f"without a {goal.noun}": counted(self.unparsed, goal.noun),
-            **self._scoring_line(),
+            **self._answers_line(),
             "failed calls": counted(self.failed),
             **self._rescued_line(),
             "repeated": repeated if self.repeated_judgments else "",
@@ -124,17 +122,12 @@ class Work:
         }
         return {name: line for name, line in lines.items() if line}
 
-    def _scoring_line(self) -> dict[str, str]:
-        asked = (
-            {}
-            if self.answer_format == "text"
-            else {"answer format": f"{self.answer_format}, as was asked for"}
-        )
-        if self.scoring == "text":
-            return asked
+    def _answers_line(self) -> dict[str, str]:
+        if self.answers != "logprobs":
+            return {} if self.answers == "text" else {"answers": self.answers}
         by_text = sum(self.rated_by_text.values())
         why = f"; {by_text:,} by their text: {counted(self.rated_by_text)}" if by_text else ""
-        return asked | {"scoring": f"{self.ratings - by_text:,} by log probabilities{why}"}
+        return {"answers": f"{self.ratings - by_text:,} by log probabilities{why}"}
 
     def _rescued_line(self) -> dict[str, str]:
         says = {

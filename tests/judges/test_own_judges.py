@@ -483,7 +483,7 @@ def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_pa
     asked: dict[str, Any] = {
         "attribute": "helpfulness",
         "budget": 4,
-        "scoring": "logprobs",
+        "answers": "logprobs",
         "quiet": True,
     }
     run = judge(

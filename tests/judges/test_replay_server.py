@@ -195,8 +195,8 @@ def verdicts(
     **how: object,
 ) -> list[str]:
     """What is said of the first response shown, as texts."""
-    form = "json_schema" if how else "text"
-    prompts = load_prompts((), answer_format=form, pairwise=True, ties=ties)
+    form = "json" if how else "text"
+    prompts = load_prompts((), answers=form, pairwise=True, ties=ties)
     messages = prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))
     _, answer = asyncio.run(
         talk({"messages": messages, "n": n} | how, pool=VOTES, first_place=first_place)
@@ -235,7 +235,7 @@ def verdict_of(text: str) -> list[str]:
 
 
 def test_answers_in_json_where_that_is_asked_for() -> None:
-    structure = VERDICT.structure("json_schema", Scale(0, 2))
+    structure = VERDICT.structure("json", Scale(0, 2))
     (answer,) = verdicts(VOTES.pairs[0], "b-first", **structure)
     assert json.loads(answer)["verdict"] == "B"
 

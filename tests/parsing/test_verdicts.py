@@ -229,7 +229,7 @@ def test_favours_neither_letter(tail: str) -> None:
 
 @given(TEXTS)
 def test_finds_the_place_of_the_verdict_that_it_reads(text: str) -> None:
-    place = VERDICT.place(text, "text")
+    place = VERDICT.place(text)
     if place is not None and (value := VERDICT.parse(text, TIES).value) is not None:
         assert text[place].lower() == {A: "a", B: "b", TIE: "t"}[value] or text[place] in "ＡＢａｂ"
 
@@ -251,11 +251,11 @@ def test_reads_answers_of_any_length() -> None:
         assert isinstance(read(text), str), text
 
 
-# in JSON, and by a grammar
+# in JSON
 
 
 def in_json(text: str, scale: Scale = TIES, **told: Any) -> tuple[int | None, str | None]:
-    found = VERDICT.parse(text, scale, answer_format="json_schema", **told)
+    found = VERDICT.parse(text, scale, answers="json", **told)
     return found.value, found.reason
 
 
@@ -301,33 +301,16 @@ def test_takes_no_tie_in_an_object_where_there_is_none() -> None:
 
 def test_asks_for_the_verdicts_that_there_are_and_nothing_else() -> None:
     for scale, said in ((TIES, ["A", "B", "tie"]), (NO_TIES, ["A", "B"])):
-        schema = VERDICT.structure("json_schema", scale)["response_format"]["json_schema"]["schema"]
+        schema = VERDICT.structure("json", scale)["response_format"]["json_schema"]["schema"]
         assert schema["properties"]["verdict"] == {"type": "string", "enum": said}
         assert schema["required"] == ["feedback", "verdict"]
     assert VERDICT.structure("text", TIES) == {}
-    assert VERDICT.grammar(TIES) == (
-        'root ::= "Feedback: " [^\\n]+ "\\nVerdict: " verdict\nverdict ::= "A" | "B" | "tie"\n'
-    )
-
-
-def test_tells_whether_a_verdict_has_the_structure_that_was_asked_for() -> None:
-    for text, answer_format, does in (
-        ("Feedback: fine\nVerdict: tie\n", "grammar", True),
-        ("Feedback: fine\nVerdict: C", "grammar", False),
-        ("Feedback: fine\nRating: 3", "grammar", False),
-        ('{"verdict": "A"}', "json_schema", True),
-        ("Verdict: A", "json_schema", False),
-        ("Verdict: A", "text", True),
-    ):
-        assert VERDICT.follows(text, answer_format) is does, (text, answer_format, does)
 
 
 @given(st.text(), st.sampled_from(["A", "B", "tie"]))
 def test_finds_the_verdict_beside_any_feedback(feedback: str, verdict: str) -> None:
     text = json.dumps({"feedback": feedback, "verdict": verdict})
     assert in_json(text)[0] == {"A": A, "B": B, "tie": TIE}[verdict]
-    at = VERDICT.place(text, "json_schema")
-    assert at is None or text[at:].startswith(verdict)
 
 
 # log probabilities
@@ -345,7 +328,7 @@ def token(text: str, **others: float) -> dict[str, Any]:
 def expected(
     text: str, *last: dict[str, Any], scale: Scale = TIES
 ) -> tuple[float | None, str | None]:
-    place = VERDICT.place(text, "text")
+    place = VERDICT.place(text)
     assert place is not None
     drawn = "".join(each["token"] for each in last)
     found = expectation_of(VERDICT, [token(text.removesuffix(drawn)), *last], text, place, scale)
@@ -378,7 +361,7 @@ def test_goes_by_the_text_where_much_of_the_probability_is_of_no_verdict() -> No
 def test_finds_no_place_behind_words_that_were_drawn_before_the_verdict() -> None:
     for text in ("Verdict: Response A", "Verdict: a tie", "Verdict: It's a tie"):
         assert isinstance(read(text), int), text
-        assert VERDICT.place(text, "text") is None, text
+        assert VERDICT.place(text) is None, text
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -404,7 +387,7 @@ def kept(
     arm: int, text: str, tokens: list[dict[str, Any]] | None = None
 ) -> tuple[int | None, float | None]:
     reader = AnswerReader(
-        SPACE, PREFER, answer_format="text", by_logprobs=tokens is not None, notify=lambda _: None
+        SPACE, PREFER, answers="text" if tokens is None else "logprobs", notify=lambda _: None
     )
     reply = Reply((Answer(text, "stop", tokens=tokens),), "m", Usage(), None, 0.0)
     (judgment,) = reader.judgments(arm, 0, reply)

@@ -19,7 +19,7 @@ USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 def read(
     arm: int, outcome: Reply | Failure, notes: list[str] | None = None, **how: object
 ) -> list[Judgment]:
-    settings = {"answer_format": "text", "by_logprobs": False} | how
+    settings = {"answers": "text"} | how
     said = [] if notes is None else notes
     return AnswerReader(SPACE, RATE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
 
@@ -69,21 +69,19 @@ def test_keeps_a_failure_as_one_judgment_with_its_reason() -> None:
 
 def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> None:
     notes: list[str] = []
-    reader = AnswerReader(
-        SPACE, RATE, answer_format="json_schema", by_logprobs=False, notify=notes.append
-    )
+    reader = AnswerReader(SPACE, RATE, answers="json", notify=notes.append)
     for arm in (0, 1, 0, 1):
         reader.judgments(arm, 0, reply("Rating: 3"))
     reader.judgments(0, 0, reply('{"feedback": "", "rating": 3}'))
 
     assert [note.partition(":")[0] for note in notes] == ["big", "small"]
-    assert all("--answer-format json_schema" in note for note in notes)
+    assert all("--answers json" in note for note in notes)
 
 
 def test_goes_by_the_text_and_says_why_where_no_log_probabilities_came() -> None:
-    (judgment,) = read(0, reply("Feedback: so.\nRating: 3"), by_logprobs=True)
+    (judgment,) = read(0, reply("Feedback: so.\nRating: 3"), answers="logprobs")
 
     assert (judgment.rating, judgment.expected_rating, judgment.scoring) == (3, None, "text")
     assert judgment.text_because is not None
-    (unread,) = read(0, reply("no idea"), by_logprobs=True)
+    (unread,) = read(0, reply("no idea"), answers="logprobs")
     assert unread.text_because is None

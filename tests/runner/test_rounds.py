@@ -51,9 +51,7 @@ class Desk(RunDesk):
         self.space = ArmSpace(
             [f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)]
         )
-        self._reader = AnswerReader(
-            self.space, RATE, answer_format="text", by_logprobs=False, notify=lambda _: None
-        )
+        self._reader = AnswerReader(self.space, RATE, answers="text", notify=lambda _: None)
 
     def judge_of(self, _arm: int) -> int:
         return 0

@@ -59,7 +59,7 @@ ARGUMENTS = [
 ]
 PANEL = ["--model", "other@http://memory/v2"]
 SAMPLES = ["--samples-per-request", "5"]
-LOGPROBS = ["--scoring", "logprobs", "--temperature", "1", "--top-p", "1"]
+LOGPROBS = ["--answers", "logprobs", "--temperature", "1", "--top-p", "1"]
 CONCURRENCY = (1, 4, 64, 256)
 WRITTEN = "+"
 WRITES = (

@@ -363,11 +363,11 @@ def prompted(template: str = TEMPLATE, first: str = "none") -> dict[str, Any]:
     [
         ({"settings": {**SETTINGS, "temperature": 0.7}}, ["temperature: 1.0 in A; 0.7 in B"]),
         (
-            {"settings": {**SETTINGS, "temperature": 0.7, "max_tokens": 8, "scoring": "logprobs"}},
+            {"settings": {**SETTINGS, "temperature": 0.7, "max_tokens": 8, "answers": "logprobs"}},
             [
                 "temperature: 1.0 in A; 0.7 in B",
                 "max_tokens: 9 in A; 8 in B",
-                "scoring: text in A; logprobs in B",
+                "answers: text in A; logprobs in B",
             ],
         ),
         ({"settings": {**SETTINGS, "model": "n"}}, ["model: m in A; n in B"]),

@@ -141,8 +141,8 @@ class Plan:
             "errors_are": "shares of the scale" if self.space.has_several_scales else "points",
             "variances_from": config.variances if asked.is_warm else None,
             "simulated_runs": RUNS,
-            "by_text": config.scoring == "text"
-            and (asked.run is None or asked.run.manifest.scoring == "text"),
+            "by_text": config.answers != "logprobs"
+            and (asked.run is None or asked.run.manifest.answers != "logprobs"),
             "calls_an_arm": budget / len(self.space),
             "below_warm_up": warm_up * len(self.space) > budget,
             "for_error": None,

@@ -318,7 +318,7 @@ def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> No
         return completion('{"feedback": "Fine.", "rating": 2}')
 
     with serving(answer) as wire:
-        run = judged(wire.url, tmp_path / "run", 60, seed=4, answer_format="json_schema")
+        run = judged(wire.url, tmp_path / "run", 60, seed=4, answers="json")
     assert len(run.judgments()) == 60
     assert set(run.judgments()["rating"]) == {2}
     assert (
@@ -372,8 +372,7 @@ def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -
     prompts = load_prompts(["helpfulness"])
     how: dict[str, Any] = {
         "pairwise": False,
-        "answer_format": "text",
-        "by_logprobs": False,
+        "answers": "text",
         "seed": None,
     }
     run = Run(

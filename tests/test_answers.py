@@ -1,4 +1,4 @@
-"""--scoring logprobs and --answer-format, as a user runs them: over HTTP, against endpoints that do and that do not."""
+"""--answers, as a user runs them: over HTTP, against endpoints that do and that do not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
         for each in ({"3": 0.5, "2": 0.5}, {"3": 0.9, "2": 0.1}, {"3": 0.6, "x": 0.4})
     ]
     with serving(lambda number, _: answers[number % 3]) as wire:
-        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
+        done = robin(*judge(wire.url, data, "--answers", "logprobs"), cwd=tmp_path, exits=0)
         assert all(body["logprobs"] is True and body["top_logprobs"] == 20 for body in wire.bodies)
 
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
@@ -111,7 +111,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
         return with_logprobs({"3": 0.75, "4": 0.25}) if why is None else completion(TEXT)
 
     with serving(respond) as wire:
-        done = robin(*judge(wire.url, data, "--scoring", "logprobs"), cwd=tmp_path, exits=0)
+        done = robin(*judge(wire.url, data, "--answers", "logprobs"), cwd=tmp_path, exits=0)
     assert said in done.stderr
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     assert set(judgments["text_because"].dropna()) == ({why} if why else set())
@@ -121,7 +121,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
 @pytest.mark.parametrize(
     ("likely", "says"),
     [
-        ({"3": 0.5, "2": 0.5}, "yes: --scoring logprobs would rate the answer they came with 2.50"),
+        ({"3": 0.5, "2": 0.5}, "yes: --answers logprobs would rate the answer they came with 2.50"),
         (
             {"3": 0.6, "x": 0.4},
             "by its text: more than 5% of the probability at its rating is of no rating",
@@ -143,7 +143,7 @@ def test_checks_what_scoring_by_log_probabilities_would_do(
     has(done.stdout, says, "above 2 asks for 2")
     sent = next(line for line in done.stdout.splitlines() if line.startswith("parameters sent"))
     assert sent.rstrip().endswith("max_tokens, temperature, top_p; with --seed also seed")
-    assert "--scoring" not in " ".join(
+    assert "--answers" not in " ".join(
         line for line in done.stdout.splitlines() if line.startswith("robin judge will")
     )
 
@@ -153,10 +153,9 @@ def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None
     pair = json.loads(data.read_text().splitlines()[0])["id"]
     command = ("render", data, "--pair", pair, "-a", "helpfulness")
     with serving(lambda *_: completion('{"feedback": "fine", "rating": 3}')) as wire:
-        robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
+        robin(*judge(wire.url, data, "--answers", "json"), cwd=tmp_path, exits=0)
     by_text, shown = (
-        robin(*command, *more, cwd=tmp_path).stdout
-        for more in ((), ("--answer-format", "json_schema"))
+        robin(*command, *more, cwd=tmp_path).stdout for more in ((), ("--answers", "json"))
     )
     messages, _, structure = shown.partition("[sent along]\n")
     sent = next(body for body in wire.bodies if body["messages"][-1]["content"] in messages)
@@ -166,7 +165,6 @@ def test_shows_the_structure_that_goes_with_the_messages(tmp_path: Path) -> None
     assert json.loads(structure) == {"response_format": sent["response_format"]}
     assert "sent along" not in by_text
     assert "JSON" not in by_text
-    assert '"root ::=' in robin(*command, "--answer-format", "grammar", cwd=tmp_path).stdout
 
 
 def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(
@@ -174,7 +172,7 @@ def test_refuses_log_probabilities_of_another_judge_than_the_one_that_writes(
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     done = robin(
-        *judge("http://127.0.0.1:9/v1", data, "--scoring", "logprobs", "--temperature", "0.5"),
+        *judge("http://127.0.0.1:9/v1", data, "--answers", "logprobs", "--temperature", "0.5"),
         cwd=tmp_path,
         exits=2,
     )
@@ -189,7 +187,7 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
         completion('{"feedback": "?", "rating": 9}'),
     ]
     with serving(lambda number, _: answers[number % 2]) as wire:
-        robin(*judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=0)
+        robin(*judge(wire.url, data, "--answers", "json"), cwd=tmp_path, exits=0)
         body = wire.bodies[0]
     assert body["response_format"]["json_schema"]["schema"]["properties"]["rating"]["enum"] == [
         0,
@@ -205,42 +203,30 @@ def test_asks_for_json_and_reads_it(tmp_path: Path) -> None:
     assert set(judgments["feedback"]) == {"so so", "?"}
 
     again = robin(*judge("http://127.0.0.1:9/v1", data), cwd=tmp_path, exits=2)
-    assert "answer_format: the run has json_schema, now text" in again.stderr
+    assert "answers: the run has json, now text" in again.stderr
 
 
-@pytest.mark.parametrize("answer_format", ["json_schema", "grammar"])
-def test_says_where_an_answer_format_is_taken_and_ignored(
-    tmp_path: Path, answer_format: str
-) -> None:
+def test_says_where_a_schema_is_taken_and_ignored(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(lambda *_: completion("Well. Feedback: fine.\n\nRating: 3")) as wire:
-        done = robin(
-            *judge(wire.url, data, "--answer-format", answer_format), cwd=tmp_path, exits=0
-        )
-    assert done.stderr.count(f"not held to --answer-format {answer_format}") == 1
-    assert f"answer format {answer_format}" in " ".join(
-        robin("status", "r", cwd=tmp_path).stdout.split()
-    )
+        done = robin(*judge(wire.url, data, "--answers", "json"), cwd=tmp_path, exits=0)
+    assert done.stderr.count("not held to --answers json") == 1
+    assert "answers json" in " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
     line = json.dumps({"text": '{"feedback": "x", "rating": 2}'})
-    assert (
-        '"rating":2'
-        in robin("parse", "--answer-format", "json_schema", cwd=tmp_path, stdin=line).stdout
-    )
+    assert '"rating":2' in robin("parse", "--answers", "json", cwd=tmp_path, stdin=line).stdout
 
 
-def test_says_so_at_once_where_an_answer_format_is_not_enforced(tmp_path: Path) -> None:
+def test_says_so_at_once_where_a_schema_is_refused(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
     with serving(lambda *_: error(400, message, param="response_format")) as wire:
-        done = robin(
-            *judge(wire.url, data, "--answer-format", "json_schema"), cwd=tmp_path, exits=3
-        )
-    has(done.stderr, "does not enforce this --answer-format", "works everywhere")
+        done = robin(*judge(wire.url, data, "--answers", "json"), cwd=tmp_path, exits=3)
+    has(done.stderr, "does not take --answers json", "works everywhere")
 
 
 @pytest.mark.external
 @pytest.mark.slow
-def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
+def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(
     tmp_path: Path,
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
@@ -249,10 +235,8 @@ def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
     )
     with llama_server(tmp_path / "server.log") as url:
         for name, more in {
-            "schema": ["--answer-format", "json_schema", *QUOTES],
-            "grammar": ["--answer-format", "grammar"],
-            "logprobs": ["--scoring", "logprobs"],
-            "both": ["--scoring", "logprobs", "--answer-format", "json_schema", *QUOTES],
+            "schema": ["--answers", "json", *QUOTES],
+            "logprobs": ["--answers", "logprobs"],
         }.items():
             ask = judge(
                 url, data, *more, "--template", "tiny.jinja", "--run", name, "--max-tokens", "300"
@@ -268,10 +252,6 @@ def test_rates_with_a_real_server_by_schema_by_grammar_and_by_log_probabilities(
         json.loads(text)["rating"] == rating
         for text, rating in zip(schema["text"], schema["rating"], strict=True)
     )
-    grammar = found("grammar")
-    assert grammar["text"].str.fullmatch(r"Feedback: [^\n]+\nRating: [0-4]").sum() >= 20
     logprobs = found("logprobs")
     assert (logprobs["scoring"] == "logprobs").sum() >= 20
     assert logprobs["expected_rating"].between(0, 4).sum() >= 20
-    both = found("both")
-    assert (both["scoring"] == "logprobs").sum() + (both["text_because"] == "off_scale").sum() >= 20
