@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.settling import posterior
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
@@ -112,12 +111,9 @@ class Court:
         )
 
     def means(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> FloatArray:
-        """Return the mean rating of each arm, or the posterior mean for a judge that settles; shape (runs, K)."""
+        """Return the mean rating of each arm, shape (runs, K)."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = sums[1] / sums[0]
-        if self._task.space.settles:
-            means[:, 1::2] = posterior(self._task, *sums).mean
-        return np.asarray(means)
+            return sums[1] / sums[0]
 
     def _update(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> None:
         run, contest = np.nonzero(self._changed)
@@ -131,7 +127,7 @@ class Court:
 
 def _by_judges(task: Task, means: FloatArray) -> FloatArray:
     """Return the means of competing responses over their judges, shape (runs, contests, responses); −inf for none."""
-    arms = task.scored
+    arms = task.contests
     return np.asarray(np.where(arms >= 0, means[:, arms], -np.inf).mean(axis=3))
 
 

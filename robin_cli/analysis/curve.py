@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decided import doubts, first_rows, leanings, share_of
+from robin_cli.analysis.decided import doubts, first_rows, leanings, score_means, share_of
 from robin_cli.analysis.decisions import Evidence
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.settling import judged_means
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import counts_by_scale, values_of
@@ -193,7 +192,7 @@ def _reached(
     )
     log = evidence.log[0][chosen]
     held = certified(log, task.decision.error_rate).mean() if len(log) else np.nan
-    means = judged_means(task, n, total, total_sq)
+    means = score_means(task.space, n, total)
     leaning = leanings(task, means)
     doubt = doubts(task, means, leaning, (n, total, total_sq), given_up)
     return float(held), share_of(doubt[first_rows(task, leaning)])

@@ -13,9 +13,9 @@ from robin_cli.analysis.decisions import AT_ONCE, Evidence, Sums
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
-from robin_cli.analysis.settling import judged_means, posterior
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
+from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 
 
@@ -82,15 +82,9 @@ class Decided:
         return {name: int((each == name).sum()) for name in (KEEP, DROP, UNDECIDED)}
 
 
-def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None = None) -> Decided:
-    """Return the decisions of a run.
-
-    Args:
-        counts, arms: of all its ratings.
-        means: the score of each pair and attribute, shape (rows,), nan where there is none; None: as :func:`judged_means`.
-    """
-    if means is None:
-        means = judged_means(task, arms.counts, arms.totals, arms.totals_sq)
+def decide(task: Task, counts: LevelCounts, arms: Arms) -> Decided:
+    """Return the decisions of a run; ``counts`` and ``arms`` are of all its ratings."""
+    means = score_means(task.space, arms.counts, arms.totals)
     evidence = Evidence(task)
     every = np.arange(len(task.contests))
     sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
@@ -137,6 +131,12 @@ def decide(task: Task, counts: LevelCounts, arms: Arms, means: FloatArray | None
     )
 
 
+def score_means(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray) -> FloatArray:
+    """Return the score of each pair and attribute, shape (rows,): the mean over raters, nan if one gave no rating."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(space.by_rater(totals / n).mean(axis=1))
+
+
 def first_rows(task: Task, leaning: NDArray[np.object_]) -> IntArray:
     """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,).
 
@@ -176,13 +176,10 @@ def doubts(
         given_up: arms that are asked no more because they cannot be rated, shape (K,).
     """
     space = task.space
-    if space.settles:
-        _, error, freedom = posterior(task, *sums)
-    else:
-        found = moderated(space, *sums)
-        variances = space.by_rater(found.error_variance)
-        error = variances.sum(axis=1) / space.raters**2
-        freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
+    found = moderated(space, *sums)
+    variances = space.by_rater(found.error_variance)
+    error = variances.sum(axis=1) / space.raters**2
+    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
     if task.group is not None:
         return _doubts_of_best(
             task, means, error, freedom, np.asarray(space.by_rater(given_up).any(axis=1))

@@ -217,7 +217,7 @@ class Evidence(Certainty):
             mine = np.flatnonzero(attribute == place)
             if len(mine):
                 above, below = self._of_threshold(
-                    run[mine], self.task.scored[contest[mine]][:, 0], counts_at
+                    run[mine], self.task.contests[contest[mine]][:, 0], counts_at
                 )
                 good, bad = (above, below) if each.above else (below, above)
                 self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = (
@@ -235,7 +235,7 @@ class Evidence(Certainty):
         self.other[run, pair] = np.minimum(keep, drop)
         self.stuck[run, pair] = self._is_stuck(run, pair, of_pairs[0], sums, given_up)
         if given_up.any():
-            arms = self.task.space.by_pair(self.task.scored[:, 0])[pair]
+            arms = self.task.space.by_pair(self.task.contests[:, 0])[pair]
             self.gone[run, pair] = (given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
 
     def _is_stuck(
@@ -252,7 +252,7 @@ class Evidence(Certainty):
         space, criteria = self.task.space, self.task.decision.criteria
         columns = [list(space.attributes).index(each.attribute) for each in criteria]
         rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
-        arms = self.task.scored[rows, 0]
+        arms = self.task.contests[rows, 0]
         gone = given_up[run[:, None, None], arms].any(axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (np.asarray(sums[1]) / sums[0])[run[:, None, None], arms].mean(axis=2)
@@ -305,7 +305,7 @@ class Evidence(Certainty):
         task = self.task
         kept = contest < task.decisions
         run, contest = run[kept], contest[kept]
-        arms = task.scored[contest]
+        arms = task.contests[contest]
         means, errors = self._responses(run, arms, sums)
         there = ~np.isnan(means)
         lead = np.where(there, means, -np.inf).argmax(axis=1)

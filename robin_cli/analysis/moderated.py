@@ -66,7 +66,7 @@ def moderated(
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.arms_per_row)
+    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.raters)
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)

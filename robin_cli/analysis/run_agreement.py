@@ -104,8 +104,7 @@ def agreements(
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
-    """Return the agreement of scores of ``run`` with themselves, by attribute (and judge); not of scores partly predicted."""
-    tables = tables[run.space.settles :]
+    """Return the agreement of scores of ``run`` with themselves, by attribute (and judge)."""
     return {
         name: reliability(each.scores, *each.noise, each.prompt)
         for name, each in subjects(run, tables)

@@ -2,7 +2,7 @@
 
 A score is the mean over its raters: every variant of the question by every judge. They have equal weight, however often each
 was asked. Its noise is that of the raters' means, Σ A_j / J², A_j being the error variances. Without a rating of each rater
-there is none. If one judge settles what another leaves open, a score is the posterior of its mean.
+there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_intervals, moderated, skewed
-from robin_cli.analysis.settling import posterior
 from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
@@ -117,9 +116,6 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     freedom = freedom_of_sum(noise, found.freedom[arms])
     counted = list(counts_by_scale(space, run.arm, run.judgments))
     skew = _skew_of(space, counted, noise, arms, alpha)
-    if space.settles and not by_judge and (task := run.task) is not None:
-        center, error, freedom = posterior(task, totals.counts, totals.totals, totals.totals_sq)
-        skew = np.ones(skew.shape)
     low, high = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
@@ -134,7 +130,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "pair_id": Named(space.pair_ids, space.pair[first]),
         "attribute": Named(space.attributes, space.attribute[first]),
         "judge": Named(space.judges, space.judge[first]),
-        "score": np.clip(center, *(each[first] for each in space.ends)),
+        "score": center,
         "n": n.sum(axis=1),
         "variance": variances.mean(axis=1),
         "std_error": np.sqrt(error),
@@ -162,7 +158,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
         between = beyond / space.units[first] ** 2
     return _with_decisions(
-        Scores(columns, arms, space.attributes, has_retired, bound, between), center, run
+        Scores(columns, arms, space.attributes, has_retired, bound, between), run
     )
 
 
@@ -203,11 +199,11 @@ def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[
     return found
 
 
-def _with_decisions(scores: Scores, means: FloatArray, run: RunData) -> Scores:
-    """Return the scores with the decisions by ``means``, which may be predicted beyond the scale, if there are any."""
+def _with_decisions(scores: Scores, run: RunData) -> Scores:
+    """Return the scores with the decisions, if there are any."""
     if (task := run.task) is None:
         return scores
-    decided = decide(task, LevelCounts.of(run), run.fold.arms, means)
+    decided = decide(task, LevelCounts.of(run), run.fold.arms)
     columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
         **scores.columns,
         "decision": decided.decision.tolist(),

@@ -92,10 +92,6 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
             np.add.at(sums, some[first], each[first])
     noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
-    if (
-        space.settles and (task := run.task) is not None
-    ):  # which others it was asked about hung on what it would say
-        means[~np.isin(space.by_rater(space.pair)[:, 0], task.start)] = np.nan
     means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
     place = space.attributes.index(attribute)
     scale, told = run.manifest.scales[place], run.manifest.told_scales[place]

@@ -36,7 +36,6 @@ class JudgeSettings(TypedDict, total=False):
     margin: float | None
     error_rate: float | None
     prefer: Literal["certain", "right"] | None
-    settle: str | None
     agree: float | None
     confidence: float | None
     variances: str | Path | None

@@ -81,27 +81,9 @@ def check_verdicts(
         )
 
 
-def check_settle(settings: Settings) -> None:
-    """Raise InputError for settings that exclude a judge which settles what another leaves open."""
-    if settings.settle is None:
-        return
-    if len(settings.model) != 2:
-        raise InputError(
-            f"--settle {settings.settle}: it needs one other judge; name a single --model, and not {settings.settle}"
-        )
-    for name in ("pairwise", "batch", "batch_files", "ray", "variances"):
-        if getattr(settings, name):
-            raise InputError(f"--settle: not with {TABLE[name].flag}; leave one of the two out")
-    if settings.samples_per_request > 1:
-        raise InputError(
-            "--settle: not with --samples-per-request, as each answer decides where the next call goes; leave it out"
-        )
-
-
 def check_together(settings: Settings) -> None:
     """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
     check_pairwise(settings)
-    check_settle(settings)
     if settings.tier_fallback and settings.service_tier is None:
         raise InputError(
             "--tier-fallback: is for a --service-tier without room, and none is given; give one"

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.decided import Decided, decide, doubts, first_rows, leanings, share_of
+from robin_cli.analysis.decided import (
+    Decided,
+    decide,
+    doubts,
+    first_rows,
+    leanings,
+    score_means,
+    share_of,
+)
 from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.settling import judged_means
 from robin_cli.goals.watching import ErrorWatch, Fact, Watch
 from robin_cli.model.arms import Arms
 from robin_cli.model.decision import DROP, KEEP, UNDECIDED
@@ -209,7 +216,7 @@ class DecisionsWatch(Watch):
         if len(task.space) > _MANY_ARMS:
             return []
         sums = arms.copied_sums()
-        means = judged_means(task, *sums)
+        means = score_means(task.space, *sums[:2])
         leaning = leanings(task, means)
         share = share_of(
             doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)]

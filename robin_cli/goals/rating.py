@@ -167,8 +167,7 @@ class Rated(Found):
         return {
             "scores": f"{len(arms):,} ({of}), {int((arms.counts == 0).sum()):,} without a rating, "
             f"{int(arms.retired_mask.sum()):,} given up",
-            # a judge that settles leaves most scores to prediction, which these two do not count
-            **({} if space.settles else self._error_lines(len(arms))),
+            **self._error_lines(len(arms)),
             **people.human_lines(self.run),
             **people.own_lines(known=True),
             **(self._judge_lines() if self.is_panel else {}),
@@ -220,8 +219,6 @@ class Rated(Found):
             lines[f"judge {number}"] = asked.line(
                 "rating", f"mean {mean} over {number_of(own.scores, 'score')}"
             )
-        if self.run.space.settles:
-            return lines
         unknown = "not known: a judge has fewer than two ratings of every pair"
         apart = (
             f"standard deviation of their means of one pair, noise taken out; {self.spread_over}"
@@ -254,12 +251,7 @@ class Rating(Goal):
     def check_reach(self, budget: int) -> None:
         """Raise InputError if ``budget`` calls do not reach every arm once."""
         space = self.space
-        arms = space.asked_once
-        if budget < arms and space.settles:
-            raise InputError(
-                f"--budget {budget}: {space.judges[0]} is asked about everything once, and {space.judges[1]} about "
-                f"{number_of(space.start, 'pair')} at random, which takes {arms:,}; raise it, or take fewer pairs with --limit"
-            )
+        arms = len(space)
         if budget < arms:
             what = things_rated(arms, len(space.attributes), len(space.judges))
             raise InputError(

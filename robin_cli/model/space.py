@@ -16,7 +16,6 @@ from robin_cli.model.records import Scale, shared_scale
 Coordinates = NDArray[np.int32]
 
 _FIRST_OF_COMPARISONS = 64
-_FEWEST_AT_START, _OF_START = 20, 20
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,6 @@ class ArmSpace:
     ``pair``, ``attribute``, ``variant`` and ``judge`` are coordinate arrays, shape (K,): each arm's place among ``pair_ids``,
     ``attributes``, ``variants`` and ``judges``. ``scales`` has one for each attribute. Variants ask the same question in
     another way, such as the two orders of two responses; a score is the mean over variants and judges, which count equally.
-
-    If the last judge ``settles`` what the first one leaves open, scores are of it alone, and the first one predicts them.
     """
 
     pair_ids: Sequence[str]
@@ -35,7 +32,6 @@ class ArmSpace:
     judges: Sequence[str]
     scales: Sequence[Scale]
     variants: Sequence[str] = ("",)
-    settles: bool = False
 
     def __len__(self) -> int:
         return len(self.pair_ids) * self.arms_per_pair
@@ -43,29 +39,12 @@ class ArmSpace:
     @property
     def arms_per_pair(self) -> int:
         """Number of arms of each pair."""
-        return len(self.attributes) * self.arms_per_row
-
-    @property
-    def arms_per_row(self) -> int:
-        """Number of arms of each pair and attribute: every variant by every judge."""
-        return len(self.variants) * len(self.judges)
+        return len(self.attributes) * self.raters
 
     @property
     def raters(self) -> int:
-        """Number of arms in a score: all of them, or the judge that settles alone."""
-        return 1 if self.settles else self.arms_per_row
-
-    @property
-    def start(self) -> int:
-        """Number of pairs that the judge that settles rates in any case: a random twentieth of them, and at least 20."""
-        return min(len(self.pair_ids), max(_FEWEST_AT_START, -(-len(self.pair_ids) // _OF_START)))
-
-    @property
-    def asked_once(self) -> int:
-        """Number of arms that are asked before any answer is looked at."""
-        return (
-            (len(self.pair_ids) + self.start) * len(self.attributes) if self.settles else len(self)
-        )
+        """Number of arms in a score, that of a pair and attribute: every variant by every judge."""
+        return len(self.variants) * len(self.judges)
 
     @property
     def first_fit(self) -> int:
@@ -73,7 +52,7 @@ class ArmSpace:
 
         With several variants, where not all arms need be asked, it is a few dozen.
         """
-        return min(len(self), _FIRST_OF_COMPARISONS) if self.together > 1 else self.asked_once
+        return min(len(self), _FIRST_OF_COMPARISONS) if self.together > 1 else len(self)
 
     @property
     def together(self) -> int:
@@ -88,7 +67,7 @@ class ArmSpace:
     @cached_property
     def attribute(self) -> Coordinates:
         """Place of each arm's attribute."""
-        return self._along(np.repeat(np.arange(len(self.attributes)), self.arms_per_row))
+        return self._along(np.repeat(np.arange(len(self.attributes)), self.raters))
 
     @cached_property
     def variant(self) -> Coordinates:
@@ -136,7 +115,7 @@ class ArmSpace:
 
     def by_rater(self, values: ArrayLike) -> NDArray[Any]:
         """Return values of all arms, shape (K,), with a row per pair and attribute, a column per rater of the score."""
-        return np.asarray(values).reshape(-1, self.arms_per_row)[:, -self.raters :]
+        return np.asarray(values).reshape(-1, self.raters)
 
     @property
     def by_judge(self) -> IntArray:
@@ -151,7 +130,7 @@ class ArmSpace:
 
     def row_of(self, arms: IntArray) -> IntArray:
         """Return the row of :meth:`by_rater` of each arm; −1 for −1."""
-        return np.asarray(arms // self.arms_per_row)
+        return np.asarray(arms // self.raters)
 
     def by_pair(self, rows: ArrayLike) -> NDArray[Any]:
         """Return values of all arms, or of equally many rows for each pair, with a row for each pair."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Decision
@@ -27,13 +25,11 @@ class Task:
 
     Attributes:
         group: the group of each pair, numbered from 0, shape (pairs,); None if every pair is decided by itself.
-        seed: that of the run, which draws :attr:`start`.
     """
 
     decision: Decision
     space: ArmSpace
     group: IntArray | None = None
-    seed: int | None = None
 
     @cached_property
     def contests(self) -> IntArray:
@@ -45,7 +41,7 @@ class Task:
         Raises:
             InputError: a group has too many responses, or far more than the others.
         """
-        space, raters = self.space, np.arange(self.space.arms_per_row)
+        space, raters = self.space, np.arange(self.space.raters)
         if self.group is None:
             return np.arange(len(space)).reshape(-1, 1, len(raters))
         sizes = np.bincount(self.group)
@@ -69,30 +65,6 @@ class Task:
         arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None]) + raters
         of_groups = np.where(pairs[:, None, :, None] < 0, -1, arms)
         return of_groups.reshape(-1, *of_groups.shape[2:])
-
-    @property
-    def scored(self) -> IntArray:
-        """The same of the judges alone that scores are of."""
-        return self.contests[..., -self.space.raters :]
-
-    @cached_property
-    def start(self) -> IntArray:
-        """The pairs that the judge which settles is asked about in any case: drawn at random, rising.
-
-        By the SHA-256 of the seed and their ids: no other order of the data, no later session and no other machine changes it.
-        """
-        digests = [
-            hashlib.sha256(f"{self.seed}\0{pair_id}".encode()).digest()
-            for pair_id in self.space.pair_ids
-        ]
-        rank = np.argsort(np.array(digests, dtype="S32"), kind="stable")
-        return np.sort(rank[: self.space.start])
-
-    @cached_property
-    def asked_once(self) -> NDArray[np.bool_]:
-        """Arms that are asked before any answer is looked at, where a judge settles; shape (K,)."""
-        settling = self.space.judge == len(self.space.judges) - 1
-        return np.asarray(~settling | np.isin(self.space.pair, self.start))
 
     @cached_property
     def contest(self) -> IntArray:

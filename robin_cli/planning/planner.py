@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -450,7 +449,7 @@ class Planner:
             urgency, nearness = of_members[at].ravel(), None if near is None else near[at].ravel()
             if known < len(some):
                 urgency = np.where(is_known, urgency, WARM_UP - self._order(some, made))
-            is_right = urgency < math.inf if policy.retires else np.isfinite(urgency)
+            is_right = np.isfinite(urgency)
             if not is_right.all():
                 self._check(policy, some[~is_right], urgency[~is_right])
         else:

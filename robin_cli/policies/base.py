@@ -122,7 +122,6 @@ class Policy:
         compares: it is for runs that compare systems (``setup.systems``); no other policy is.
         by_budget: its first calls depend on the whole budget.
         pairwise: it is for pairwise runs (``setup.matches``); of other policies only the even spread is.
-        retires: a priority of −inf means that an arm gets no more calls.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -137,7 +136,6 @@ class Policy:
     compares: ClassVar[bool] = False
     chooses: ClassVar[bool] = False
     pairwise: ClassVar[bool] = False
-    retires: ClassVar[bool] = False
     by_budget: ClassVar[bool] = False
 
     warm_up: int

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.prediction import Line, joined, normal_posterior
 from robin_cli.model.task import Task
 from robin_cli.policies.base import (
-    WARM_UP,
     Policy,
     Seen,
     Setup,
@@ -68,10 +66,6 @@ class Deciding(Policy):
     .2, no call goes there. They get s = min(13/32 + f/2, 45/32 − f) of the calls left: less if each decision takes many,
     or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
-    Where the last judge settles, the first is asked about everything once, and this one about a random sample; all further
-    calls are of this one. What competes then is not its mean but the posterior of it, by the line through that sample (see
-    :mod:`robin_cli.model.prediction`) and its own ratings, whose variance is moderated by g alone, which is of no mean here.
-
     Attributes:
         task: the decision; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
@@ -82,7 +76,6 @@ class Deciding(Policy):
 
     whole: ClassVar[bool] = True
     by_budget: ClassVar[bool] = True
-    retires: ClassVar[bool] = True
 
     task: Task
     low: FloatArray
@@ -90,7 +83,6 @@ class Deciding(Policy):
     pooled: FloatArray
     horizon: int | None
     warm_up: int = 2
-    line: Line | None = None
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
@@ -99,13 +91,9 @@ class Deciding(Policy):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
         horizon = setup.budget if setup.prefer == "certain" else None
-        policy = cls(
+        return cls(
             setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up
         )
-        if not setup.task.space.settles:
-            return policy
-        policy = replace(policy, warm_up=0, pooled=_before(setup.task, 0)[None])
-        return policy.predicting(*np.zeros((3, len(policy.low))))
 
     @classmethod
     def decides(cls, task: Task) -> bool:
@@ -131,19 +119,7 @@ class Deciding(Policy):
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
         own = arm % len(self.low)
-        return self._in_order(
-            self.course(Columns(n, pending, total, total_sq, own)).priority, n, pending, own
-        )
-
-    def _in_order(
-        self, priority: FloatArray, n: FloatArray, pending: FloatArray, own: IntArray
-    ) -> FloatArray:
-        """Return ``priority``; if a judge settles, after what is asked once, and none for what the other judge has rated."""
-        if self.line is None:
-            return priority
-        settling = own % self.task.space.arms_per_row > 0
-        is_first = (n < 1.0) & self.task.asked_once[own]
-        return np.where(is_first, WARM_UP - (n + pending), np.where(settling, priority, -np.inf))
+        return self.course(Columns(n, pending, total, total_sq, own)).priority
 
     def priorities(
         self,
@@ -166,7 +142,7 @@ class Deciding(Policy):
         )
         if not is_alone:
             near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
-        return self._in_order(found.priority, n, pending, own), near
+        return found.priority, near
 
     def sight(
         self,
@@ -254,59 +230,10 @@ class Deciding(Policy):
                 )
             else:
                 found.append(_by_mean(freedom, squares, where, first))
-        fitted = replace(self, pooled=np.stack(found, axis=-1))
-        return fitted if self.line is None else fitted.predicting(n, total, total_sq)
-
-    def predicting(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """Return the policy with a line for each attribute, fitted on the random sample that both judges rated."""
-        space, start, lines = self.task.space, self.task.start, []
-        for attribute, scale in enumerate(space.scales):
-            arms = [space.arm_at(start, attribute, judge) for judge in range(2)]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                x, y = (np.take(total, arm, axis=-1) / np.take(n, arm, axis=-1) for arm in arms)
-                count, rated, squares = (
-                    np.take(each, arms[1], axis=-1) for each in (n, total, total_sq)
-                )
-                noise = (
-                    self._moderated(count, rated, squares, np.broadcast_to(arms[1], y.shape))
-                    / count
-                )
-            lines.append(Line.through(x, y, noise, scale))
-        return replace(self, line=joined(lines))
-
-    def _moderated(
-        self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> FloatArray:
-        """Return the variance of a rating of these arms, (SS + 4 g) / (n + 3); with at most one rating, the pooled g."""
-        (pooled,) = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
-        freedom = np.maximum(n - 1.0, 0.0)
-        return (squares_within(n, total, total_sq) + PRIOR_WEIGHT * pooled) / (
-            freedom + PRIOR_WEIGHT
-        )
-
-    def _settled_by(self, arms: Columns, line: Line) -> Responses:
-        """Return :meth:`responses` by the posteriors of the judge that settles."""
-        (n, pending, total), (x_n, _, x_total) = (
-            [each[..., place] for each in arms[:3]] for place in (1, 0)
-        )
-        arm = arms.arm[..., 1]
-        attribute = self.task.space.attribute[arm]
-        own = line.at(lambda each: of_arms(each, attribute))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean, variance = own.predicted(x_total / x_n)
-        noise = self._moderated(n, total, arms.total_sq[..., 1], arm)
-        mean, _ = normal_posterior(mean, variance, n, total, noise)
-        precision = 1.0 / variance + (n + pending) / noise
-        gain = 1.0 / precision - 1.0 / (precision + 1.0 / noise)
-        there = arm != arms.arm[..., 0]  # a place without a response has one arm for both
-        return Responses(
-            there, mean, 1.0 / precision, np.stack([np.zeros(gain.shape), gain], axis=-1), gain
-        )
+        return replace(self, pooled=np.stack(found, axis=-1))
 
     def responses(self, arms: Columns) -> Responses:
         """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""
-        if self.line is not None:
-            return self._settled_by(arms, self.line)
         n, pending, total, total_sq, arm = arms
         there, count = n > 0, n
         is_whole = np.count_nonzero(n) == n.size
@@ -425,7 +352,7 @@ def _before(task: Task, warm_up: int) -> FloatArray:
         scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2
         for scale in scales
     ]
-    return np.repeat(each, task.space.arms_per_row)
+    return np.repeat(each, task.space.raters)
 
 
 def _by_mean(

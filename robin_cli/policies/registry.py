@@ -104,11 +104,9 @@ def make_policy(name: str, setup: Setup) -> Policy:
         raise InputError(f"--scheduler {name}: compares two responses; take it with --pairwise")
     if setup.matches is not None and not (kind.pairwise or name == BASELINE):
         raise InputError(f"--pairwise: has schedulers of its own; leave --scheduler {name} out")
-    if setup.task is not None and setup.task.space.settles and not kind.retires:
-        raise InputError(f"--settle: has schedulers of its own; leave --scheduler {name} out")
     with nullcontext() if name in _OWN else plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
         policy = kind.of(setup)
-    least = 0 if kind.pairwise or kind.retires else 1
+    least = 0 if kind.pairwise else 1
     if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < least:
         raise InputError(
             f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors'

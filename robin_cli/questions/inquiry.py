@@ -80,9 +80,7 @@ class Inquiry:
         """The decision by ratings; None without one."""
         if self.is_pairwise or self.decision is None:
             return None
-        return Task(
-            self.decision, self.space, self.groups if self.decision.is_best else None, self.seed
-        )
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
 
     @property
     def wants_best(self) -> bool:

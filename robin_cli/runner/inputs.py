@@ -31,10 +31,7 @@ Notify = Callable[[str], None]
 def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
     """Return the arms by pair, variant, attribute and judge."""
     judges = tuple(judge.name for judge in judges_of(settings))
-    settles = settings.settle is not None
-    return ArmSpace(
-        pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants, settles
-    )
+    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
 
 
 def checked_data(
@@ -209,12 +206,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = (
-        settings.budget_usd is not None
-        or settings.pairwise
-        or bool(dataset.images)
-        or settings.settle is not None
-    )
+    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images)
     return Manifest(
         settings=own,
         budget=settings.budget or 0,

@@ -195,21 +195,15 @@ def paid_for(
         costs_of(goal, pairs, prompts, prices, tokens if answer is None else answer)
         for tokens in (usual_answer(longest), 0.0, float(longest))
     )
-    share = np.where(
-        space.settles & (space.judge > 0), space.start / max(1, len(space.pair_ids)), 1.0
-    )
-    needed, usually = (float(share @ known.each) for known in (least, costs))
+    needed, usually = (float(known.each.sum()) for known in (least, costs))
     if goal.asks_all and needed > limit:
-        what = things_rated(space.asked_once, len(space.attributes), len(space.judges))
+        what = things_rated(len(space), len(space.attributes), len(space.judges))
         raise InputError(
             f"--budget-usd {limit:g}: does not pay for one call for each of {what} (${needed:.3g} for the prompts alone); "
             f"raise it to ${usually:.2g} or more, or take fewer pairs with --limit"
         )
     each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
-    if space.settles:  # beyond what is asked once, all calls are of the dear judge
-        share[1::2] += max(0.0, limit - usually) / costs.each[1::2].sum()
-        each = [float(share @ known.each / share.sum()) for known in (least, costs, most)]
-    fewest = space.asked_once if goal.asks_all else 1
+    fewest = len(space) if goal.asks_all else 1
     return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from robin_cli.datasets.lines import MAX_FILE_BYTES
 from robin_cli.files.local import sha256_of
-from robin_cli.goals.checks import check_settle, check_target
+from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
 from robin_cli.questions.rubrics import known_templates, load_prompts
@@ -107,7 +107,6 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         **settings, source=Source(str(run), "run", named_in(given), in_python=in_python)
     )
     check_target(found, manifest.scales)
-    check_settle(found)
     # Recorded prices are for the recorded service tier; prices given now are for the one given now.
     return (
         found

@@ -42,7 +42,6 @@ _ONLY_WITH = {
     "margin": "decide",
     "error_rate": "decide",
     "prefer": "decide",
-    "settle": "decide",
     "agree": "decide",
     "confidence": "agree",
 }  # --group names groups for preferences, too

@@ -23,7 +23,6 @@ from robin_cli.settings.trust import (
     NO_KEY,
     Source,
     host_of,
-    split_model,
 )
 
 AUTO = "auto"
@@ -248,8 +247,6 @@ class Settings:
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     prefer: Literal["certain", "right"] = _spend(
         "With --decide: right asks only what is least clear.", "certain")
-    settle: str | None = _spend("With --decide: a dearer judge, NAME or NAME@URL, asked where --model leaves a decision open.",
-        metavar="NAME", example='"gpt-5.4"', note="The other one rates everything once; scores are of this judge.")
     agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
         scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
         note="Or by the human ratings of the data.")
@@ -368,13 +365,6 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.model and not self.at_endpoints:
             object.__setattr__(self, "model", (self.judge.removeprefix(IN_PYTHON),))
-        if (
-            self.settle is not None
-        ):  # it is the last of the judges, and so it is in the settings that a run recorded
-            settle = split_model(self.settle)[0]
-            if settle not in (split_model(model)[0] for model in self.model[1:]):
-                object.__setattr__(self, "model", (*self.model, self.settle))
-            object.__setattr__(self, "settle", settle)
 
     @property
     def wanted_objective(self) -> Literal["worst-case", "mean-error", "compare"]:
@@ -465,7 +455,6 @@ class SimulationSettings:
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
         (), by_commas=True, default_said="all")
-    settle: str | None = _simulated("With --decide: a set that settles what the one --attribute leaves open.", metavar="SET")
     limit: int | None = _simulated("Take the first K pairs of each.", metavar="K", check=_COUNT)
     scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
     delta: float = _simulated("ROBIN-HOOD's.", 0.007)

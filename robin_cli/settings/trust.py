@@ -74,8 +74,6 @@ def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     named: dict[str, Sequence[str]] = {
         name: values(given[name]) for name in NAMING if name in given
     }
-    if "settle" in given:
-        named["model"] = (*named.get("model", ()), given["settle"])
     return named | {each: () for each in PRICES if each in given}
 
 
@@ -87,7 +85,7 @@ def split_model(model: str) -> tuple[str, str | None]:
 
 def _addresses(named: Mapping[str, Any]) -> list[str]:
     """Return all addresses in settings, common ones and those of single judges."""
-    models = (*named.get("model", ()), *values(named.get("settle")))
+    models = named.get("model", ())
     return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in models))]
 
 

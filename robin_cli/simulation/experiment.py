@@ -108,23 +108,17 @@ class Subject:
     human: FloatArray | None = None
     right: NDArray[np.bool_] | None = None
 
-    @property
-    def scored(self) -> slice:
-        """Which of the arms the scores are of: all, or those of the judge that settles."""
-        return slice(1, None, 2) if self.goal.space.settles else slice(None)
-
     def found_right(self, means: FloatArray) -> dict[str, FloatArray]:
         """Return ``right``: the share of groups whose highest mean is a right answer's, shape (runs,); empty without any.
 
         If several share the highest mean, the share of these that are right counts: the order of the pairs has no effect.
 
         Args:
-            means: of each arm, shape (runs, K); none is nan of those that scores are of.
+            means: of each arm, shape (runs, K); none is nan.
         """
         group = self.goal.groups
         if self.right is None or group is None:
             return {}
-        means = means[:, self.scored]
         runs = np.arange(len(means))[:, None]
         best = np.full((len(means), group.max() + 1), -np.inf)
         np.maximum.at(best, (runs, group), means)
@@ -209,11 +203,7 @@ def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[t
         setup = _setup(subject.goal, Ratings.of(subject.ratings), settings, max(settings.budget))
         usual = chosen(DEFAULT, setup)
         auto = DEFAULT if usual is None else usual.name
-        names = (
-            settings.schedulers
-            or subject.goal.simulated
-            or ((BASELINE,) * (settings.settle is None) + (auto,))
-        )
+        names = settings.schedulers or subject.goal.simulated or (BASELINE, auto)
         for name in names:
             make_policy(name, setup)
         jobs += [(subject, name) for name in names]
@@ -240,7 +230,7 @@ def _one(job: _Job) -> list[Row]:
             measured=world.measured(snapshot) | subject.found_right(snapshot.estimates),
             columns=world.goal.columns + ("right_mean", "right_sem") * (subject.right is not None),
             what=world.goal.what,
-            correlations=_correlations(snapshot.estimates[:, subject.scored], subject.human),
+            correlations=_correlations(snapshot.estimates, subject.human),
         )
         for budget, snapshot in spend(
             world, policy_at, (*settings.budget, *reference), settings.runs, rng

@@ -48,9 +48,6 @@ and the ratings from which on it falls; without ratings, the standard deviation 
 SHARE_WITHIN = 0.9
 """Share of runs that end within the forecast calls to the end."""
 
-ALIKE = 0.9
-"""Assumed correlation of two judges' means before a run, if one settles what the other leaves open: that of RewardBench 2."""
-
 _POINTS = 12
 _FIT_ROWS = 20_000
 _LEAST = 1e-6
@@ -141,17 +138,7 @@ class RatingsBelief:
             )
             for place, each in enumerate(self.known)
         ]
-        if self.goal.space.settles and not any(each.counts.any() for each in self.known):
-            for cheap, dear in zip(of_each[::2], of_each[1::2], strict=True):
-                cheap[:] = _correlated(cheap, dear, rng)
         return np.stack(of_each, axis=1).reshape(-1, QUANTILES)
-
-
-def _correlated(cheap: FloatArray, dear: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return the rows of ``cheap`` in an order in which their means correlate with those of ``dear``, by normal scores."""
-    rank, size = dear.mean(axis=1).argsort().argsort(), len(dear)
-    wanted = ALIKE * ndtri((rank + 0.5) / size) + math.sqrt(1.0 - ALIKE**2) * rng.normal(size=size)
-    return np.asarray(cheap[cheap.mean(axis=1).argsort()][wanted.argsort().argsort()])
 
 
 class _Sample:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,26 +111,7 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subje
             f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise"
         )
     pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
-    if settings.settle is not None:
-        return [_settled(pools, settings, settings.settle, scale)]
     return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
-
-
-def _settled(
-    pools: Mapping[str, Pool], settings: SimulationSettings, settle: str, scale: Scale | None
-) -> Subject:
-    """Return two sets as one subject: that of --attribute is asked everything, and ``settle`` what it leaves open."""
-    if settings.decide is None or len(settings.attribute) != 1:
-        raise InputError(
-            "--settle: settles decisions that one other set leaves open; give --decide, and one --attribute"
-        )
-    (first,) = _named(pools, settings, "not")
-    (last,) = _named(pools, replace(settings, attribute=(settle,)), "not")
-    if first.pair_ids != last.pair_ids or first.name == last.name:
-        raise InputError(
-            f"--settle {settle}: take another set than {first.name}, of the same pairs"
-        )
-    return subject_of(last, settings, scale, before=first)
 
 
 def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence[Pool]:
@@ -161,25 +142,17 @@ def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) ->
     ]
 
 
-def subject_of(
-    pool: Pool, settings: SimulationSettings, scale: Scale | None = None, before: Pool | None = None
-) -> Subject:
+def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = None) -> Subject:
     """Return a pool of ratings as a subject.
 
     Args:
         scale: that of the ratings; None for their range.
-        before: the set that is asked everything, if ``pool`` settles what it leaves open.
 
     Raises:
         InputError: ratings outside the scale; one rating for each pair, so that nothing varies; no groups with a best.
     """
     ratings, human = pool.ratings[: settings.limit], pool.human
-    ids, judges = [str(number) for number in range(len(ratings))], ["judge"]
-    if before is not None:
-        judges = [before.name, pool.name]
-        ratings = tuple(
-            each for both in zip(before.ratings, ratings, strict=False) for each in both
-        )
+    ids = [str(number) for number in range(len(ratings))]
     values = np.concatenate(ratings)
     low, high = int(values.min()), int(values.max())
     scale = scale or Scale(low, max(high, low + 1))
@@ -192,7 +165,7 @@ def subject_of(
             f"{pool.name}: has one rating for each pair, so nothing varies; a pool needs several for each pair"
         )
     short = pool.name.rpartition("/")[2]
-    space = ArmSpace(ids, [short], judges, [scale], settles=before is not None)
+    space = ArmSpace(ids, [short], ["judge"], [scale])
     group_of = None if pool.groups is None else pool.groups[: settings.limit]
     goal = goal_of(_recorded(settings, pool.name, space, group_of=group_of))
     human = None if human is None else human[: settings.limit]

@@ -143,16 +143,10 @@ def inquiry_of(manifest: Manifest, space: ArmSpace, pairs: PairTable) -> Inquiry
 
 def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     """Return the arms of a run with these pairs. StorageError if they are too many: they might not fit into memory."""
-    settles = manifest.settings.get("settle") is not None
     space = ArmSpace(
-        pair_ids,
-        manifest.attributes,
-        manifest.judges,
-        manifest.scales,
-        manifest.kind.variants,
-        settles,
+        pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants
     )
-    if space.asked_once > (
+    if len(space) > (
         min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS
     ):
         raise StorageError(

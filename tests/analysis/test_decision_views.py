@@ -165,8 +165,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
-    means = task.space.by_rater(arms.totals / arms.counts).mean(axis=1)
-    found = decide(task, counts, arms, means)
+    found = decide(task, counts, arms)
     assert curve.calls[-1] == len(arm)
     assert curve.certified[0] < curve.certified[-1]
     assert curve.certified[-1] == found.certified[found.first].mean() == curve.even_certified[-1]

@@ -89,22 +89,6 @@ def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
     )
 
 
-def settling(text: str) -> Case:
-    space = ArmSpace(
-        [str(each) for each in range(32)], ["a"], ["cheap", "dear"], [SCALE], settles=True
-    )
-    task = Task(
-        decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1),
-        space,
-        np.arange(32) // 4 if text == "best" else None,
-        seed=1,
-    )
-    setup = Setup(len(space), BUDGET, SCALE, task=task)
-    return Case(
-        policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space
-    )
-
-
 def comparing(name: str) -> Case:
     matches = comparisons(5, 6, wants_best=POLICIES.get(name, False))
     return Case(policy_for_comparisons(matches, name), matches.space, matches.space.together)
@@ -127,8 +111,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "apt of a panel": lambda: deciding("a>=2", 2),
     "lucb": lambda: deciding("best", 1),
     "lucb after one call": lambda: deciding("best", 1, budget=24),
-    "apt of a judge that settles": lambda: settling("a>=2"),
-    "lucb of a judge that settles": lambda: settling("best"),
     "paired": paired,
     **{name: lambda name=name: comparing(name) for name in POLICIES},  # type: ignore[misc]
     "uniform of comparisons": lambda: comparing("uniform"),

@@ -35,14 +35,11 @@ def task_over(
     best: bool,
     attributes: int = 1,
     error_rate: float = 0.2,
-    settles: bool = False,
 ) -> Task:
     """A decision over groups of these sizes, or over as many pairs by themselves."""
     names, scales = ("a", "b")[:attributes], (SHORT, LONG)[:attributes]
     pairs = [f"p{number}" for number in range(sum(sizes))]
-    space = ArmSpace(
-        pairs, names, [f"j{number}" for number in range(judges)], scales, settles=settles
-    )
+    space = ArmSpace(pairs, names, [f"j{number}" for number in range(judges)], scales)
     text = "best" if best else ",".join(("a>=2", "b<=5")[:attributes])
     group = (
         np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes))
@@ -159,18 +156,16 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("best", "judges", "attributes", "sizes", "error_rate", "settles"),
+    ("best", "judges", "attributes", "sizes", "error_rate"),
     [
-        (True, 1, 1, [3] * 6, 0.05, False),
-        (True, 2, 2, [2, 3], 0.5, False),
-        (True, 2, 1, [3] * 8, 0.2, True),
-        (False, 1, 1, [1] * 16, 0.05, False),
-        (False, 2, 2, [1] * 4, 0.2, False),
-        (False, 2, 2, [1] * 12, 0.2, True),
+        (True, 1, 1, [3] * 6, 0.05),
+        (True, 2, 2, [2, 3], 0.5),
+        (False, 1, 1, [1] * 16, 0.05),
+        (False, 2, 2, [1] * 4, 0.2),
     ],
 )
 def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
-    best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float, settles: bool
+    best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float
 ) -> None:
     task = task_over(
         sizes,
@@ -178,7 +173,6 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
         judges=judges,
         attributes=attributes,
         error_rate=error_rate,
-        settles=settles,
     )
     space, budget = task.space, 10 * len(task.space)
     rng, answers = np.random.default_rng(2), []

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.analysis.settling import judged_means
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -122,98 +121,6 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(
     index = ((v / counts).sum(axis=1) / 4) / (np.abs(mean - 3) + 0.2) ** 2
     gain = v / (counts * (counts + 1))
     assert found[:, 0, :] == pytest.approx(index[:, None] * gain / gain.max(axis=1, keepdims=True))
-
-
-def normal_posterior(
-    mean: float, variance: float, ratings: list[int], noise: float
-) -> tuple[float, float]:
-    """The posterior of a mean, rating by rating, as a Kalman filter has it."""
-    for rating in ratings:
-        gain = variance / (variance + noise)
-        mean, variance = mean + gain * (rating - mean), (1 - gain) * variance
-    return mean, variance
-
-
-@pytest.mark.parametrize("text", ["a>=3", "best"])
-def test_asks_the_judge_that_settles_where_the_posterior_of_its_mean_is_the_least_clear(
-    text: str,
-) -> None:
-    rng, pairs = np.random.default_rng(4), 40
-    space = ArmSpace(
-        [str(each) for each in range(pairs)], ["a"], ["cheap", "dear"], [SHORT], settles=True
-    )
-    task = Task(
-        decision_of(text, ["a"], [SHORT], margin=0.2, error_rate=0.05),
-        space,
-        np.arange(pairs) // 4 if text == "best" else None,
-        seed=7,
-    )
-    quality = rng.integers(0, 5, pairs)
-    cheap = [[int(np.clip(each + rng.integers(-1, 2), 0, 4))] for each in quality]
-    dear = [
-        np.clip(
-            each + rng.integers(-1, 2, rng.integers(1 if k in task.start else 0, 4)), 0, 4
-        ).tolist()
-        for k, each in enumerate(quality)
-    ]
-    n, total, total_sq = sums([each for both in zip(cheap, dear, strict=True) for each in both])
-    policy = policy_for(task).fitted(n, total, total_sq)
-    assert policy.contests is not None
-    count, rated, squared = (each[policy.contests] for each in (n, total, total_sq))
-    found = policy.priority(count, np.zeros_like(count), rated, squared, policy.contests).ravel()
-
-    ninth = (4 / 9) ** 2
-
-    def by_hand(even: float) -> tuple[list[tuple[float, float]], list[float]]:
-        """The posteriors, and the noise of a rating, where ``even`` is what is taken for it before anything was repeated."""
-        squares = [
-            sum((x - sum(each) / len(each)) ** 2 for x in each) if each else 0.0 for each in dear
-        ]
-        pooled = (sum(squares) + even) / (sum(max(len(each) - 1, 0) for each in dear) + 1)
-        noise = [
-            (each + 4 * pooled) / (max(len(own) - 1, 0) + 4)
-            for each, own in zip(squares, dear, strict=True)
-        ]
-        x = np.array([cheap[k][0] for k in task.start], float)
-        y = np.array([sum(dear[k]) / len(dear[k]) for k in task.start])
-        # Least squares with one point more, at which the slope is 1.
-        design = np.append(x - x.mean(), math.sqrt(ninth))[:, None]
-        slope = np.linalg.lstsq(design, np.append(y - y.mean(), math.sqrt(ninth)))[0].item()
-        left = y - y.mean() - slope * (x - x.mean())
-        over = ((left**2).sum() + 2 * ninth) / (len(x) - 2 + 2)
-        about = max(over - np.mean([noise[k] / len(dear[k]) for k in task.start]), over / 2)
-        predicted = [y.mean() + slope * (cheap[k][0] - x.mean()) for k in range(pairs)]
-        return [
-            normal_posterior(mean, about, own, each)
-            for mean, own, each in zip(predicted, dear, noise, strict=True)
-        ], noise
-
-    scores = judged_means(task, n, total, total_sq)
-    assert scores == pytest.approx([mean for mean, _ in by_hand(2.0)[0]])
-    posterior, noise = by_hand(ninth)
-    gain = [
-        variance - normal_posterior(mean, variance, [0], noise[k])[1]
-        for k, (mean, variance) in enumerate(posterior)
-    ]
-
-    assert (found[0::2] == -np.inf).all()  # the other judge has said all that it is asked
-    if text != "best":
-        expected = [variance / (abs(mean - 3) + 0.2) ** 2 for mean, variance in posterior]
-        assert found[1::2] == pytest.approx(expected)
-        return
-    for group in np.arange(pairs).reshape(-1, 4).tolist():
-        lead = max(group, key=lambda k: posterior[k][0])
-        urgency = {
-            k: (posterior[lead][1] + posterior[k][1])
-            / (posterior[lead][0] - posterior[k][0] + 0.2) ** 2
-            for k in group
-            if k != lead
-        }
-        share = {k: each / max(gain[k], gain[lead]) for k, each in urgency.items()}
-        share[lead] = max(share.values())
-        assert [found[2 * k + 1] for k in group] == pytest.approx(
-            [share[k] * gain[k] for k in group]
-        )
 
 
 def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, int]:

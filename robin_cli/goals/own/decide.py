@@ -18,7 +18,7 @@ from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.errors import option, typed
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.costs import Per
@@ -40,9 +40,6 @@ class Decisions(Rated):
         If the run asked whether people agree, that comes first.
         """
         kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
-        if self.run.space.settles:
-            rated = int((self.scores.numbers("n") > 0).sum())
-            kept += f"; {self.run.space.judges[-1]} asked about {rated:,} of {number_of(len(self.scores), 'score')}"
         if agreed:
             kept = f"by the judge's own mean: {kept}"
         if self.decided.task.decision.is_best:
@@ -76,9 +73,7 @@ class Decisions(Rated):
 
     @property
     def forecast(self) -> str:
-        """The command that forecasts the calls for the decisions; none for a judge that settles, which starts from no run."""
-        if self.run.space.settles:
-            return ""
+        """The command that forecasts the calls for the decisions."""
         decide = option("--decide", self.decided.task.decision)
         return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
 

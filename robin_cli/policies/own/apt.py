@@ -36,7 +36,7 @@ class Apt(Deciding):
     @property
     def contests(self) -> IntArray | None:
         """The arms of each pair, if several judges rate it."""
-        return self.task.contests if self.task.space.arms_per_row > 1 else None
+        return self.task.contests if self.task.space.raters > 1 else None
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
         """Return V / ((n + pending) (|x̄ − τ| + ε)²), the inverse squared index, and r = (ℓ + 1.2 + 4 o) / (n + 4).

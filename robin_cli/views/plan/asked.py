@@ -17,7 +17,7 @@ from robin_cli.policies.registry import chosen
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import Paid
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.forecast import ALIKE, Known, PolicyAt, RatingsBelief
+from robin_cli.simulation.forecast import Known, PolicyAt, RatingsBelief
 from robin_cli.storage.reader import RunData
 
 SEED = 0
@@ -66,7 +66,7 @@ class Asked:
     def least(self) -> int:
         """Return the fewest calls of the plan: one for each arm if all are rated, and the pilot's calls."""
         spent = 0 if self.run is None or self.pilot is None else self.run.fold.arms.spent
-        return max(self.space.asked_once if self.goal.asks_all else 0, spent)
+        return max(len(self.space) if self.goal.asks_all else 0, spent)
 
     @property
     def budget(self) -> int:
@@ -141,8 +141,6 @@ class Asked:
     def prior(self) -> str:
         """Return the assumption about the ratings' variance, in words."""
         alike = ", the responses of a prompt no more alike than others"
-        if self.space.settles and self.told_by is None:
-            alike += f", the means of both judges correlated by {ALIKE:g}"
         if self.told_by is not None:
             return f"as in the {'pilot' if self.pilot else 'ratings of'} {self.told_by}{alike * (not self.goal.asks_all)}"
         rated = [attribute for attribute in self.space.attributes if attribute in _PAPER_RATED]

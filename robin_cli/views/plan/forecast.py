@@ -53,8 +53,7 @@ class Plan:
         self.belief: Belief = asked.belief
         self.first: Sequence[str] = ()
         scheduler, space = asked.scheduler_at(asked.budget), self.space
-        # The run itself is an even spread, or has judges of which one is not asked about everything.
-        self.is_even = policy_named(scheduler).evenly or space.settles
+        self.is_even = policy_named(scheduler).evenly
         of = f"{number_of(len(space.pair_ids), 'pair')} ({', '.join(space.attributes)})"
         judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
         self.about = (
@@ -94,9 +93,8 @@ class Plan:
     def outlooks(self) -> tuple[Outlook, Outlook]:
         """Return the results of the scheduler, and of an even spread."""
         budgets = self.budgets if self.goal.ends else sorted({*self.budgets, *self.simulated})
-        baseline = self.asked.scheduler if self.space.settles else BASELINE
-        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, baseline}}
-        return found[self.asked.scheduler], found[baseline]
+        found = {name: self.foresee(name, budgets) for name in {self.asked.scheduler, BASELINE}}
+        return found[self.asked.scheduler], found[BASELINE]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -40,14 +40,8 @@ def asked_of(
     prompts = prompts_of(config)
     prompts.check_references(dataset.pairs)
     judges = [judge_name(model) for model in config.model] or ["judge"]
-    settles = config.settle is not None
     space = ArmSpace(
-        dataset.pairs.ids,
-        prompts.attributes,
-        judges,
-        prompts.scales,
-        prompts.kind.variants,
-        settles,
+        dataset.pairs.ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants
     )
     told_by = pilot or config.variances
     run = read_run(Path(told_by), TAKEN) if told_by and (Path(told_by) / FILE).is_file() else None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.goals.base import share_text
 from robin_cli.goals.checks import check_error, check_target, check_together
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import COMPARE, Scale
@@ -23,12 +21,6 @@ from robin_cli.views.plan.scores import Scores
 
 _PLANS: Sequence[type[Plan]] = (Decisions, Differences, Rankings, Scores, Plan)
 """The first that is for the goal is taken; the last is for any."""
-
-_CLEAR = 2.0
-"""Standard errors of the simulation by which one plan must be better than another."""
-
-_ABOUT = 1.02
-"""Of a budget of money, what its calls may cost in a plan."""
 
 _FEWEST = 2 * FEWEST
 """Of a pilot: a scheduler may repeat some, and some answers have no verdict."""
@@ -121,42 +113,4 @@ def plan_of(
     asked = replace(
         asked_of(config, dataset, notify, pilot), for_error=for_error, difference=difference
     )
-    found = next(plan for plan in _PLANS if isinstance(asked.goal, plan.kind))(asked)
-    if config.settle is not None:
-        found.first = [*found.first, _which(found, config, dataset)]
-    return found
-
-
-def _which(both: Plan, config: Settings, dataset: Dataset) -> str:
-    """Return whether the budget should take both judges, or the one that settles alone, and what each would get wrong."""
-    dear = str(config.settle)
-    if config.budget_usd is None:
-        return f"With --budget-usd a plan says whether both judges or {dear} alone gets more decisions right."
-    last = {
-        name: getattr(config, name)[-1:]
-        for name in ("model", "api_key_env", "price_in", "price_out", "price_cached")
-    }
-    too_dear = f"Take both judges: {dear} alone does not reach every pair for this money."
-    try:
-        alone = plan_of(replace(config, settle=None, **last), dataset, lambda _: None)
-    except InputError:  # the money does not even pay for the prompts
-        return too_dear
-    paid = alone.asked.paid
-    if paid is not None and paid.calls * paid.usually > _ABOUT * config.budget_usd:
-        return too_dear
-    wrong, its = (
-        next((row["wrong"], row["wrong_sem"]) for row in plan.rows if plan.is_planned(row))
-        for plan in (both, alone)
-    )
-    if wrong[0] is None or its[0] is None:
-        return f"It is not known whether both judges or {dear} alone gets more decisions right."
-    found = f"{share_text(wrong[0])} of the decisions are wrong by both judges, {share_text(its[0])} by {dear} alone"
-    is_clear = abs(wrong[0] - its[0]) > _CLEAR * math.hypot(wrong[1] or 0.0, its[1] or 0.0)
-    better = (
-        "either will do"
-        if not is_clear
-        else "take both"
-        if wrong[0] < its[0]
-        else f"take {dear} alone"
-    )
-    return f"For this money {found}: {better}."
+    return next(plan for plan in _PLANS if isinstance(asked.goal, plan.kind))(asked)
