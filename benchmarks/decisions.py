@@ -68,11 +68,11 @@ def scale_of(pool: Pool) -> Scale:
     return Scale(low, high)
 
 
-def decided(pool: Pool, decide: str, policy: str, prefer: str) -> list[Row]:
+def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
     """The rows of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
     budgets = tuple(calls * min(PAIRS, len(pool.ratings)) for calls in CALLS)
     settings = SimulationSettings(
-        schedulers=(policy,), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS, prefer=prefer
+        schedulers=(policy,), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS
     )
     return conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
 
@@ -120,7 +120,7 @@ def first_calls(pools: list[Pool]) -> None:
 
 
 def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
-    """Print what is wrong, and what is certified, by an even spread, by ``policy`` and with all calls to the least clear."""
+    """Print what is wrong, and what is certified, by an even spread and by ``policy``."""
     figures = np.array(
         [_figures_of(pool, what, policy) for pool in pools]
     )  # (sets, ways, budgets, mean or error, measure)
@@ -130,14 +130,12 @@ def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
     print(
         f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated"
     )
-    print(
-        f"calls  wrong even  {policy}  --prefer right  certified even  {policy}  --prefer right  wrong of these (worst set)"
-    )
+    print(f"calls  wrong even  {policy}  certified even  {policy}  wrong of these (worst set)")
     for place, calls in enumerate(CALLS):
         cells = [
             f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}"
             for each in (0, 1)
-            for way in range(3)
+            for way in range(2)
         ]
         print(
             calls,
@@ -150,10 +148,7 @@ def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
 
 def _figures_of(pool: Pool, what: str, policy: str) -> list[list[list[list[float]]]]:
     """Means and standard errors of each way at each budget, see :func:`wrong_and_certified`."""
-    ways = [
-        decided(pool, _decide(pool, what), name, prefer)
-        for name, prefer in ((BASELINE, "certain"), (policy, "certain"), (policy, "right"))
-    ]
+    ways = [decided(pool, _decide(pool, what), name) for name in (BASELINE, policy)]
     return [
         [
             [
@@ -238,9 +233,7 @@ def _to_the_end(
     )
     settings = SimulationSettings(decide=_decide(pool, what))
     goal, truth, arms = subject_of(part, settings, scale).goal, Ratings.of(part.ratings), len(kept)
-    own = {
-        each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin", "prefer")
-    }
+    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin")}
     drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
     counts = np.stack(
         [(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1

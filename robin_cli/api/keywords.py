@@ -35,7 +35,6 @@ class JudgeSettings(TypedDict, total=False):
     group: str | None
     margin: float | None
     error_rate: float | None
-    prefer: Literal["certain", "right"] | None
     agree: float | None
     confidence: float | None
     variances: str | Path | None

@@ -119,7 +119,6 @@ class Goal(ABC):
             systems=self.systems,
             matches=self.matches,
             margin=own["margin"] or DEFAULT_MARGIN,
-            prefer=own["prefer"],
         )
 
     def policy(self, manifest: Manifest, variances: FloatArray | None) -> Policy:

@@ -45,7 +45,7 @@ def check_pairwise(settings: Settings) -> None:
             raise InputError(
                 f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out"
             )
-    check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
+    check_verdicts(settings.decide, settings.objective, settings.margin)
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
@@ -57,9 +57,7 @@ def check_pairwise(settings: Settings) -> None:
     check_view(sort=settings.sort, wide=settings.wide)
 
 
-def check_verdicts(
-    decide: str | None, objective: str | None, margin: float | None, prefer: str
-) -> None:
+def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
     """Raise InputError for settings of ratings: a threshold, differences of means, a margin that is no probability."""
     if decide is not None and decide.strip() != BEST:
         raise InputError(
@@ -69,10 +67,6 @@ def check_verdicts(
     if objective == COMPARE:
         raise InputError(
             f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
-        )
-    if prefer == "right":
-        raise InputError(
-            "--prefer right: not with --pairwise, which spends all calls where it is least clear; leave it out"
         )
     if margin is not None and margin >= _MOST_MARGIN:
         raise InputError(

@@ -58,7 +58,6 @@ class Setup:
         systems: the systems to compare; None without any.
         matches: the comparisons of a pairwise run; None for other runs.
         margin: in a pairwise run, a probability: a smaller difference of two preferences does not matter for the best response.
-        prefer: "certain" if some calls go to the decisions nearest to certain, "right" if all go to the least clear ones.
     """
 
     arms: int
@@ -73,7 +72,6 @@ class Setup:
     systems: Systems | None = None
     matches: Matches | None = None
     margin: float = DEFAULT_MARGIN
-    prefer: str = "certain"
 
 
 class Seen(NamedTuple):

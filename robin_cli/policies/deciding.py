@@ -71,7 +71,7 @@ class Deciding(Policy):
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). If it is a function of the mean,
             (4, …): the coefficients of 1, u and u², and its lower bound; u is the mean on a scale from −1 to 1.
-        horizon: the budget, in calls, for f and s; None if all calls go to the least clear decisions.
+        horizon: the budget, in calls, for f and s.
     """
 
     whole: ClassVar[bool] = True
@@ -81,7 +81,7 @@ class Deciding(Policy):
     low: FloatArray
     high: FloatArray
     pooled: FloatArray
-    horizon: int | None
+    horizon: int
     warm_up: int = 2
 
     @classmethod
@@ -90,9 +90,12 @@ class Deciding(Policy):
         if setup.task is None or not cls.decides(setup.task):
             raise InputError(cls.wants())
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
-        horizon = setup.budget if setup.prefer == "certain" else None
         return cls(
-            setup.task, *setup.task.space.ends, _before(setup.task, warm_up)[None], horizon, warm_up
+            setup.task,
+            *setup.task.space.ends,
+            _before(setup.task, warm_up)[None],
+            setup.budget,
+            warm_up,
         )
 
     @classmethod
@@ -151,10 +154,8 @@ class Deciding(Policy):
         sums: tuple[FloatArray, FloatArray, FloatArray],
         spent: FloatArray,
         before: Seen | None = None,
-    ) -> Seen | None:
+    ) -> Seen:
         """Return ``level`` less ln f, −inf if f is 0, and s."""
-        if self.horizon is None:
-            return None
         courses = self._courses(log, sums, before)
         share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):

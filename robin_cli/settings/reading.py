@@ -41,7 +41,6 @@ _NOT_TOGETHER = (
 _ONLY_WITH = {
     "margin": "decide",
     "error_rate": "decide",
-    "prefer": "decide",
     "agree": "decide",
     "confidence": "agree",
 }  # --group names groups for preferences, too

@@ -245,8 +245,6 @@ class Settings:
         check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
-    prefer: Literal["certain", "right"] = _spend(
-        "With --decide: right asks only what is least clear.", "certain")
     agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
         scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
         note="Or by the human ratings of the data.")
@@ -450,7 +448,6 @@ class SimulationSettings:
         metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
     error_rate: float = _simulated("With --decide: share of the certified that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
-    prefer: Literal["certain", "right"] = _simulated("With --decide: right asks only what is least clear.", "certain")
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",

@@ -88,7 +88,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
             raise InputError(
                 f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out"
             )
-    check_verdicts(settings.decide, settings.objective, settings.margin, settings.prefer)
+    check_verdicts(settings.decide, settings.objective, settings.margin)
     pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
     subjects = []
     for pool in pools:

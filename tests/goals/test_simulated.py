@@ -122,7 +122,6 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
         "mode": "practice",
         "objective": "worst-case",
         "margin": None,
-        "prefer": "certain",
     }
     policy = make_policy("uniform", goal.setup(own, 4000))
     rows = forecast(belief, lambda *_: policy, [40, 4000], rng)

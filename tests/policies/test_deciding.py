@@ -228,13 +228,6 @@ def test_half_of_the_calls_go_to_the_group_whose_best_is_certain_soonest(
     assert near.ravel()[max(gain, key=lambda arm: gain[arm])] == near.max()
 
 
-def test_gives_no_call_to_certainty_if_what_is_right_is_preferred() -> None:
-    task = task_for("a>=3", 2)
-    policy = make_policy("apt", Setup(2, 100, SHORT, task=task, prefer="right"))
-    n, total, total_sq = sums([[4, 4, 4], [3, 2, 3]])
-    assert policy.sight(np.zeros(2), np.array([3.2]), (n, total, total_sq), np.array([6.0])) is None
-
-
 def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_settle() -> None:
     arms = [[4] * 3, [0] * 3, [4, 3, 4], [3, 2, 3], [2, 3], [3, 3]] * 20
     n, total, total_sq = sums(arms)

@@ -91,7 +91,7 @@ class Asked:
     def setup(self, budget: int) -> Setup:
         """Return a policy's input for a run with ``budget``."""
         config = self.config
-        own = {name: getattr(config, name) for name in ("delta", "mode", "margin", "prefer")}
+        own = {name: getattr(config, name) for name in ("delta", "mode", "margin")}
         return self.goal.setup({**own, "objective": config.wanted_objective}, budget)
 
     def choice(self, budget: int) -> Choice | None:
