@@ -1,6 +1,6 @@
 """robin: spends a fixed budget of LLM-judge calls where the ratings vary most.
 
-From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run`, :func:`compare` and :func:`merge`; every
+From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run` and :func:`compare`; every
 error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
 """
 
@@ -10,7 +10,7 @@ if (
 ):  # nothing is imported here: with ``python -m`` the working folder is still before all else
     from typing import Any
 
-    from robin_cli.api import Run, compare, judge, load_pairs, merge, open_run
+    from robin_cli.api import Run, compare, judge, load_pairs, open_run
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
 
@@ -24,7 +24,6 @@ __all__ = [
     "compare",
     "judge",
     "load_pairs",
-    "merge",
     "open_run",
 ]
 

@@ -15,7 +15,7 @@ import pytest
 
 import robin_cli as robin
 from robin_cli.model.errors import InputError
-from robin_cli.storage.labels import add_labels, merge_labels
+from robin_cli.storage.labels import add_labels
 from robin_cli.storage.reader import read_run
 from robin_cli.views.label.work import Labelling
 from robin_cli.views.run_list import runs_in
@@ -268,7 +268,7 @@ def test_promises_nothing_by_labels_that_were_not_drawn_alike_or_that_miss_an_at
         run.disagreements(0, labels=str(tmp_path / "labels.csv"))
 
 
-def test_a_finished_run_takes_labels_and_shards_bring_theirs(tmp_path: Path) -> None:
+def test_a_finished_run_takes_labels(tmp_path: Path) -> None:
     run = made(tmp_path)
     run.resume(
         judge=judge(), agree=0.8, labels=str(labels(tmp_path / "labels.csv", list(QUALITY)[:120]))
@@ -279,11 +279,6 @@ def test_a_finished_run_takes_labels_and_shards_bring_theirs(tmp_path: Path) -> 
         [{"pair_id": "answer 200", "attribute": "helpfulness", "rating": 3, "labeller": "ann"}],
     )
     assert run.status()["agreed"]["labels"] == 121
-    (tmp_path / "merged").mkdir()
-    assert merge_labels([tmp_path / "run"], tmp_path / "merged") == []
-    assert (tmp_path / "merged" / "labels.csv").read_text() == (
-        tmp_path / "run" / "labels.csv"
-    ).read_text()
 
 
 def test_two_runs_that_keep_labels_are_compared_by_both(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.starting import Robin
 from tests.views.test_live import on_a_terminal
 
 COMMANDS = (
-    *"judge plan status runs export render parse resume report merge simulate serve init check".split(),  # noqa: SIM905
+    *"judge plan status runs export render parse resume report simulate serve init check".split(),  # noqa: SIM905
     *("compare", "gate", "demo", "rubrics", "results"),
 )
 

@@ -1,9 +1,9 @@
 """robin from Python, for notebooks and scripts: pairs in, a run, its numbers as DataFrames. Imported from ``robin_cli``."""
 
-from robin_cli.api.calls import judge, load_pairs, merge, open_run
+from robin_cli.api.calls import judge, load_pairs, open_run
 from robin_cli.api.run import Run
 from robin_cli.api.verdicts import compare
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
 
-__all__ = ["Pair", "RobinError", "Run", "compare", "judge", "load_pairs", "merge", "open_run"]
+__all__ = ["Pair", "RobinError", "Run", "compare", "judge", "load_pairs", "open_run"]

@@ -1,8 +1,7 @@
-"""The functions of a script: load pairs, judge them, open, compare and merge runs."""
+"""The functions of a script: load pairs, judge them, open and compare runs."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,25 +103,3 @@ def open_run(path: str | Path) -> Run:
     """
     read_manifest(Path(path))
     return Run(Path(path))
-
-
-def merge(runs: Sequence[Run | str | Path], output: str | Path) -> Run:
-    """Return one run made from shards: ``runs`` made separately, with the same settings, on different pairs.
-
-    They stay as they are. The budget of the new run is the sum of theirs; ``resume()`` goes on with what is left. What a user
-    should know, as that one of them was not finished, is in a warning.
-
-    Args:
-        runs: two or more; a path may be a glob.
-        output: the folder to make; there must be none.
-
-    Raises:
-        InputError: runs that are no shards of one run, and what differs. RunError: one of them is at work, or ``output`` is
-            there. StorageError: the disk.
-    """
-    from robin_cli.runner.merging import merge_runs
-
-    made = merge_runs([each.path if isinstance(each, Run) else each for each in runs], output)
-    for line in made.notes:
-        warnings.warn(line, stacklevel=2)
-    return Run(made.path)

@@ -60,7 +60,7 @@ _GROUPS = {
     "Judge": ("plan", "judge", "resume"),
     "Look": ("status", "runs", "report", "results", "export"),
     "Decide": ("compare", "gate", "label"),
-    "Tools": ("render", "parse", "merge", "simulate", "serve"),
+    "Tools": ("render", "parse", "simulate", "serve"),
 }
 """The commands in the help of robin itself, in their order."""
 

@@ -131,15 +131,6 @@ class Goal(ABC):
     def check_reach(self, budget: int) -> None:
         """Raise InputError if ``budget`` calls are too few for any result."""
 
-    def across(self, part: IntArray) -> str:
-        """Return a warning about a run that is merged from parts; "" for none.
-
-        Args:
-            part: number of each pair's part, shape (pairs,).
-        """
-        del part
-        return ""
-
     def caution(self, budget: int) -> str:
         """Return a warning about what ``budget`` calls reach; "" for none."""
         del budget

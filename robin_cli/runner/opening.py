@@ -77,9 +77,6 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
-        wanted = wanted.with_data(
-            scheduler_asked=asked
-        )  # shards that asked for the same can be merged
     if chooses_objective and settings.objective == "mean-error":
         notify(
             "--budget-usd: --objective mean-error, so calls go where a dollar brings most; with worst-case they go where "

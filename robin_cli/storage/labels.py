@@ -70,20 +70,6 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         ) from error
 
 
-def merge_labels(runs: Iterable[Path], into: Path) -> list[str]:
-    """Append the labels of ``runs`` to those of the run at ``into``; return lines for the user."""
-    notes = []
-    for path in filter(None, map(kept_labels, runs)):
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
-            if file.readline() == _HEAD:
-                add_labels(into, csv.DictReader(file, LABEL_COLUMNS, restkey="more"))
-            else:
-                notes.append(
-                    f"{path}: has other columns than robin's, and is not merged; give it with --labels FILE"
-                )
-    return notes
-
-
 def _sound_end(file: IO[bytes], path: Path) -> int:
     """Return the offset after the last whole line. InputError for other columns than robin's."""
     file.seek(0)

@@ -10,8 +10,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -78,28 +77,6 @@ def is_locked(run: Path) -> bool:
     if sys.platform == "win32":
         return (run / LOCK).exists() and _is_file_locked(run / LOCK)
     return _is_held(run) or _is_held(run / LOCK)
-
-
-@contextmanager
-def left_alone(run: Path) -> Iterator[None]:
-    """Keep other processes from ``run`` during the context, if its folder can be locked. Write nothing.
-
-    Raises:
-        RunError: a process is at work on it.
-    """
-    if is_locked(run):
-        raise _at_work(run)
-    descriptor = None
-    if sys.platform != "win32":
-        with suppress(OSError):
-            descriptor = os.open(run, os.O_RDONLY)
-    try:
-        if descriptor is not None and _locks(descriptor, shared=True) is False:
-            raise _at_work(run)
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def _locked_folder(run: Path) -> int | None:

@@ -376,9 +376,7 @@ class _Data(TypedDict):
     run_id: NotRequired[
         Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]
     ]  # files are named by it
-    scheduler_asked: NotRequired[str]
     longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
-    shards: NotRequired[list[dict[str, Any]]]
     rescued: NotRequired[Annotated[int, Meta(ge=0)]]
     kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
 
@@ -470,7 +468,7 @@ def newest_run(folder: Path = Path("runs")) -> Path:
 
 def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
     """Return a line for each setting in which ``wanted`` differs from the run ``recorded``, with both values."""
-    before, after = identity(recorded), identity(wanted)
+    before, after = _identity(recorded), _identity(wanted)
     return [
         f"{name}: the run has {before.get(name)}, now {after.get(name)}"
         for name in sorted(before.keys() | after.keys())
@@ -478,7 +476,7 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
     ]
 
 
-def identity(manifest: Manifest) -> dict[str, Any]:
+def _identity(manifest: Manifest) -> dict[str, Any]:
     """Return the facts that identify a run, by name."""
     return {  # addresses may differ from session to session
         **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},

@@ -201,7 +201,7 @@ def distinct_judgments(
     space = space_of(read_manifest(path), read_pair_ids(path))
     return (
         table.select(list(columns))
-        for _, table in judgments_by_arm(path, space, columns, join=iter)
+        for _, table in judgments_by_arm(path, space, columns, gather=False)
     )
 
 

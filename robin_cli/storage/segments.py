@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, get_args
 from warnings import warn
@@ -64,9 +64,9 @@ def judgments_by_arm(
     after: int = 0,
     journal: bool = True,
     draws: Draws | None = None,
-    join: Callable[[Iterable[pa.Table]], Iterator[pa.Table]] | None = None,
+    gather: bool = True,
 ) -> Iterator[tuple[IntArray, pa.Table]]:
-    """Yield the arms and the judgments of the run at ``path`` in the order they came, about half a million at a time.
+    """Yield the arms and the judgments of the run at ``path`` in the order they came, in parts.
 
     If a call has several judgments, the first one counts; a warning reports how many others are set aside, and where.
 
@@ -74,7 +74,7 @@ def judgments_by_arm(
         columns: the columns to read.
         after, journal: as for :func:`read_judgments`.
         draws: the calls that have a judgment already; None for none.
-        join: joins segments to larger tables, instead of :func:`gathered`.
+        gather: whether to join segments to larger tables.
 
     Raises:
         StorageError: files are damaged, or the judgments are not of these arms.
@@ -84,7 +84,8 @@ def judgments_by_arm(
     named = {"pair_id", "attribute", "draw", *(["judge"] if len(space.judges) > 1 else [])}
     read = [name for name in JUDGMENTS.names if name in {*named, *columns}]
     place, rows, before = None, 0, draws.set_aside
-    for table in (join or gathered)(read_judgments(path, read, after=after, journal=journal)):
+    tables = read_judgments(path, read, after=after, journal=journal)
+    for table in gathered(tables) if gather else tables:
         arm, judgments = (
             lookup.arms_of(table),
             table.select([name for name in read if name in columns]),

@@ -143,14 +143,6 @@ SCENES: Mapping[str, Mapping[str, str]] = {
             name: command for name, command in _READ.items() if name != "status"
         },  # which breaks long paths
     },
-    "merged": {
-        "first-shard": f"judge first.jsonl -a helpfulness {_ONE} --run first --budget 60",
-        "second-shard": f"judge second.jsonl -a helpfulness {_ONE} --run second --budget 60",
-        "merge": "merge first second -o run",
-        **_READ,
-        "scores": "export run",
-        "compare-runs": "compare first second --format csv",
-    },
     "before": {
         "plan": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4",
         "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
@@ -195,9 +187,6 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
         DEMO / "votes.parquet",
     ):
         shutil.copy(file, folder)
-    rows = (DATA / "pairs.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "first.jsonl").write_text("".join(rows[:12]), encoding="utf-8")
-    (folder / "second.jsonl").write_text("".join(rows[12:]), encoding="utf-8")
     for output, command in SCENES[name].items():
         if command.startswith("ANSWER "):
             _answer(folder / command.removeprefix("ANSWER "), urls[0])

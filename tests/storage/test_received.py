@@ -41,7 +41,6 @@ from robin_cli.storage import store as store_module
 from robin_cli.storage.batches import Ledger, Submission, read_batches, requests_file
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.merge import merge
 from robin_cli.storage.pair_files import read_columns, write_table
 from robin_cli.storage.pools import load_pools
 from robin_cli.storage.reader import read_run
@@ -82,10 +81,6 @@ def resumed(run: Path) -> None:
 
 def reported(run: Path) -> object:
     return write_report([run], None)
-
-
-def merged(run: Path) -> object:
-    return merge([run], run.parent / "all", lambda _, manifest, *__: manifest)
 
 
 USES: list[Callable[[Path], object]] = [resumed, status_of, reported]
@@ -553,7 +548,7 @@ def test_notices_every_bit_of_its_tables_that_is_not_as_it_was_written(
 
 
 READERS: list[Callable[[Path], object]] = [
-    *(status_of, RunStore.open, load_pools, reported, merged),
+    *(status_of, RunStore.open, load_pools, reported),
     lambda run: list(judgment_table(run).rows()),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
 ]
@@ -726,7 +721,7 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
-    facts, rows = status_of(run).facts, judgment_table(run).rows()
+    rows = judgment_table(run).rows()
     whole = rows.read_all()
     line = json.dumps({**asdict(judgment(1)), "rating": 4})
     of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(
@@ -753,10 +748,6 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     assert "5 judgments, not counted" in done.stdout
     with pytest.warns(RepeatedJudgments), RunStore.open(run) as store:
         assert store.fold().arms.spent == 4
-    whole_run = merge([run], tmp_path / "all", lambda _, manifest, *__: manifest)
-    assert whole_run.judgments == 4
-    assert any("5 judgments left out: repeats" in note for note in whole_run.notes)
-    assert (status_of(whole_run.path).facts["spent"], facts["spent"]) == (4, 3)
 
 
 def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Path) -> None:
@@ -817,7 +808,7 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
         json.dumps({**good, "url": "\x00"}).encode(),
     ):
         ledger.write_bytes(data)
-        for read in (status_of, lambda run: Ledger(run, "0" * 16, 3), merged):
+        for read in (status_of, lambda run: Ledger(run, "0" * 16, 3)):
             refuses(
                 StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run
             )

@@ -193,15 +193,3 @@ class Best(Deciding):
             return None
         _ = task.contests  # refuses groups that are too large
         return cls(source.space, task)
-
-    def across(self, part: IntArray) -> str:
-        """Return the number of groups in several parts."""
-        assert self.task.group is not None  # noqa: S101  # for the types
-        of_parts = np.unique(np.stack([self.task.group, part]), axis=1)[0]
-        apart = int((np.bincount(of_parts) > 1).sum())
-        if not apart:
-            return ""
-        return (
-            f"{apart:,} group{'s have' if apart > 1 else ' has'} responses in more than one of the runs: which is best is "
-            "decided anew among all of them"
-        )
