@@ -546,20 +546,6 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
             assert len(done.stderr) < 2_000
 
 
-def test_begins_with_the_variances_of_an_earlier_run(tmp_path: Path) -> None:
-    with serving(rated()) as wire:
-        robin(*judging(wire.url, "--run", "before", budget=60), cwd=tmp_path, exits=0)
-        asked = judging(wire.url, "--decide", "score>=2.5", "--variances", "before")
-        apt = robin(*asked, cwd=tmp_path)
-        two = robin(*asked, "--scheduler", "two-priors", "--run", "q", cwd=tmp_path, exits=0)
-    assert_all_decided(scores_in(two.stdout))
-    assert (
-        "--variances: not used, because --scheduler apt learns the variances from this run alone"
-        in apt.stderr
-    )
-    assert_all_decided(scores_in(apt.stdout))
-
-
 def test_has_decisions_in_python_too(tmp_path: Path) -> None:
     rng = random.Random(1)
 

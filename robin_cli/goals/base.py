@@ -125,7 +125,7 @@ class Goal(ABC):
         """Return the policy of a run by its manifest. InputError for settings that it refuses."""
         own = manifest.own_settings
         setup = self.setup(own, manifest.budget, variances)
-        return policy_by_scale(own["scheduler"], setup, variances, self.space.by_scale())
+        return policy_by_scale(own["scheduler"], setup, self.space.by_scale())
 
     @abstractmethod
     def check_reach(self, budget: int) -> None:

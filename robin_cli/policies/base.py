@@ -108,7 +108,6 @@ class Policy:
         refits: it learns from all arms together, see :meth:`fitted`.
         fits_long: a fit takes so long that calls should go on meanwhile.
         needs_variances: it takes known variances (``setup.variances``) for the true ones.
-        takes_prior: variances of an earlier run may be its prior, see :mod:`robin_cli.policies.prior`.
         starves: it may never ask again about an arm whose first ratings agreed, so that its error stays.
         among: names of the policies that it chooses among, if it only chooses, see :meth:`stands_for`.
         whole: it handles the arms of all scales at once (of ``setup.task``), so that one policy serves them.
@@ -126,7 +125,6 @@ class Policy:
     __slots__ = ()
     evenly: ClassVar[bool] = False
     needs_variances: ClassVar[bool] = False
-    takes_prior: ClassVar[bool] = False
     starves: ClassVar[bool] = False
     among: ClassVar[tuple[str, ...]] = ()
     whole: ClassVar[bool] = False
@@ -150,11 +148,6 @@ class Policy:
     @classmethod
     def stands_for(cls, setup: Setup) -> Choice | None:  # noqa: ARG003
         """Return the policy that takes its place in a run of this setup; None for itself."""
-        return None
-
-    @classmethod
-    def theorem(cls, mode: str) -> int | None:  # noqa: ARG003
-        """Return the theorem of the paper that bounds its error in this mode: 1, 2, or None."""
         return None
 
     def priority(
@@ -260,7 +253,6 @@ class Estimating(Policy):
     """A policy whose priority is the :func:`urgency` of its estimate of each arm's variance."""
 
     __slots__ = ()
-    takes_prior: ClassVar[bool] = True
 
     objective: str
     """One of OBJECTIVES."""
@@ -279,10 +271,6 @@ class Estimating(Policy):
     ) -> FloatArray:
         """Return the urgency of the estimate after n + pending calls, see :func:`urgency`."""
         return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
-
-    def prior_weight(self) -> float:
-        """Return the number of ratings that a prior variance counts as; docs/evidence/schedulers.md compares other weights."""
-        return 8.0
 
 
 def root(x: FloatArray) -> FloatArray:

@@ -10,11 +10,10 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.prior import warm_policy
 from robin_cli.policies.registry import make_policy, policy_named
 
 _EVIDENCE = 8.0
-"""As for a warm start's level: about ten arms asked twice outweigh the value before the first fit."""
+"""About ten arms asked twice outweigh the value before the first fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +81,25 @@ class ByScale(Policy):
         return replace(self, policies=tuple(fitted))
 
 
-def policy_by_scale(
-    name: str, setup: Setup, prior: FloatArray | None, groups: Sequence[tuple[Scale, IntArray]]
-) -> Policy:
-    """Return the policy called ``name`` for arms of one scale or several, see :func:`robin_cli.policies.prior.warm_policy`.
+def policy_by_scale(name: str, setup: Setup, groups: Sequence[tuple[Scale, IntArray]]) -> Policy:
+    """Return the policy called ``name`` for arms of one scale or several.
 
     Args:
-        setup: its ``scale`` is not read.
-        prior: as for :func:`warm_policy`, in squared points of each arm's own scale.
+        setup: its ``scale`` is not read; its variances are in squared points of each arm's own scale.
         groups: each scale and its arms; every one of the K arms is in one.
 
     Raises:
-        InputError: as :func:`warm_policy`.
+        InputError: as :func:`make_policy`.
     """
     if policy_named(name).whole:
         return make_policy(name, setup)
     made = []
     for scale, arms in groups:
-        known, begun = (
-            None if each is None else _of_arms(each, arms, setup.arms)
-            for each in (setup.variances, prior)
-        )
+        known = None if setup.variances is None else _of_arms(setup.variances, arms, setup.arms)
         alone = replace(
             setup, scale=scale, variances=known, evidence=_EVIDENCE if len(groups) > 1 else 0.0
         )
-        made.append(warm_policy(name, alone, begun))
+        made.append(make_policy(name, alone))
     if len(made) == 1 or made[0].evenly:  # an even spread does not depend on scales
         return made[0]
     group, place = np.zeros(setup.arms, dtype=np.int64), np.zeros(setup.arms, dtype=np.int64)

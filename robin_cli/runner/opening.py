@@ -61,7 +61,7 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
-    settings, choice = with_scheduler(settings, goal, budget, notify)
+    settings, choice = with_scheduler(settings, goal, budget)
     wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
     path = _path_of(settings, prompts.attributes)
     session = recorded(settings, Scope.SESSION)
@@ -73,7 +73,7 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
         return store  # with its own variances: the earlier run may be gone
     variances = None
     if settings.variances:
-        variances = earlier_variances(settings.variances, space, settings.scheduler, notify)
+        variances = earlier_variances(settings.variances, space, notify)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(f"--scheduler {asked}: {choice.name}; {choice.why}")

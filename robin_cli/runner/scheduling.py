@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
-from robin_cli.model.errors import RunError
+from robin_cli.model.errors import InputError, RunError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.costs import Costs
 from robin_cli.planning.planner import Planner
@@ -22,18 +21,21 @@ from robin_cli.storage.manifest import FILE
 from robin_cli.storage.store import RunStore
 
 
-def with_scheduler(
-    settings: Settings, goal: Goal, budget: int, notify: Callable[[str], None]
-) -> tuple[Settings, Choice | None]:
-    """Return ``settings`` with the run's scheduler, and the choice if the scheduler named there only chooses one."""
+def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Settings, Choice | None]:
+    """Return ``settings`` with the run's scheduler, and the choice if the scheduler named there only chooses one.
+
+    Raises:
+        InputError: settings that the scheduler refuses, or variances that it does not use.
+    """
     own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
     choice = chosen(settings.scheduler, goal.setup(own, budget))
     settings = settings if choice is None else replace(settings, scheduler=choice.name)
-    if settings.variances and policy_named(settings.scheduler).whole:
-        notify(
-            f"--variances: not used, because --scheduler {settings.scheduler} learns the variances from this run alone"
+    if settings.variances and not policy_named(settings.scheduler).needs_variances:
+        raise InputError(
+            f"--variances {settings.variances}: --scheduler {settings.scheduler} learns the variances from the run itself; "
+            "leave --variances out, or take --scheduler robin, which knows them beforehand (robin plan takes --variances "
+            "with every scheduler)"
         )
-        settings = replace(settings, variances=None)
     return settings, choice
 
 

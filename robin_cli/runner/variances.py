@@ -1,4 +1,4 @@
-"""Variances for a scheduler and counts of ratings for a forecast, from an earlier run or a pool."""
+"""Variances for --scheduler robin, and counts of ratings for a forecast, from an earlier run or a pool."""
 
 from __future__ import annotations
 
@@ -12,34 +12,26 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import things_rated
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.base import empirical_variance
-from robin_cli.policies.prior import prior_variances
-from robin_cli.policies.registry import policy_named
 from robin_cli.storage.manifest import FILE as MANIFEST
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pools import load_pools
 
 
 def earlier_variances(
-    source: str | Path, space: ArmSpace, scheduler: str, notify: Callable[[str], None]
-) -> FloatArray | None:
-    """Return each arm's variance in ``source``, a run or a pool, for ``scheduler``, shape (K,); None if it uses none.
+    source: str | Path, space: ArmSpace, notify: Callable[[str], None]
+) -> FloatArray:
+    """Return the 1/n variance of each arm in ``source``, a run or a pool, shape (K,).
 
-    A scheduler that needs variances gets the 1/n variance, others the estimate of
-    :func:`robin_cli.policies.prior.prior_variances`. An arm with fewer than two ratings gets the mean of the other arms, and a
-    note reports how many did. A judge that ``source`` does not know gets the mean over its judges.
+    An arm with fewer than two ratings gets the mean of the other arms, and a note reports how many did. A judge that
+    ``source`` does not know gets the mean over its judges.
 
     Raises:
         InputError: ``source`` cannot be read, has another scale, or has none of the arms.
     """
     _check_scales(source, space)
-    policy = policy_named(scheduler)
-    if policy.evenly:
-        notify(f"--scheduler {scheduler} asks every pair equally often, whatever --variances says")
-        return None
     variances = np.full(len(space), np.nan)
     for facet, pools in zip(space.arms_of_pair(0), _pools_of(source, space), strict=True):
-        found = [_by_pair(pool, exact=policy.needs_variances) for pool in pools]
+        found = [_by_pair(pool) for pool in pools]
         pair_means = [
             [each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids
         ]
@@ -135,12 +127,7 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
     return found
 
 
-def _by_pair(pool: Pool, *, exact: bool) -> dict[str, float]:
+def _by_pair(pool: Pool) -> dict[str, float]:
     """Return the variance of each pair with two ratings or more."""
-    n = np.array([len(each) for each in pool.ratings], dtype=np.float64)
-    total, total_sq = (
-        np.array([np.sum(each**power) for each in pool.ratings], dtype=np.float64)
-        for power in (1, 2)
-    )
-    found = empirical_variance(n, total, total_sq) if exact else prior_variances(n, total, total_sq)
-    return {pair_id: float(found[k]) for k, pair_id in enumerate(pool.pair_ids) if n[k] >= 2}
+    rated = zip(pool.pair_ids, pool.ratings, strict=True)
+    return {pair_id: float(np.var(each)) for pair_id, each in rated if len(each) >= 2}

@@ -250,8 +250,9 @@ class Settings:
         note="Or by the human ratings of the data.")
     confidence: float = _spend("With --agree: how sure that is.",
         0.9, scope=SESSION, check=(lambda value: 0 < value < 1, "a probability above 0 and below 1, as 0.9"))
-    variances: str | None = _spend("An earlier run on these pairs, or a pool, to begin with what varied there.",
-        metavar="RUN", example='"runs/earlier"', always=True, file="read")
+    variances: str | None = _spend("An earlier run on these pairs, or a pool: the variances of --scheduler robin.",
+        metavar="RUN", example='"runs/earlier"', always=True, file="read",
+        note="robin plan takes it with every scheduler, and plans by its ratings.")
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
         scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from robin_cli.goals.found import judged_by
 from robin_cli.model.records import BATCH, number_of, tier_of
-from robin_cli.policies.registry import traits_of
 from robin_cli.results.words import cost, dollars, tiers_text, tokens_text
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
@@ -26,7 +25,7 @@ class Spent:
         cached_share: of the tokens sent; None if no endpoint reports it.
         service_tier: the requested one; None for the normal one.
         cost_usd: None if an answer's cost is unknown; ``cost_usd_at_least``: the sum of known ones.
-        variances_from: a run or pool that the scheduler began with; None for none.
+        variances_from: the run or pool whose variances the scheduler knows; None for none.
         sessions: how many there were.
     """
 
@@ -70,7 +69,7 @@ class Spent:
             max_cost_usd=last.get("max_cost"),
             usage_estimated=pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
             scheduler=manifest.settings["scheduler"],
-            variances_from=_variances_from(manifest),
+            variances_from=manifest.settings.get("variances"),
             judge=judged_by(manifest),
             model=", ".join(manifest.judges),
             base_url=_addresses(manifest),
@@ -98,7 +97,7 @@ class Spent:
             **(
                 {}
                 if self.variances_from is None
-                else {"warm start": self._warm_line(self.variances_from)}
+                else {"variances": f"those of {self.variances_from}, taken for the true ones"}
             ),
             "judge": f"{self.judge}{places}",
             "data": f"{self.data}; made {self.created_at}, {number_of(self.sessions, 'session')}",
@@ -134,11 +133,6 @@ class Spent:
             + ("" if self.cost_usd is not None else "; of some answers no price is known")
         )
 
-    def _warm_line(self, source: str) -> str:
-        known = traits_of(self.scheduler).needs_variances
-        how = "taken for the true ones" if known else "a prior, outvoted as ratings come in"
-        return f"{self.scheduler} began with the variances of {source} ({how})"
-
 
 def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
     """Return the service tier of the last session with one; None for the normal one."""
@@ -159,12 +153,3 @@ def _addresses(manifest: Manifest) -> list[str]:
         else []
     )
     return list(dict.fromkeys(addresses))
-
-
-def _variances_from(manifest: Manifest) -> str | None:
-    """Return the run or pool with the scheduler's initial variances; None if it had none."""
-    return (
-        None
-        if traits_of(manifest.settings["scheduler"]).evenly
-        else manifest.settings.get("variances")
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ from robin_cli.model.task import Task
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.prior import warm_policy
 from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.comparing import POLICIES, comparisons
 from tests.planning.comparing import policy_for as policy_for_comparisons
@@ -64,16 +62,15 @@ class Case(NamedTuple):
         return found
 
 
-def scores(name: str, *, several_scales: bool = False, begun: bool = False) -> Case:
+def scores(name: str, *, several_scales: bool = False) -> Case:
     scales = (SCALE, LONG)[: 1 + several_scales]
     space = ArmSpace(
         [str(each) for each in range(20 // len(scales))], ("a", "b")[: len(scales)], ["j"], scales
     )
-    prior = np.tile([0.5, 2.0], 10) if begun else None
     setup = Setup(
         len(space), BUDGET, SCALE, delta=0.3, variances=np.random.default_rng(2).random(len(space))
     )
-    return Case(policy_by_scale(name, setup, prior, space.by_scale()), space)
+    return Case(policy_by_scale(name, setup, space.by_scale()), space)
 
 
 def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
@@ -85,7 +82,7 @@ def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
     )
     setup = Setup(len(space), budget, SCALE, task=task)
     return Case(
-        policy_by_scale("lucb" if text == "best" else "apt", setup, None, space.by_scale()), space
+        policy_by_scale("lucb" if text == "best" else "apt", setup, space.by_scale()), space
     )
 
 
@@ -105,8 +102,7 @@ CASES: dict[str, Callable[[], Case]] = {
         for name in ("uniform", "robin-hood", "robin", "dirichlet", "two-priors")
     },
     "two scales": lambda: scores("two-priors", several_scales=True),
-    "warm": lambda: scores("dirichlet", begun=True),
-    "warm robin-hood on two scales": lambda: scores("robin-hood", several_scales=True, begun=True),
+    "robin-hood on two scales": lambda: scores("robin-hood", several_scales=True),
     "apt": lambda: deciding("a>=2", 1),
     "apt of a panel": lambda: deciding("a>=2", 2),
     "lucb": lambda: deciding("best", 1),
@@ -218,37 +214,17 @@ def test_asks_five_at_a_time_with_a_third_of_the_requests(name: str) -> None:
     assert len(asked) <= budget / 3
 
 
-@pytest.mark.parametrize("name", ["dirichlet", "two-priors", "warm", "two scales"])
+@pytest.mark.parametrize("name", ["dirichlet", "two-priors", "two scales"])
 @pytest.mark.parametrize("objective", ["worst-case", "mean-error"])
 def test_starves_no_arm(name: str, objective: str) -> None:
     case = CASES[name]()
     constant = [[each[0]] if arm % 3 else each for arm, each in enumerate(case.ratings())]
     arms = WritableArms(len(case.space))
     setup = Setup(len(arms), BUDGET, SCALE, objective=objective)
-    prior = np.where(np.arange(len(arms)) % 3, 0.0, 2.0) if name == "warm" else None
     policy = policy_by_scale(
-        "two-priors" if name in {"warm", "two scales"} else name,
+        "two-priors" if name == "two scales" else name,
         setup,
-        prior,
         case.space.by_scale(),
     )
     list(work(case.planner(arms, policy, budget=100 * len(arms)), by_turns(constant)))
     assert arms.counts.min() >= 10
-
-
-def test_makes_of_a_prior_without_weight_what_there_is_without_one() -> None:
-    for name, objective in itertools.product(
-        ("robin-hood", "dirichlet", "two-priors"), ("worst-case", "mean-error")
-    ):
-        setup = Setup(20, BUDGET, SCALE, delta=0.3, objective=objective)
-        case, prior = scores("uniform"), np.random.default_rng(4).random(20)
-        cold, warm = (warm_policy(name, setup, each, weight=0.0) for each in (None, prior))
-        assert (cold.warm_up, type(cold)) == (warm.warm_up, type(cold))
-        asked = [
-            [
-                each.arm
-                for each in work(case.planner(WritableArms(20), policy), by_turns(case.ratings()))
-            ]
-            for policy in (cold, warm)
-        ]
-        assert asked[0] == asked[1], (name, objective)

@@ -52,9 +52,7 @@ def task_over(
 def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
     setup = Setup(len(task.space), budget, SHORT, delta=0.9, task=task)
     choice = chosen(name, setup)
-    return policy_by_scale(
-        name if choice is None else choice.name, setup, None, task.space.by_scale()
-    )
+    return policy_by_scale(name if choice is None else choice.name, setup, task.space.by_scale())
 
 
 def planner_for(

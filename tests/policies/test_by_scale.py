@@ -14,7 +14,7 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.base import OBJECTIVES, Setup
 from robin_cli.policies.by_scale import ByScale, policy_by_scale
 from robin_cli.policies.own.uniform import Uniform
-from robin_cli.policies.prior import warm_policy
+from robin_cli.policies.registry import make_policy
 from tests.planning.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
@@ -38,8 +38,8 @@ def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
         [2 * each + 10 for each in mine] if arm % 2 else mine for arm, mine in enumerate(ratings)
     ]
 
-    one = play(warm_policy("robin-hood", setup, None), ratings, 150)
-    several = play(policy_by_scale("robin-hood", setup, None, mixed(len(ratings))), stretched, 150)
+    one = play(make_policy("robin-hood", setup), ratings, 150)
+    several = play(policy_by_scale("robin-hood", setup, mixed(len(ratings))), stretched, 150)
 
     assert several == one
 
@@ -52,7 +52,7 @@ def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
     )
     total, total_sq = ratings.sum(axis=0).astype(float), (ratings**2).sum(axis=0).astype(float)
     setup = Setup(40, 4000, SHORT)
-    policy = policy_by_scale("two-priors", setup, None, mixed(40))
+    policy = policy_by_scale("two-priors", setup, mixed(40))
     assert isinstance(policy, ByScale)
 
     keys = policy.fitted(n, total, total_sq).priority(
@@ -60,7 +60,7 @@ def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
     )
 
     for (scale, mine), width in zip(mixed(40), (4, 8), strict=True):
-        own = warm_policy("two-priors", replace(setup, arms=20, scale=scale, evidence=8.0), None)
+        own = make_policy("two-priors", replace(setup, arms=20, scale=scale, evidence=8.0))
         assert own.refits
         known = own.fitted(n[mine], total[mine], total_sq[mine])
         by_itself = known.priority(
@@ -76,7 +76,7 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
     total_sq = np.where(np.arange(40) % 2, 392.0, 112.5)
     few = n.copy()
     few[3::2] = 1.0  # but one of them, all are asked once
-    policy = policy_by_scale("two-priors", Setup(40, 4000, SHORT), None, mixed(40))
+    policy = policy_by_scale("two-priors", Setup(40, 4000, SHORT), mixed(40))
     assert isinstance(policy, ByScale)
 
     def keys(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
@@ -96,7 +96,7 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
 def test_knows_each_worlds_own_variances_in_simulation() -> None:
     # three worlds of four arms, as simulate lays them out: arm k of world w is row 4 w + k
     variances = np.arange(1.0, 13.0)
-    policy = policy_by_scale("robin", Setup(4, 1000, SHORT, variances=variances), None, mixed(4))
+    policy = policy_by_scale("robin", Setup(4, 1000, SHORT, variances=variances), mixed(4))
     rows = np.arange(12).reshape(3, 4)
     ones = np.ones((3, 4))
 
@@ -108,9 +108,9 @@ def test_knows_each_worlds_own_variances_in_simulation() -> None:
 
 def test_one_scale_needs_no_weighing() -> None:
     assert not isinstance(
-        policy_by_scale("two-priors", Setup(4, 100, SHORT), None, [(SHORT, np.arange(4))]), ByScale
+        policy_by_scale("two-priors", Setup(4, 100, SHORT), [(SHORT, np.arange(4))]), ByScale
     )
 
 
 def test_spreads_evenly_whatever_the_scales() -> None:
-    assert isinstance(policy_by_scale("uniform", Setup(4, 100, SHORT), None, mixed(4)), Uniform)
+    assert isinstance(policy_by_scale("uniform", Setup(4, 100, SHORT), mixed(4)), Uniform)

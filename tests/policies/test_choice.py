@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
-from robin_cli.policies.prior import Warm, warm_policy
 from robin_cli.policies.registry import chosen, make_policy, policy_named
 from tests.planning.comparing import comparisons
 from tests.policies.test_deciding import task_for
@@ -90,12 +88,3 @@ def test_refuses_a_scheduler_that_is_unknown_or_for_something_else(
 ) -> None:
     with pytest.raises(InputError, match=said):
         make_policy(name, setup)
-
-
-def test_begins_with_a_prior_where_a_scheduler_has_use_for_one_and_no_theorem_to_keep() -> None:
-    setup = replace(SCORES, arms=3, variances=np.ones(3))
-    for name, begun in (("uniform", False), ("robin", False), ("two-priors", True)):
-        assert isinstance(warm_policy(name, setup, np.ones(3)), Warm) == begun
-    with pytest.raises(InputError, match="use --mode practice"):
-        warm_policy("robin-hood", replace(THEORY, arms=3), np.ones(3))
-    assert [policy_named("auto").theorem(mode) for mode in ("theory", "practice")] == [2, None]

@@ -46,7 +46,7 @@ def policy_for(task: Task, calls: int = 1000) -> Policy:
     setup = Setup(len(task.space), calls * len(task.space), SHORT, task=task)
     choice = chosen("auto", setup)
     assert choice is not None
-    return policy_by_scale(choice.name, setup, None, task.space.by_scale())
+    return policy_by_scale(choice.name, setup, task.space.by_scale())
 
 
 def variance(ratings: list[int], pooled: float, scale: Scale = SHORT) -> float:

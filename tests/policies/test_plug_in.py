@@ -73,13 +73,8 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("several_scales", [False, True])
-@pytest.mark.parametrize("begun", [False, True])
-def test_asks_the_same_arms_in_a_simulation_as_in_a_run(
-    *, begun: bool, several_scales: bool
-) -> None:
-    check_asks_the_same_arms(
-        "shrinkage", begun=begun, several_scales=several_scales, objective="worst-case"
-    )
+def test_asks_the_same_arms_in_a_simulation_as_in_a_run(*, several_scales: bool) -> None:
+    check_asks_the_same_arms("shrinkage", several_scales=several_scales, objective="worst-case")
 
 
 @pytest.mark.usefixtures("importable")

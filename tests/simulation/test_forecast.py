@@ -74,7 +74,7 @@ def by(scheduler: str, seen: list[int] | None = None) -> PolicyAt:
         if seen is not None:
             seen.append(len(variances))
         setup = Setup(len(goal.space), budget, SCALE, variances=variances, task=goal.task)
-        return policy_by_scale(scheduler, setup, None, goal.space.by_scale())
+        return policy_by_scale(scheduler, setup, goal.space.by_scale())
 
     return policy_at
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Choice, Policy, Setup
-from robin_cli.policies.own.robin_hood import RobinHood
 
 
 class Auto(Policy):
@@ -15,14 +14,13 @@ class Auto(Policy):
     """
 
     __slots__ = ()
-    takes_prior = True
     among = ("robin-hood", "two-priors")
 
     @classmethod
     def stands_for(cls, setup: Setup) -> Choice:
         """Return the policy and the reason. InputError in theory mode, which has no decisions."""
         of_theory, usual = cls.among
-        is_theory = cls.theorem(setup.mode) is not None
+        is_theory = setup.mode == "theory"
         if (task := setup.task) is not None:
             if is_theory:
                 raise InputError(
@@ -57,8 +55,3 @@ class Auto(Policy):
         if is_theory:
             return Choice(of_theory, f"--mode {setup.mode} is its own")
         return Choice(usual, "it asks where ratings vary, from the second call of each pair on")
-
-    @classmethod
-    def theorem(cls, mode: str) -> int | None:
-        """Return ROBIN-HOOD's theorem."""
-        return RobinHood.theorem(mode)

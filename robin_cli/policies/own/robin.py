@@ -34,11 +34,6 @@ class Robin(Policy):
             )
         return cls(setup.variances, setup.objective)
 
-    @classmethod
-    def theorem(cls, mode: str) -> int | None:  # noqa: ARG003
-        """Return 1, in every mode."""
-        return 1
-
     def priority(
         self,
         n: FloatArray,

@@ -57,15 +57,6 @@ class RobinHood(Estimating):
             objective=setup.objective,
         )
 
-    @classmethod
-    def theorem(cls, mode: str) -> int | None:
-        """Return 2 in theory mode, whose constants Theorem 2 assumes."""
-        return 2 if mode == "theory" else None
-
-    def prior_weight(self) -> float:
-        """Return its warm-up less one rating, as a prior is there to save the warm-up."""
-        return self.warm_up - 1.0
-
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """Return V̄, for n > c."""
         return empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))

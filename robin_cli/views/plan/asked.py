@@ -119,9 +119,7 @@ class Asked:
             try:
                 choice = chosen(name, setup)  # by all of the arms, which have all of the budget
                 named = name if choice is None else choice.name
-                return policy_by_scale(
-                    named, part, variances if self.is_warm else None, space.by_scale()
-                )
+                return policy_by_scale(named, part, space.by_scale())
             except InputError:
                 if self.config.budget is not None and budget >= self.config.budget:
                     raise

@@ -87,27 +87,13 @@ def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
 
 
 def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
-    """Return a copy with the scheduler's initial variances.
-
-    In theory mode there are none, and robin judge refuses them; but a plan may still be made by the ratings there.
-    """
+    """Return a copy with the scheduler's known variances."""
     config, space = asked.config, asked.space
     if not config.variances or not asked.goal.asks_all:
         return asked
-    scheduler = config.scheduler if not asked.goal.ends else asked.scheduler_at(asked.budget)
-    policy = policy_named(scheduler)
-    if policy.evenly:
+    if not policy_named(asked.scheduler).needs_variances:
         return asked
-    if policy.whole:
-        notify(f"--variances: only planned by; --scheduler {scheduler} begins with none")
-        return asked
-    if policy.takes_prior and policy.theorem(config.mode) is not None:
-        notify(
-            "--variances: only planned by; leave it out of robin judge, where theory mode refuses it"
-        )
-        return asked
-    variances = earlier_variances(config.variances, space, scheduler, notify)
-    assert variances is not None  # noqa: S101  # it asks not evenly, so it has a use for them
+    variances = earlier_variances(config.variances, space, notify)
     of_each = zip(asked.known, space.by_pair(variances).T, strict=True)
     return replace(asked, known=[replace(each, variances=mine) for each, mine in of_each])
 

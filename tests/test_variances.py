@@ -1,9 +1,7 @@
-"""--variances as a user has it: a second run that begins with what varied in an earlier one."""
+"""--variances as a user has it: a second run whose scheduler knows what varied in an earlier one."""
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 import signal
 import subprocess
@@ -74,42 +72,8 @@ def asking(url: str, budget: int, *more: str) -> list[str]:
     ]
 
 
-def test_asks_varying_pairs_from_the_start(place: Path, judge: str) -> None:
-    # one after another: with many under way, how far those that vary may get ahead is a matter of how quickly answers come
-    more = (
-        "--scheduler",
-        "robin-hood",
-        "--run",
-        "second",
-        "--variances",
-        "first",
-        "--concurrency",
-        "1",
-    )
-    done = robin(*asking(judge, 400, *more), cwd=place, exits=0)
-
-    assert (
-        "spread evenly" not in done.stderr
-    )  # 400 calls are half of the 20 a pair that robin-hood wants without
-    scores = pd.read_csv(io.StringIO(done.stdout))
-    assert scores["n"].sum() == 400
-    varied = pd.read_csv(io.StringIO(robin("export", "first", cwd=place).stdout))["variance"] > 0
-    assert 3 < varied.sum() < 20
-    assert scores["n"][~varied].max() < 20  # the warm-up of a run that knows nothing
-    assert scores["n"][varied].mean() > 1.3 * scores["n"][~varied].mean()
-
-    status = json.loads(robin("status", "second", "--json", cwd=place).stdout)
-    assert status["variances_from"] == "first"
-    assert (
-        "robin-hood began with the variances of first"
-        in robin("status", "second", cwd=place).stdout
-    )
-
-
 def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
-    command = asking(
-        judge, 100, "--run", "second", "--variances", "first", "--scheduler", "two-priors"
-    )
+    command = asking(judge, 100, "--run", "second", "--variances", "first", "--scheduler", "robin")
     robin(*command, cwd=place, exits=0)
     (place / "first").rename(place / "gone")
 
@@ -118,17 +82,12 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
 
     assert len(pd.read_parquet(place / "second" / "judgments")) == 140
     other = robin(
-        *asking(judge, 140, "--run", "second", "--scheduler", "two-priors"), cwd=place, exits=2
+        *asking(judge, 140, "--run", "second", "--scheduler", "uniform"), cwd=place, exits=2
     )
     assert "variances: the run has first, now None" in other.stderr
 
 
-@pytest.mark.parametrize(
-    "scheduler", ["robin-hood", pytest.param("two-priors", marks=pytest.mark.whole)]
-)
-def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
-    place: Path, judge: str, scheduler: str
-) -> None:
+def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str) -> None:
     common = (
         "--variances",
         "first",
@@ -138,7 +97,7 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
         "1",
         "--quiet",
         "--scheduler",
-        scheduler,
+        "robin",
     )
     whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)
     command = [sys.executable, "-m", "robin_cli", *asking(judge, 300, "--run", "cut", *common)]
@@ -153,33 +112,12 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
     assert resumed.stdout == whole.stdout
 
 
-def test_plans_with_the_prior_that_the_run_will_have(place: Path, judge: str) -> None:
-    def plan(*more: str) -> dict[str, object]:
-        done = robin(
-            "plan",
-            *asking(judge, 400, "--variances", "first", "--json", *more)[1:],
-            cwd=place,
-            exits=0,
-        )
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
-
-    warm, even = plan(), plan("--scheduler", "uniform")
-
-    assert warm["variances_from"] == "first"
-    assert warm["below_warm_up"] is False
-    assert even["variances_from"] is None
-    here = next(row for row in warm["forecast"] if row["budget"] == 400)  # type: ignore[attr-defined]
-    assert (
-        here["worst_error"] < 0.92 * here["even_worst_error"]
-    )  # without: its warm-up, and so as even
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--mode", "theory", "--budget", "20000"), "use --mode practice"),
-        (("--variances", "nowhere"), "nowhere"),
+        ((), "--scheduler two-priors learns the variances from the run itself"),
+        (("--scheduler", "uniform"), "or take --scheduler robin"),
+        (("--variances", "nowhere", "--scheduler", "robin"), "nowhere"),
     ],
 )
 def test_refuses_before_anything_is_made(
@@ -190,18 +128,6 @@ def test_refuses_before_anything_is_made(
     )
     assert said in refused.stderr
     assert not (place / "second").exists()
-
-
-def test_says_that_uniform_takes_no_variances(place: Path, judge: str) -> None:
-    done = robin(
-        *asking(judge, 80, "--run", "second", "--variances", "first", "--scheduler", "uniform"),
-        cwd=place,
-        exits=0,
-    )
-    assert "whatever --variances says" in done.stderr
-    assert (
-        json.loads(robin("status", "second", "--json", cwd=place).stdout)["variances_from"] is None
-    )
 
 
 def write_pool(path: Path, ratings: dict[str, dict[str, list[int]]]) -> Path:
@@ -225,8 +151,7 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
 
     def found(judges: list[str], attributes: list[str]) -> list[float]:
         index = ArmSpace(["p", "q"], attributes, judges, [Scale(0, 4)] * len(attributes))
-        variances = earlier_variances(source, index, "robin", notes.append)
-        assert variances is not None
+        variances = earlier_variances(source, index, notes.append)
         return list(map(float, variances))
 
     notes: list[str] = []
@@ -242,17 +167,15 @@ def test_takes_each_judges_own_variances_or_the_mean_of_the_others(tmp_path: Pat
     assert "1 of 4 pairs × attributes" in notes[0]
 
 
-def test_begins_with_a_pool_at_an_address(memory: Any) -> None:
+def test_takes_a_pool_at_an_address(memory: Any) -> None:
     memory.pipe("/pools/earlier.csv", b"attribute,pair_id,rating\nclarity,p,0\nclarity,p,4\n")
 
     variances = earlier_variances(
         "memory://pools/earlier.csv",
         ArmSpace(["p"], ["clarity"], ["m"], [Scale(0, 4)]),
-        "robin",
         print,
     )
 
-    assert variances is not None
     assert list(variances) == [4.0]
 
 
@@ -262,18 +185,6 @@ def test_refuses_another_scale(place: Path, tmp_path: Path) -> None:
         InputError,
         match=r"was rated on the scale 0.4, helpfulness is on 0.10 here; name a run on the same",
     ):
-        earlier_variances(
-            place / "first", replace(index, scales=[Scale(0, 10)]), "two-priors", print
-        )
+        earlier_variances(place / "first", replace(index, scales=[Scale(0, 10)]), print)
     pool = write_pool(tmp_path / "pool.csv", {"helpfulness": {"p0": [0, 9]}})
-    refuses(InputError, "outside the scale", earlier_variances, pool, index, "two-priors", print)
-
-
-def test_gives_a_prior_above_zero_to_pairs_that_did_not_vary(place: Path) -> None:
-    index = ArmSpace([f"p{k}" for k in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)])
-    prior = earlier_variances(place / "first", index, "robin-hood", print)
-    exact = earlier_variances(place / "first", index, "robin", print)
-    assert prior is not None
-    assert exact is not None
-    assert prior.min() > 0 == exact.min()
-    assert prior[exact > 0].min() > 3 * prior[exact == 0].max()
+    refuses(InputError, "outside the scale", earlier_variances, pool, index, print)
