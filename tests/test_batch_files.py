@@ -263,7 +263,6 @@ def test_goes_on_from_python(
     ("more", "said"),
     [
         (("--batch",), "give one"),
-        (("--service-tier", "flex"), "--service-tier"),
         (("--max-cost", "1", "--model", "gpt-4.1-nano"), "--price-in"),
     ],
 )

@@ -138,7 +138,7 @@ def test_has_a_schema_by_which_editors_check_a_file() -> None:
         assert complaints(config.read_text(encoding="utf-8")) == []
     for taken in (
         'attribute = ["a", "b"]',
-        'concurrency = 8\nservice-tier = "flex"',
+        "concurrency = 8\nmax-tokens = 9",
         'simulate = { budget = "1,2" }',
     ):
         assert complaints(taken) == []

@@ -177,7 +177,6 @@ class Groups(Engine):
                 arm,
                 question.draw,
                 question.samples,
-                question.at_normal_tier,
             )
         )
         return number

@@ -74,9 +74,7 @@ class Elsewhere(Judge):
         """Take over a request's cost, if requests are metered."""
         if question.messages and judgments and not judgments[0].usage_estimated:
             first = judgments[0]
-            self._meter.measured(
-                question.messages, (), Usage(first.prompt_tokens, service_tier=first.service_tier)
-            )
+            self._meter.measured(question.messages, (), Usage(first.prompt_tokens))
 
 
 @dataclass(slots=True)
@@ -91,7 +89,7 @@ class Targets:
     def add(self, target: Target, key: str, limiter: Limiter) -> Elsewhere:
         """Add a judge for ``target``, called by workers with permits of ``limiter``."""
         self.number_of[limiter] = len(self.targets)
-        meter = Meter(target.price, tier=target.tier, falls_back=target.falls_back)
+        meter = Meter(target.price)
         judge = Elsewhere(len(self.targets), target, meter)
         self.targets.append(target)
         self.keys.append(key)

@@ -23,7 +23,6 @@ class Posed(NamedTuple):
         pair: its position in the data.
         arm: its index among the pair's arms.
         draw, samples: its calls.
-        at_normal_tier: use the normal service tier.
         texts: the pair's, if the worker cannot read them itself.
     """
 
@@ -33,7 +32,6 @@ class Posed(NamedTuple):
     arm: int
     draw: int
     samples: int
-    at_normal_tier: bool = False
     texts: Texts | None = None
 
 

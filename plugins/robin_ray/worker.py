@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -205,8 +204,7 @@ class Worker:
 
     def _question(self, pair: Pair, posed: Posed) -> Question:
         self._ids.current = pair.pair_id
-        question = self._questions.question(pair, posed.arm, posed.draw, posed.samples)
-        return replace(question, at_normal_tier=True) if posed.at_normal_tier else question
+        return self._questions.question(pair, posed.arm, posed.draw, posed.samples)
 
     def _judgments(self, pair: Pair, posed: Posed, reply: Reply) -> list[Judgment]:
         self._ids.current = pair.pair_id

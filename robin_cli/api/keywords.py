@@ -52,8 +52,6 @@ class JudgeSettings(TypedDict, total=False):
     concurrency: int | str | None
     ray: str | None
     samples_per_request: int | None
-    service_tier: str | None
-    tier_fallback: bool | None
     answers: Literal["text", "json", "logprobs"] | None
     rpm: float | None
     tpm: float | None

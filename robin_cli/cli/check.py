@@ -60,9 +60,8 @@ def check(
         found = asyncio.run(look_at(settings, judge, url, keys[judge.api_key_env], notify))
         if isinstance(found, Failure):
             step = "; is the server running, and --base-url right?" if found.transient else ""
-            further = "; --tier-fallback asks at the normal tier" if found.lacks_room else step
             raise EndpointError(
-                f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{further}"
+                f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{step}"
             )
         if json:
             print_json(to_builtins(found))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -37,11 +36,6 @@ class Dispatched(Judge):
     @abstractmethod
     def ceiling(self) -> int:
         """The most requests that can ever be under way."""
-
-    @property
-    def no_room_at(self) -> float:
-        """The time when a service tier last had no room, by the monotonic clock; minus infinity for never."""
-        return -math.inf
 
     @abstractmethod
     def take(self) -> Permit | float:

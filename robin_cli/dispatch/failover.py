@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import UNTIL_ONE_ENDS, Line, Permit
-from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
+from robin_cli.dispatch.retrying import Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
@@ -116,17 +116,10 @@ class Failover(Dispatched):
     def ceiling(self) -> int:
         return sum(endpoint.judge.ceiling for endpoint in self._endpoints)
 
-    @property
-    def no_room_at(self) -> float:
-        return max(endpoint.judge.no_room_at for endpoint in self._endpoints)
-
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another one if that fails. EndpointError if none can be used."""
-        began = self._clock()
         permit = permit or await self.acquire()
-        return await self._follow(
-            question, permit, self._of(permit).judge.ask(question, permit), began
-        )
+        return await self._follow(question, permit, self._of(permit).judge.ask(question, permit))
 
     def answered(self, permit: Permit, tokens: int) -> None:
         endpoint = self._of(permit)
@@ -140,13 +133,13 @@ class Failover(Dispatched):
         self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
     ) -> Reply | Failure:
         coming = self._of(permit).judge.after(question, permit, outcome, started)
-        return await self._follow(question, permit, coming, started)
+        return await self._follow(question, permit, coming)
 
     def _of(self, permit: Permit) -> _Endpoint:
         return next(each for each in self._endpoints if each.judge.limiter is permit.limiter)
 
     async def _follow(
-        self, question: Question, permit: Permit, coming: Awaitable[Reply | Failure], began: float
+        self, question: Question, permit: Permit, coming: Awaitable[Reply | Failure]
     ) -> Reply | Failure:
         """Return the outcome of a call whose first request, with ``permit``, is under way; ask other endpoints if it fails."""
         while True:
@@ -161,13 +154,9 @@ class Failover(Dispatched):
                 if isinstance(outcome, Reply) or outcome.permanent:
                     self._succeeded(endpoint)
                     return outcome
-                # If no tier has room, the call waits for the first that has, as it would at one address.
-                waits = outcome.lacks_room and self._clock() - began < NO_ROOM_S
-                if not self._others(endpoint) and not waits:
+                if not self._others(endpoint):
                     return outcome
-                self._failed(
-                    endpoint, outcome.detail, for_good=outcome.lacks_room
-                )  # tried long enough there
+                self._failed(endpoint, outcome.detail, for_good=False)  # tried long enough there
             permit = await self.acquire()
             coming = self._of(permit).judge.ask(question, permit)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,9 +18,6 @@ from robin_cli.model.exchange import Failure, Question, Reply
 
 PATIENCE_S = 600.0
 """How long a call may be refused with "too many requests" before it is given up."""
-
-NO_ROOM_S = 24 * 3600.0
-"""How long a call waits for room at its service tier: as long as a batch service may take."""
 
 _EXPONENTIAL = wait_random_exponential(multiplier=0.5, max=60.0)
 _LONGEST_PACED_BACKOFF_S = 4.0
@@ -42,9 +38,8 @@ class Retrying(Dispatched):
     be in back-off, or wait after it, as may be under way. They wait in the limiter's own line, which comes first.
 
     Args:
-        max_retries: retries after errors. "Too many requests" and a lack of room are not errors: they are waited out.
-        patience_s: how long a call is made again, without the time in which there was no room for it.
-        no_room_s: how long it waits for room.
+        max_retries: retries after errors. "Too many requests" is not an error: it is waited out.
+        patience_s: how long a call is made again.
         sleep, clock: for tests; seconds.
     """
 
@@ -56,7 +51,6 @@ class Retrying(Dispatched):
         *,
         max_retries: int = 0,
         patience_s: float = PATIENCE_S,
-        no_room_s: float = NO_ROOM_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,8 +61,7 @@ class Retrying(Dispatched):
         self._notices = notices
         self._sleep = sleep
         self._clock = clock
-        self._patience_s, self._no_room_s = patience_s, no_room_s
-        self._no_room_at = -math.inf
+        self._patience_s = patience_s
         self._answered_part = 0.0  # the answered share of recent requests, a moving average
         self._away = 0  # calls in back-off, or in line after it
         self.line = Line(self.take, sleep)
@@ -85,10 +78,6 @@ class Retrying(Dispatched):
     @property
     def ceiling(self) -> int:
         return self.limiter.ceiling
-
-    @property
-    def no_room_at(self) -> float:
-        return self._no_room_at
 
     def take(self) -> Permit | float:
         """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
@@ -132,15 +121,11 @@ class Retrying(Dispatched):
         return await self._adapted(question, await self._request(question, permit))
 
     async def _adapted(self, question: Question, outcome: Reply | Failure) -> Reply | Failure:
-        while isinstance(outcome, Failure) and (outcome.adapted or outcome.falls_back):
-            if outcome.falls_back:
-                question = replace(question, at_normal_tier=True)
+        while isinstance(outcome, Failure) and outcome.adapted:
             outcome = await self._request(question, await self.limiter.acquire())
         if isinstance(outcome, Failure):
             self._answered_part -= _NEWEST * self._answered_part
-            if outcome.lacks_room:
-                self._no_room_at = self._clock()
-            elif outcome.transient and not outcome.throttled:
+            if outcome.transient and not outcome.throttled:
                 self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
         return outcome
 
@@ -200,8 +185,7 @@ class Retrying(Dispatched):
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_may_pass),
-            stop=_Errors(self._max_retries)
-            | _Patience(self._patience_s, self._no_room_s, self._clock, started),
+            stop=_Errors(self._max_retries) | _Patience(self._patience_s, self._clock, started),
             wait=self._wait,
             sleep=sleep,
             retry_error_callback=_failure_of,
@@ -243,32 +227,19 @@ class _Errors(stop_base):
 
     def __call__(self, retry_state: RetryCallState) -> bool:
         failure = _failure_of(retry_state)
-        self._errors += not (failure.throttled or failure.lacks_room)
+        self._errors += not failure.throttled
         self._bounded += failure.tries is not None
         return self._errors > self._most or self._bounded == failure.tries
 
 
 class _Patience(stop_base):
-    """Stop a call after ``most_s`` seconds with room for it, or after ``no_room_s`` seconds without."""
+    """Stop a call ``most_s`` seconds after it ``started``."""
 
-    def __init__(
-        self, most_s: float, no_room_s: float, clock: Callable[[], float], started: float
-    ) -> None:
-        self._most_s, self._no_room_s = most_s, no_room_s
-        self._clock = clock
-        self._last_s = started
-        self._spent_s = self._without_room_s = 0.0
+    def __init__(self, most_s: float, clock: Callable[[], float], started: float) -> None:
+        self._clock, self._until = clock, started + most_s
 
-    def __call__(self, retry_state: RetryCallState) -> bool:
-        now, lacks_room = self._clock(), _failure_of(retry_state).lacks_room
-        if lacks_room:
-            self._without_room_s += now - self._last_s
-        else:
-            self._spent_s += now - self._last_s
-        self._last_s = now
-        return (
-            self._without_room_s >= self._no_room_s if lacks_room else self._spent_s >= self._most_s
-        )
+    def __call__(self, retry_state: RetryCallState) -> bool:  # noqa: ARG002  # only the time counts
+        return self._clock() >= self._until
 
 
 def _may_pass(outcome: Reply | Failure) -> bool:

@@ -78,10 +78,6 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
 def check_together(settings: Settings) -> None:
     """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
     check_pairwise(settings)
-    if settings.tier_fallback and settings.service_tier is None:
-        raise InputError(
-            "--tier-fallback: is for a --service-tier without room, and none is given; give one"
-        )
     if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
         raise InputError(
             "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"

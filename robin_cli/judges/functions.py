@@ -297,7 +297,6 @@ def _counted(usage: Usage) -> Usage:
         cached_tokens=tokens_of(usage.cached_tokens),
         reasoning_tokens=tokens_of(usage.reasoning_tokens),
         cost_usd=amount_of(usage.cost_usd),
-        service_tier=_short(usage.service_tier),
     )
 
 

@@ -12,7 +12,7 @@ from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 
 from robin_cli.model.exchange import Answer, Message
-from robin_cli.model.records import BATCH, Usage, tier_of
+from robin_cli.model.records import Usage
 
 CHARACTERS_PER_TOKEN = 4.0
 """Assumed until the endpoint has counted tokens."""
@@ -22,14 +22,9 @@ _PER_REQUEST = 64
 _MILLION = 1e6
 _MANY = 1_000_000
 
-_OF_NORMAL = {("azure", "flex"): 0.5, ("azure", BATCH): 0.5, ("groq", "flex"): 1.0}
-"""Prices as a share of the normal ones, by provider and service tier, if genai-prices does not list them by model. Azure:
-learn.microsoft.com/azure/foundry/openai/how-to/flex-processing and …/batch; Groq: console.groq.com/docs/flex-processing (higher
-limits, the same price)."""
-
 _HALF = 0.5
-"""The price of flex and batches as a share of the normal one, when the user gave one of the two: at OpenAI, Azure, Google and
-Mistral."""
+"""The price of batches as a share of the normal one, at OpenAI, Azure, Google and Mistral: for prices that the user gives, and
+at Azure, where genai-prices does not list it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,78 +32,60 @@ class Price:
     """The price of tokens, given by the user (US dollars per million) or listed by genai-prices.
 
     Attributes:
-        given: the user's prices of input and output, for ``tier``.
+        given: the user's prices of input and output.
         cached: the user's price of cached input; None: as other input.
         listed: model and base URL; None if genai-prices does not list them. One of ``given`` and ``listed`` is set.
-        tier: the service tier of calls; None for the normal one.
+        batch: whether it is the price at the batch service.
     """
 
     given: tuple[float, float] | None = None
     listed: tuple[str, str] | None = None
     cached: float | None = None
-    tier: str | None = None
+    batch: bool = False
 
     def below_list(self) -> bool:
         """Return whether the user's price is lower than the listed one, for input, cached input or output."""
         for prompt, completion, cached in ((_MANY, 0, 0), (0, _MANY, 0), (_MANY, 0, _MANY)):
-            listed = self._listed_cost(prompt, completion, cached, self.tier)
+            listed = self._listed_cost(prompt, completion, cached)
             if self.given is None or listed is None:
                 return False
-            if self.cost(prompt, completion, cached=cached, tier=self.tier) < listed * (1 - 1e-9):
+            if self.cost(prompt, completion, cached=cached) < listed * (1 - 1e-9):
                 return True
         return False
 
-    def knows(self, tier: str | None) -> bool:
-        """Return whether the price at the service tier ``tier`` is known; at the normal one (None) it is."""
-        return self.given is not None or self._of_listed(tier) is not None
-
-    def cost(
-        self, prompt: int, completion: int, *, cached: int = 0, tier: str | None = None
-    ) -> float:
-        """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint.
-
-        Args:
-            tier: the service tier of the call; None for the normal one.
-
-        Raises:
-            LookupError: the price at that tier is unknown, see :meth:`knows`.
-        """
-        tier, cached = tier_of(tier), min(cached, prompt)
-        if self.given is None or (tier != self.tier and tier is None and self.listed is not None):
-            cost = self._listed_cost(prompt, completion, cached, tier)
-            if cost is None:
-                raise LookupError(f"no price is known at the service tier {tier}")
-            return cost
+    def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
+        """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
+        cached = min(cached, prompt)
+        if self.given is None:
+            listed = self._listed_cost(prompt, completion, cached)
+            if listed is None:
+                raise LookupError("no price is known")
+            return listed
         each_in, each_out = self.given
         each_cached = each_in if self.cached is None else self.cached
-        whole = (
+        return (
             (prompt - cached) * each_in + cached * each_cached + completion * each_out
         ) / _MILLION
-        return whole * half_or_twice(self.tier, tier)
+
+    def at(self, *, batch: bool) -> Price | None:
+        """Return the price of the same judge at the batch service, or without it; None if that is unknown."""
+        times = batch_share(was_batch=self.batch, batch=batch)
+        given = self.given and (times * self.given[0], times * self.given[1])
+        cached = None if self.cached is None else times * self.cached
+        return replace(self, given=given, cached=cached, batch=batch).if_known()
+
+    def if_known(self) -> Price | None:
+        """Return this price; None if genai-prices lists the model, but not at the batch service."""
+        return None if self.given is None and self._of_listed() is None else self
 
     def __str__(self) -> str:
         source = "genai-prices" if self.given is None else "--price-in, --price-out"
-        at = "" if self.tier is None else f", {self.tier}"
-        return f"{self._each(self.tier, ' a million tokens')} ({source}{at})"
+        at = ", batch" if self.batch else ""
+        each_in, each_out = self.cost(_MANY, 0), self.cost(0, _MANY)
+        return f"${each_in:g} a million tokens in, ${each_out:g} out ({source}{at})"
 
-    @property
-    def beside(self) -> str:
-        """The price at the normal tier, or, if calls use that, the price of flex, in words; "" if unknown."""
-        if self.tier is not None:
-            return f"{self._each(None)} at the normal tier"
-        return (
-            f"{self._each('flex')} by --service-tier flex"
-            if self.given is None and self.knows("flex")
-            else ""
-        )
-
-    def _each(self, tier: str | None, unit: str = "") -> str:
-        return f"${self.cost(1_000_000, 0, tier=tier):g}{unit} in, ${self.cost(0, 1_000_000, tier=tier):g} out"
-
-    def _listed_cost(
-        self, prompt: int, completion: int, cached: int, tier: str | None
-    ) -> float | None:
-        found = self._of_listed(tier)
+    def _listed_cost(self, prompt: int, completion: int, cached: int) -> float | None:
+        found = self._of_listed()
         if found is None or self.listed is None:
             return None
         usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
@@ -117,27 +94,22 @@ class Price:
             calc_price(usage, model, provider_api_url=url, price_context=found[1]).total_price
         )
 
-    def _of_listed(self, tier: str | None) -> tuple[float, dict[str, str]] | None:
-        """Return the share that ``tier`` costs of a listed price, and which one; None if unknown."""
-        return self.listed and _share_and_context(*self.listed, tier_of(tier))
+    def _of_listed(self) -> tuple[float, dict[str, str]] | None:
+        """Return the share that is paid of a listed price, and which one; None if unknown."""
+        return self.listed and _share_and_context(*self.listed, batch=self.batch)
 
 
-def half_or_twice(given_for: str | None, tier: str | None) -> float:
-    """Return the price at ``tier`` as a share of the price at the tier ``given_for``: 1, a half or twice."""
-    halves = {"flex", BATCH}
-    return _HALF ** (
-        (tier in halves and given_for is None) - (given_for in halves and tier is None)
-    )
+def batch_share(*, was_batch: bool, batch: bool) -> float:
+    """Return the price with ``batch`` as a share of the price with ``was_batch``: 1, a half or twice."""
+    return _HALF ** (batch - was_batch)
 
 
 @cache
-def _share_and_context(
-    model: str, url: str, tier: str | None
-) -> tuple[float, dict[str, str]] | None:
-    if tier is None:
+def _share_and_context(model: str, url: str, *, batch: bool) -> tuple[float, dict[str, str]] | None:
+    if not batch:
         return 1.0, {}
     found = calc_price(PricedUsage(), model, provider_api_url=url)
-    context = {"processing": BATCH} if tier == BATCH else {"service_tier": tier}
+    context = {"processing": "batch"}
     now = datetime.now(UTC)
     # genai-prices lists OpenAI's models for Azure, but OpenAI's variants are not Azure's.
     variants = (
@@ -150,8 +122,7 @@ def _share_and_context(
         for each in variants or ()
     ):
         return 1.0, context
-    share = _OF_NORMAL.get((found.provider.id, tier))
-    return None if share is None else (share, {})
+    return (_HALF, {}) if found.provider.id == "azure" else None
 
 
 def price_of(
@@ -161,15 +132,14 @@ def price_of(
     price_in: float | None,
     price_out: float | None,
     price_cached: float | None = None,
-    tier: str | None = None,
+    batch: bool = False,
 ) -> Price | None:
     """Return the price of ``model`` at ``base_url``; None if neither the user nor genai-prices has one.
 
     A listed price counts only at its provider's own address: a model of the same name elsewhere has another price, or none.
 
     Args:
-        tier: the service tier of calls and of given prices. If the price at it is unknown, the price returned does not
-            :meth:`~Price.knows` it.
+        batch: whether the calls, and given prices, are those of the batch service.
     """
     listed: tuple[str, str] | None = (model, base_url)
     try:
@@ -177,8 +147,8 @@ def price_of(
     except LookupError:
         listed = None
     if price_in is not None and price_out is not None:
-        return Price((price_in, price_out), listed, price_cached, tier_of(tier))
-    return listed and Price(listed=listed, tier=tier_of(tier))
+        return Price((price_in, price_out), listed, price_cached, batch)
+    return listed and Price(listed=listed, batch=batch).if_known()
 
 
 class Meter:
@@ -188,16 +158,10 @@ class Meter:
 
     Args:
         price: None if unknown.
-        tier: the service tier of calls; None for the normal one.
-        falls_back: whether a call may end at the normal tier.
     """
 
-    def __init__(
-        self, price: Price | None, *, tier: str | None = None, falls_back: bool = False
-    ) -> None:
+    def __init__(self, price: Price | None) -> None:
         self.price = price
-        self._tier = tier_of(tier)
-        self._tiers = {self._tier, None} if falls_back else {self._tier}  # where calls may end
         self._characters = 0
         self._tokens = 0
 
@@ -225,22 +189,9 @@ class Meter:
             usage = replace(usage, completion_tokens=self.tokens(answered), estimated=True)
         if usage.cost_usd is not None or self.price is None:
             return usage
-        tier, is_known = self._priced_tier(self.price, usage.service_tier)
-        if not self.price.knows(tier):
-            return usage
         prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
-        cost = self.price.cost(prompt, completion, cached=usage.cached_tokens or 0, tier=tier)
-        return replace(usage, cost_usd=cost, estimated=usage.estimated or not is_known)
-
-    def _priced_tier(self, price: Price, reported: str | None) -> tuple[str | None, bool]:
-        """Return the tier at which an answer is priced, and whether that price is known; if not, it is the normal one."""
-        tier = self._tier if reported is None else tier_of(reported)
-        if tier == self._tier or (price.given is not None and self._tier is None):
-            return self._tier, True  # given prices are for the tier that was asked for
-        is_known = price.knows(tier)
-        tier = tier if is_known else None
-        self._tiers.add(tier)  # later calls reserve money for this tier too
-        return tier, is_known
+        cost = self.price.cost(prompt, completion, cached=usage.cached_tokens or 0)
+        return replace(usage, cost_usd=cost)
 
     def tokens(self, characters: int) -> int:
         """Return about how many tokens so many characters are at this endpoint; at least 1."""
@@ -248,7 +199,7 @@ class Meter:
         return max(1, round(characters / each))
 
     def most(self, messages: Sequence[Message], max_tokens: int, samples: int) -> float:
-        """Return the most US dollars that a request for these messages can cost, at any tier it may end at; 0 without a price.
+        """Return the most US dollars that a request for these messages can cost; 0 without a price.
 
         A token is at least a byte of text; the chat template adds some per message.
         """
@@ -258,15 +209,7 @@ class Meter:
             sum(len(message["content"].encode()) + _PER_MESSAGE for message in messages)
             + _PER_REQUEST
         )
-        price = self.price
-        return max(
-            (
-                price.cost(prompt, max_tokens * samples, tier=each)
-                for each in self._tiers
-                if price.knows(each)
-            ),
-            default=0.0,
-        )
+        return self.price.cost(prompt, max_tokens * samples)
 
 
 def most_tokens(extra_body: Mapping[str, Any], max_tokens: int) -> int:

@@ -21,14 +21,12 @@ from robin_cli.judges.replies import (
     Stop,
     Unsupported,
     classify,
-    is_overload,
     read_completion,
     too_long,
 )
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
-from robin_cli.model.records import NO_ROOM
 from robin_cli.parsing.expectation import TOP_LOGPROBS
 from robin_cli.parsing.forms import RESPONSE_FORMAT, without_reasoning
 
@@ -40,9 +38,6 @@ RAISED = 4
 
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
-
-_TIER = "service_tier"
-_NORMAL = "default"
 
 _AT_ONCE_BYTES = 16 * 1024
 """Longer replies are read one after another, each in its own turn of the event loop, because reading them takes time."""
@@ -122,11 +117,7 @@ class OpenAIJudge(Judge):
                 )
                 if failure.permanent and self._lowered(body, failure.detail):
                     failure = replace(failure, adapted=True)
-                if body.get(_TIER) == "flex" and is_overload(
-                    failure
-                ):  # Google answers 503 when flex has no room
-                    failure = replace(failure, reason=NO_ROOM, throttled=False, overloaded=False)
-                return self._without_room(failure, body) if failure.lacks_room else failure
+                return failure
             case Stop():
                 raise self._transport.ended(outcome)
 
@@ -151,20 +142,6 @@ class OpenAIJudge(Judge):
 
     async def aclose(self) -> None:
         await self._transport.aclose()
-
-    def _without_room(self, failure: Failure, body: Mapping[str, Any]) -> Failure:
-        """Return the failure of a request whose service tier has no room, and notify the user."""
-        tier = body.get(_TIER)
-        if tier is None:  # the endpoint itself is busy
-            return replace(failure, reason="rate_limited", throttled=True, overloaded=True)
-        falls_back = self._endpoint.tier_fallback and tier == self._endpoint.service_tier
-        then = "waiting for it; --tier-fallback asks at the normal tier meanwhile"
-        if falls_back:
-            then = "such calls are asked at the normal tier"
-        self._notices.once(
-            f"no room at the service tier {tier} ({failure.detail}): {then}", key=failure.reason
-        )
-        return replace(failure, falls_back=falls_back)
 
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
@@ -200,14 +177,7 @@ class OpenAIJudge(Judge):
     def _reply(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
     ) -> Reply:
-        reported = outcome.usage
-        if (
-            reported.service_tier is None
-            and self._endpoint.service_tier is not None
-            and _TIER not in body
-        ):
-            reported = replace(reported, service_tier=_NORMAL)
-        usage = self._meter.measured(question.messages, outcome.answers, reported)
+        usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
@@ -259,7 +229,6 @@ class OpenAIJudge(Judge):
             "top_p": endpoint.top_p,
             "seed": question.seed,
             "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
-            _TIER: None if question.at_normal_tier else endpoint.service_tier,
             "logprobs": endpoint.logprobs or None,
             "top_logprobs": self._top_logprobs
             if endpoint.logprobs and "logprobs" not in self._without
@@ -335,17 +304,10 @@ class OpenAIJudge(Judge):
     def _leave_out(self, name: str, detail: str) -> None:
         """Stop sending a parameter. EndpointError if the run cannot do without it."""
         self._without.add(name)
-        tier, error = self._endpoint.service_tier, ""
+        error = ""
         notice = f'refuses "{name}" ({detail}); going on without it'
         if name == RESPONSE_FORMAT:
             error = f"does not take --answers json ({detail}); start a new run with --answers text, which works everywhere"
-        elif name == _TIER:
-            notice = f"refuses the service tier {tier} ({detail}): asking at the normal tier"
-            if not self._endpoint.tier_fallback:
-                error = (
-                    f"refuses the service tier {tier} for {self._endpoint.model} ({detail}); leave --service-tier out, or ask "
-                    "at the normal tier in such cases with --tier-fallback"
-                )
         elif name == "max_tokens" and self._endpoint.bounded:
             error = (
                 f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost and "

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import orjson
 
 from robin_cli.judges.bodies import Body, TooLong
 from robin_cli.model.exchange import Answer, Failure
-from robin_cli.model.records import NO_ROOM, Usage
+from robin_cli.model.records import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,6 @@ _BROKE = _words(
 _KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
 _CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
-_NO_ROOM = _words(
-    r"resource.?unavailable|capacity.?exceeded"
-)  # of OpenAI's flex, with 429, and of Groq's, with 498
-_OVERLOADED = _words(r"overloaded|high demand|capacity|try again later")
-_TIER = _words(r"service.?tier|\bflex\b")
-_NO_TIER = _words(
-    r"not (available|supported|allowed|enabled)|(does|do) not support|unsupported|invalid|unknown|unrecognized|must be"
-)
 _WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
 _TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
 _FILTER = _words(
@@ -103,7 +95,6 @@ _PARAMETERS = {
         r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""
     ),
 }
-_SERVICE_TIER = "service_tier"
 _NO_CREDIT = "the quota or credit of this key is used up ({})"
 _OF_ALL_CALLS = (
     (_KEY, "the key was refused ({})"),
@@ -193,10 +184,7 @@ def read_completion(
     return Completion(
         answers=answers,
         model=_name(content.get("model")),
-        usage=replace(
-            _usage(content.get("usage"), one_choice="timings" in content),
-            service_tier=_one_line(_name(content.get("service_tier"))) or None,
-        ),
+        usage=_usage(content.get("usage"), one_choice="timings" in content),
         request_id=_name(request_id) or None,
     )
 
@@ -244,12 +232,6 @@ def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
         message
     ):  # OpenRouter's moderation: this prompt, not this key
         return Failure("filtered", detail)
-    if (
-        status in {429, 498}
-        and _NO_ROOM.search(error.words)
-        and not _BROKE.search(f"{error.code} {error.kind}")
-    ):
-        return Failure(NO_ROOM, detail, retry_after_s=after_s)
     if status == 429 and _QUOTA.search(error.words):
         return Stop(_NO_CREDIT.format(detail))
     if (
@@ -260,8 +242,8 @@ def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
         return Stop(
             _ENDS[status].format(detail), unkeyed=_UNKEYED.format(detail) if status == 401 else ""
         )
-    if status in {408, 409, 425, 429} or status >= 500:
-        throttled = status == 429 or (
+    if status in {408, 409, 425, 429, 498} or status >= 500:
+        throttled = status in {429, 498} or (
             status == 503 and (after_s is not None or _CROWDED.search(message) is not None)
         )
         return Failure(
@@ -276,8 +258,6 @@ def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
 
 def _bad_request(status: int, error: _Error, detail: str) -> Problem:
     message, words, param = error.message, error.words, error.param
-    if param == _SERVICE_TIER or (_TIER.search(message) and _NO_TIER.search(words)):
-        return Unsupported(_SERVICE_TIER, detail)
     for pattern, fact in _OF_ALL_CALLS:
         if pattern.search(words):
             return Stop(fact.format(detail))
@@ -335,15 +315,6 @@ def duration_s(text: str) -> float | None:
     if not text or _DURATION.sub("", text):
         return None
     return sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(text))
-
-
-def is_overload(failure: Failure) -> bool:
-    """Return whether a 503 means that all users make too many requests, rather than that nothing is there."""
-    return (
-        failure.overloaded
-        and failure.detail.startswith("503")
-        and _OVERLOADED.search(failure.detail) is not None
-    )
 
 
 def clean_text(value: object) -> str:

@@ -67,8 +67,6 @@ class Endpoint(Options):
         bounded: answers must have a limit, because money is limited.
         debug_http: a file for all requests and answers.
         logprobs: ask for log probabilities.
-        service_tier: sent with requests; None for none.
-        tier_fallback: ask at the normal tier if the service tier has no room, or does not exist.
     """
 
     base_url: str
@@ -77,8 +75,6 @@ class Endpoint(Options):
     bounded: bool = False
     debug_http: str | None = None
     logprobs: bool = False
-    service_tier: str | None = None
-    tier_fallback: bool = False
 
 
 class Unreachable(Exception):

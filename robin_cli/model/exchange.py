@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from robin_cli.model.records import NO_ROOM, PERMANENT_FAILURES, Usage
+from robin_cli.model.records import PERMANENT_FAILURES, Usage
 
 Message = Mapping[str, Any]
 """A chat message: ``role``, ``content``, and perhaps ``images``, which are sent as parts of its content."""
@@ -22,7 +22,6 @@ class Question:
         samples: number of ratings wanted, at least 1.
         seed: sent with it if the run has one; never twice the same for an arm.
         structure: fields of the request's body by which the endpoint enforces the format of the answer.
-        at_normal_tier: ask at the normal service tier, whatever the run's own.
         most_usd: US dollars reserved for it; it may ask for no answer that could cost more.
     """
 
@@ -30,7 +29,6 @@ class Question:
     samples: int = 1
     seed: int | None = None
     structure: Mapping[str, Any] = field(default_factory=dict)
-    at_normal_tier: bool = False
     most_usd: float = math.inf
 
 
@@ -72,7 +70,6 @@ class Failure:
         overloaded: fewer requests at a time may help.
         tries: the most tries, permanent or not; None for the usual number.
         adapted: the judge learnt from it to leave something out: the request is repeated at once and no failure counts.
-        falls_back: the request is repeated at once at the normal service tier and no failure counts.
     """
 
     reason: str
@@ -83,12 +80,6 @@ class Failure:
     overloaded: bool = False
     tries: int | None = None
     adapted: bool = False
-    falls_back: bool = False
-
-    @property
-    def lacks_room(self) -> bool:
-        """Whether the service tier had no room: neither an error nor one request too many, and free of charge."""
-        return self.reason == NO_ROOM
 
     @property
     def permanent(self) -> bool:

@@ -19,7 +19,6 @@ WORDS = {
     "connection": "without a connection",
     "timeout": "timed out",
     "rate_limited": "told to wait for too long",
-    "resource_unavailable": "without room at their service tier",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
     "unanswered": "without an answer from their batch",
@@ -30,9 +29,6 @@ WORDS = {
 }
 """Reasons as they read after a number, if that is not the reason's own name."""
 
-NO_ROOM = "resource_unavailable"
-"""The reason of a call for which its service tier had no room."""
-
 PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request", "reply_too_long"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
 
@@ -41,12 +37,6 @@ RETIRE_AFTER = 5
 
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings has this before the name of its pool, so that its name says what it is."""
-
-NORMAL_TIERS = frozenset({"default", "standard", "on_demand", "auto"})
-"""The names of the normally priced service tier, in requests and answers, at OpenAI and Azure, Gemini, and Groq."""
-
-BATCH = "batch"
-"""The service tier of answers from a batch service."""
 
 SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
 """An id of a file or a batch from a batch service; some have slashes. It is part of an address, so it may not go up."""
@@ -167,8 +157,7 @@ class Usage:
 
     ``cached_tokens`` are the ``prompt_tokens`` that the endpoint did not read again, ``reasoning_tokens`` the
     ``completion_tokens`` before the text. ``estimated``: a part is not the endpoint's own figure. ``counts_one_choice``: the
-    endpoint counts only one of several choices. ``service_tier``: the tier that the endpoint reports; "batch" for its batch
-    service.
+    endpoint counts only one of several choices.
     """
 
     prompt_tokens: int | None = None
@@ -177,7 +166,6 @@ class Usage:
     cached_tokens: int | None = None
     estimated: bool = False
     counts_one_choice: bool = False
-    service_tier: str | None = None
     reasoning_tokens: int | None = None
 
 
@@ -190,7 +178,7 @@ class Judgment:
     ``draw`` numbers the calls of an arm from 0, across interruptions, so that no two calls of an arm have the same seed. If one
     request brought several answers, the first carries its tokens and cost and the others 0, so that sums over judgments are
     right; an unknown cost is None in all of them. ``usage_estimated``: a part is not the endpoint's own figure.
-    ``received_at`` is UTC, seconds since 1970. For ``service_tier`` and the other tokens see :class:`Usage`.
+    ``received_at`` is UTC, seconds since 1970. For the other tokens see :class:`Usage`.
 
     ``rating`` is the rating in the text. With ``scoring`` "logprobs", ``expected_rating`` counts instead, see
     :mod:`robin_cli.parsing.expectation`; ``off_scale_mass`` comes with it. If log probabilities were requested and the text
@@ -219,7 +207,6 @@ class Judgment:
     expected_rating: float | None = None
     off_scale_mass: float | None = None
     text_because: str | None = None
-    service_tier: str | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
@@ -232,11 +219,6 @@ class Judgment:
     def counts(self) -> bool:
         """Whether it spent a unit of the budget: it was answered, with or without a rating."""
         return self.status != "failed"
-
-
-def tier_of(name: str | None) -> str | None:
-    """Return the name of a service tier; None for the normal one, whatever its name."""
-    return None if name is None or name in NORMAL_TIERS else name
 
 
 def number_of(count: int, noun: str) -> str:

@@ -156,7 +156,6 @@ def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
             cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
             request_id=reply.request_id,
             usage_estimated=first and usage.estimated,
-            service_tier=usage.service_tier,
             cached_tokens=usage.cached_tokens if first or usage.cached_tokens is None else 0,
             reasoning_tokens=usage.reasoning_tokens
             if first or usage.reasoning_tokens is None

@@ -118,7 +118,6 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("expected_rating", "With `--answers logprobs`: the expectation.", "number"),
     Column("off_scale_mass", "With `--answers logprobs`: the probability of texts that are no rating.", "number"),
     Column("text_because", "With `--answers logprobs`: why the text was rated.", "name"),
-    Column("service_tier", "The service tier of the answer.", "name"),
     Column("cached_tokens", "Tokens sent that were cached.", "count"),
     Column("reasoning_tokens", "Tokens of reasoning before the text of the answer.", "count"),
 ))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from robin_cli.model.matches import Compared
-from robin_cli.model.records import BATCH, number_of
+from robin_cli.model.records import number_of
 
 MOST_LINES = 3
 """The most lines of an answer."""
@@ -70,18 +70,6 @@ def tokens_text(
     cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
     thought = f" ({reasoning:,} of them reasoning)" if reasoning else ""
     return f"{prompt:,}{unit} in{cached}, {completion:,} out{thought}"
-
-
-def tiers_text(at_tier: int, at_normal_tier: int, asked: str | None) -> str:
-    """Return the number of answers at each service tier, in words; "" if only the normal one was requested, and came."""
-    if not at_tier and (asked is None or asked == BATCH):
-        return ""
-    if asked == BATCH and not at_normal_tier:
-        return f"{number_of(at_tier, 'answer')} by batch"
-    if not at_tier and not at_normal_tier:
-        return f"{asked}; no answer says at which it came"
-    named = asked or "another tier"
-    return f"{number_of(at_tier, 'answer')} at {named}, {at_normal_tier:,} at the normal tier"
 
 
 def about(number: float) -> int:

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from robin_cli.judges.openai_batches import (
@@ -16,9 +15,8 @@ from robin_cli.judges.openai_batches import (
     OpenAIBatches,
     Unknown,
 )
-from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.errors import EndpointError, RunError, option, writing
-from robin_cli.model.records import BATCH, number_of
+from robin_cli.model.records import number_of
 from robin_cli.runner.rounds import Courier, Rounds
 from robin_cli.runner.stop import Left, end_all
 from robin_cli.storage.batches import Submission
@@ -102,11 +100,6 @@ class AtService(Courier):
             return f"{number_of(submission.requests, 'request')} {submission.state}"
         done, total = batch.counts or (0, 0)
         return f"{batch.id} {batch.status.replace('_', ' ')}{f' {done:,} of {total:,}' if total else ''}"
-
-    def marked(self, outcome: Completion | Problem) -> Completion | Problem:
-        if isinstance(outcome, Completion):
-            return replace(outcome, usage=replace(outcome.usage, service_tier=BATCH))
-        return outcome
 
     async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
         """See ``submissions`` through at their services, as many at a time as these accept."""

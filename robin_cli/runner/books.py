@@ -16,7 +16,7 @@ from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
-from robin_cli.model.records import NORMAL_TIERS, Judgment
+from robin_cli.model.records import Judgment
 from robin_cli.planning.budget import MoneyBudget
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.runner.desk import RunDesk
@@ -35,7 +35,7 @@ class Stats:
         estimated: judgments with estimated tokens.
         priced, unpriced: answers with a known cost, and without.
         dropped: requests that were not waited for.
-        cached_tokens, at_tier and the like: see :class:`~robin_cli.storage.fold.Spending`.
+        cached_tokens and the like: see :class:`~robin_cli.storage.fold.Spending`.
     """
 
     under_way: Callable[[], int] = int
@@ -54,8 +54,6 @@ class Stats:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     prompt_tokens_told: int = 0
-    at_tier: int = 0
-    at_normal_tier: int = 0
     dropped: int = 0
     last_failure: str = ""
 
@@ -81,9 +79,6 @@ class Stats:
             if judgment.cached_tokens is not None:
                 self.cached_tokens += min(judgment.cached_tokens, judgment.prompt_tokens or 0)
                 self.prompt_tokens_told += judgment.prompt_tokens or 0
-            if judgment.service_tier is not None:
-                self.at_tier += judgment.service_tier not in NORMAL_TIERS
-                self.at_normal_tier += judgment.service_tier in NORMAL_TIERS
             if judgment.counts:
                 self.priced += judgment.cost_usd is not None
                 self.unpriced += judgment.cost_usd is None

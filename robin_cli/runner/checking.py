@@ -77,10 +77,6 @@ def check_rounds(settings: Settings) -> None:
         raise InputError(
             f"{flag}: is for endpoints, and the judge {settings.judge} is not one; leave {flag} out"
         )
-    if settings.service_tier is not None:
-        raise InputError(
-            f"{flag}: not with --service-tier, which is for calls one at a time; leave one of the two out"
-        )
     if settings.batch_files is not None:
         _check_folder(Path(settings.batch_files))
     if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):

@@ -10,7 +10,7 @@ from typing import Any
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import Failover
 from robin_cli.dispatch.limiter import Caps, Limiter
-from robin_cli.dispatch.retrying import NO_ROOM_S, PATIENCE_S, Retrying
+from robin_cli.dispatch.retrying import PATIENCE_S, Retrying
 from robin_cli.files.descriptors import most_connections
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
@@ -26,9 +26,6 @@ from robin_cli.storage.manifest import Manifest
 AUTO_CEILING = 256
 AUTO_CEILING_OF_WORKERS = 2048
 """The most calls at a time: one core bounds those of this process, but not those of several workers."""
-
-_NO_ROOM_HERE_S = 30.0
-"""How long a call waits for room at one of several addresses before it goes to another."""
 
 
 def endpoints_of(
@@ -82,8 +79,7 @@ def endpoints_of(
             Notices(base_url if settings.at_endpoints else judge.name, notify),
             max_retries=min(1, settings.max_retries) if several else settings.max_retries,
             # A call that timed out may be made again, however long it took.
-            patience_s=max(PATIENCE_S, 2 * settings.longest_request_s),
-            no_room_s=_NO_ROOM_HERE_S if several else NO_ROOM_S,
+            patience_s=max(PATIENCE_S, 2 * settings.timeout),
         )
 
     asked: list[Dispatched] = []
@@ -112,7 +108,7 @@ def _target(
         logprobs=settings.answers == "logprobs",
         at_a_time=at_a_time,
     )
-    return Target(settings.judge, endpoint, price, settings.tier, settings.tier_fallback)
+    return Target(settings.judge, endpoint, price)
 
 
 def endpoint_alone(
@@ -123,13 +119,13 @@ def endpoint_alone(
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
     asked = OpenAIJudge(
         endpoint_at(base_url, judge.name, key, settings),
-        meter=Meter(price, tier=settings.tier, falls_back=settings.tier_fallback),
+        meter=Meter(price),
         notify=notify,
     )
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
     return (
         asked,
-        Retrying(asked, limiter, Notices(base_url, notify), max_retries=2, no_room_s=60.0),
+        Retrying(asked, limiter, Notices(base_url, notify), max_retries=2),
         price,
     )
 
@@ -141,8 +137,6 @@ def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endp
         base_url=base_url,
         api_key=key,
         debug_http=settings.debug_http,
-        service_tier=settings.service_tier,
-        tier_fallback=settings.tier_fallback,
         **_stated(settings),
     )
 
@@ -160,6 +154,6 @@ def _stated(settings: Settings) -> dict[str, Any]:
         "top_p": settings.top_p,
         "max_tokens": settings.max_tokens,
         "extra_body": settings.extra_body,
-        "timeout_s": settings.longest_request_s,
+        "timeout_s": settings.timeout,
         "max_reply_bytes": round(settings.max_reply * 2**20),
     }

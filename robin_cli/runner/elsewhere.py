@@ -41,8 +41,6 @@ class Target:
     judge: str
     options: Options | Endpoint
     price: Price | None
-    tier: str | None = None
-    falls_back: bool = False
 
 
 Reach = Callable[[Target, str, "Limiter"], Judge]
@@ -53,10 +51,7 @@ def asked_here(
     target: Target, key: str, notify: Callable[[str], None], function: Function | None = None
 ) -> Judge:
     """Make the judge at ``target``, asked by this process; ``function``: the judge, if it is a Python function."""
-    options, meter = (
-        target.options,
-        Meter(target.price, tier=target.tier, falls_back=target.falls_back),
-    )
+    options, meter = target.options, Meter(target.price)
     if isinstance(options, Endpoint):
         return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
     return Checked(

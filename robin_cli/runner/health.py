@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -87,21 +86,12 @@ class Health:
             self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
         return self._pause_until - now
 
-    def blames_the_arm(self, failure: Failure, no_room_at: float = -math.inf) -> bool:
+    def blames_the_arm(self, failure: Failure) -> bool:
         """Return whether a failure is to blame on its arm, rather than on an endpoint that is down.
-
-        Args:
-            no_room_at: when the endpoint last reported that it had no room, by the same clock: it was up then.
 
         Raises:
             EndpointError: nothing has succeeded yet, or for too long.
         """
-        if failure.lacks_room:
-            raise EndpointError(
-                f"{self._name}the service tier had no room for a whole day ({failure.detail}); go on later with robin resume, "
-                "or with --tier-fallback at the normal tier"
-            )
-        self._quiet_since = max(self._quiet_since, no_room_at)
         self._failures_in_a_row += 1
         most = _HOPELESS_REFUSALS if failure.permanent else _HOPELESS_FAILURES
         hopeless = not self._answered and self._failures_in_a_row >= most

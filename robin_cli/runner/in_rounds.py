@@ -52,9 +52,7 @@ def rounds_of(
             logprobs=settings.answers == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)
-        asked[judge.name] = OpenAIJudge(
-            endpoint, meter=Meter(price, tier=settings.tier), notify=notify
-        )
+        asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
         prices.append(price)
         if settings.batch:
             services[judge.name] = OpenAIBatches(endpoint, notify=notify)
@@ -80,10 +78,8 @@ def as_submitted(settings: Settings, ledger: Ledger) -> Settings:
         settings,
         batch=not folder,
         batch_files=folder or None,
-        service_tier=None,
-        tier_fallback=False,
     )
-    return with_prices_of(asked, settings.tier)
+    return with_prices_of(asked, was_batch=settings.batch)
 
 
 class InFiles(Courier):

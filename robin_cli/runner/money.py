@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.goals.base import Goal
-from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, half_or_twice, price_of
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import Pair, things_rated
@@ -32,7 +32,7 @@ _PRICED = 1000
 
 
 def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
-    """Return the price of ``judge`` at each of its addresses; None if it is unknown at the service tier of the calls.
+    """Return the price of ``judge`` at each of its addresses; None if it is unknown.
 
     Raises:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
@@ -55,19 +55,14 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
         raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     prices = []
     for url in judge.base_urls:
-        price = price_of(judge.name, url, **given, tier=settings.tier)
-        if price is None or not price.knows(price.tier):
+        price = price_of(judge.name, url, **given, batch=settings.batch)
+        if price is None:
             if settings.money_limit is not None:
-                at, there = (
-                    ("", "")
-                    if settings.tier is None
-                    else (f" at the service tier {settings.tier}", " there")
-                )
+                at, there = (" at its batch service", " there") if settings.batch else ("", "")
                 raise InputError(
                     f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
                     f"for a million tokens{there}), or leave {flag} out"
                 )
-            price = None
         elif (
             _is_of_a_found_file(settings, given)
             and settings.money_limit is not None
@@ -88,9 +83,9 @@ def _is_of_a_found_file(settings: Settings, prices: Mapping[str, float | None]) 
     return settings.source.kind == "folder" and not given <= set(settings.source.named)
 
 
-def with_prices_of(settings: Settings, given_for: str | None) -> Settings:
-    """Return ``settings`` with prices converted from the service tier ``given_for`` to their own."""
-    times = half_or_twice(given_for, settings.tier)
+def with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:
+    """Return ``settings`` with prices given for calls with ``was_batch``, converted to their own way."""
+    times = batch_share(was_batch=was_batch, batch=settings.batch)
     price_in, price_out, cached = (
         tuple(times * each for each in given)
         for given in (settings.price_in, settings.price_out, settings.price_cached)
@@ -117,8 +112,8 @@ def costs_of(
         (0.0, 0.0)
         if price is None
         else (
-            price.cost(_PRICED, 0, tier=price.tier) / _PRICED,
-            price.cost(0, _PRICED, tier=price.tier) / _PRICED,
+            price.cost(_PRICED, 0) / _PRICED,
+            price.cost(0, _PRICED) / _PRICED,
         )
         for price in prices
     ]
@@ -254,5 +249,5 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
         if unpriced and price is None:
             complete = False
         elif unpriced and price is not None:
-            cost = (cost or 0.0) + price.cost(int(prompt), int(completion), tier=price.tier)
+            cost = (cost or 0.0) + price.cost(int(prompt), int(completion))
     return replace(spent, cost_usd=cost, complete=complete)

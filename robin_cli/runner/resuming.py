@@ -107,11 +107,11 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         **settings, source=Source(str(run), "run", named_in(given), in_python=in_python)
     )
     check_target(found, manifest.scales)
-    # Recorded prices are for the recorded service tier; prices given now are for the one given now.
+    # Recorded prices are for calls as they were made then; prices given now are for those of now.
     return (
         found
         if given.get("price_in")
-        else with_prices_of(found, Settings(**{**own, **before}).tier)
+        else with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
     )
 
 
@@ -122,8 +122,6 @@ def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
         ruled_out["batch_files"] = None
     if given.get("batch_files") is not None:
         ruled_out["batch"] = False
-    if given.get("batch") or given.get("batch_files") is not None:
-        ruled_out |= {"service_tier": None, "tier_fallback": False}
     return {**ruled_out, **given}
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Problem, Unsupported
+from robin_cli.judges.replies import Completion, Unsupported
 from robin_cli.model.errors import EndpointError, InputError, RunError
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.records import Judgment, number_of
@@ -61,10 +61,6 @@ class Courier(ABC):
     @abstractmethod
     def said(self, submissions: Sequence[Submission]) -> str:
         """Return the state of ``submissions`` in words."""
-
-    def marked(self, outcome: Completion | Problem) -> Completion | Problem:
-        """Return ``outcome`` with the service tier at which it is paid."""
-        return outcome
 
     def to_run(self, ledger: Ledger) -> Sequence[str]:  # noqa: ARG002  # for couriers that write files
         """Return the commands that answer the requests under way; none for a service."""
@@ -393,9 +389,7 @@ class Rounds(Carrier):
             return []
         question = self.books.ask(call.ticket)
         try:
-            read = judge.read(
-                question, judge.body_then(question, outcome), self._courier.marked(outcome), 0.0
-            )
+            read = judge.read(question, judge.body_then(question, outcome), outcome, 0.0)
         except (
             EndpointError
         ) as error:  # every call would fail like this, but the other lines are paid for

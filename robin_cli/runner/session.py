@@ -35,7 +35,6 @@ class Outcome:
         stats: the counters of this session.
         is_over: the goal is reached.
         goal: the run's goal.
-        tier: the service tier of the calls; None for the normal one.
         worked: False if there was nothing to do, and nothing was sent.
         to_run: commands that answer the files written for an engine; robin resume then goes on.
     """
@@ -48,7 +47,6 @@ class Outcome:
     stats: Stats
     is_over: bool
     goal: Goal
-    tier: str | None = None
     worked: bool = True
     to_run: Sequence[str] = ()
     budget_usd: float | None = None
@@ -87,7 +85,7 @@ class Session:
         self.noun, self.pairs = self.goal.noun, store.pairs
         prompts = recorded_prompts(manifest)
         self.arms = fold.arms
-        self._before, self._tier = fold.spending(), settings.tier
+        self._before = fold.spending()
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
         self.money = money_of(manifest, settings, spent_usd, in_rounds=carrying.rounds is not None)
         self.by_money, self.expected_calls = by_money, manifest.budget
@@ -109,7 +107,7 @@ class Session:
         self._desk = RunDesk(
             store, fold, prompts, costs, self.watch, notify, has_fuses=not settings.no_fuse
         )
-        stall_s, at_endpoint = max(STALL_S, 2 * settings.longest_request_s), settings.at_endpoints
+        stall_s, at_endpoint = max(STALL_S, 2 * settings.timeout), settings.at_endpoints
         books = Books(
             self._desk,
             self.planner,
@@ -142,8 +140,6 @@ class Session:
             before.complete and not stats.unpriced,
             before.cached_tokens + stats.cached_tokens,
             before.prompt_tokens_told + stats.prompt_tokens_told,
-            before.at_tier + stats.at_tier,
-            before.at_normal_tier + stats.at_normal_tier,
             before.reasoning_tokens + stats.reasoning_tokens,
         )
 
@@ -164,7 +160,6 @@ class Session:
             stats=self.stats,
             is_over=self.watch.is_over(self.arms),
             goal=self.goal,
-            tier=self._tier,
             worked=worked,
             to_run=self._carrier.to_run,
             budget_usd=self._store.manifest.budget_usd,

@@ -77,14 +77,6 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
             raise InputError(
                 f"--model: --judge {settings.judge} has no addresses; write NAME alone"
             )
-        if settings.service_tier is not None:
-            raise InputError(
-                f"--service-tier: is for endpoints, and --judge {settings.judge} is not one; leave it out"
-            )
-    if settings.service_tier is not None and "service_tier" in settings.extra_body:
-        raise InputError(
-            "--service-tier: --extra-body also names a service_tier, which every request would have; leave one of the two out"
-        )
     if not settings.model:
         raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
     named = [split_model(model) for model in settings.model]

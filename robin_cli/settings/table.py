@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from robin_cli.model.errors import InputError, did_you_mean
-from robin_cli.model.records import BATCH, tier_of
+from robin_cli.model.errors import InputError
 from robin_cli.settings.setting import Check, Scope, setting, table_of
 from robin_cli.settings.trust import (
     AT_ENDPOINTS,
@@ -142,25 +141,6 @@ _PRICES = (
 )
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
 _CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
-_TIERS = (
-    "flex",
-    "default",
-    "auto",
-    "priority",
-    "scale",
-    "standard",
-    "standard_only",
-    "on_demand",
-    "performance",
-)
-
-
-def _is_tier(value: str) -> bool:
-    is_name = value.isascii() and value.isidentifier() and len(value) <= 32
-    return is_name and (value in _TIERS or not did_you_mean(value, _TIERS))
-
-
-_TIER = (_is_tier, "a service tier such as flex; as its provider spells it")
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _NOT_OURS = (
     lambda value: not _TAKEN & value.keys(),
@@ -285,10 +265,6 @@ class Settings:
         scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
     samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
         1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
-    service_tier: str | None = _ask("Service tier to ask for: flex is slow, at half the price.",
-        scope=SESSION, metavar="TIER", example='"flex"', of_question=True, check=_TIER)
-    tier_fallback: bool = _ask("Where that tier has no room, ask at the normal one.",
-        default=False, scope=SESSION, example="true", of_question=True)
     answers: Literal["text", "json", "logprobs"] = _ask(
         "How the judge answers: text, json (by a schema) or logprobs (a rating is the mean over its tokens).",
         "text", metavar="FORM")
@@ -303,8 +279,8 @@ class Settings:
     max_tokens: int = _ask("Longest answer, in tokens; once one is cut off before its text, four times as many.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
-    timeout: float | None = _ask("Longest request, in seconds.",
-        scope=SESSION, default_said="120, with --service-tier flex 900", example="120.0", of_question=True,
+    timeout: float = _ask("Longest request, in seconds.",
+        120.0, scope=SESSION, of_question=True,
         check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
     max_retries: int = _ask("Retries of a call after errors.",
         6, scope=SESSION, check=_within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
@@ -394,23 +370,10 @@ class Settings:
         return self.batch or self.batch_files is not None
 
     @property
-    def tier(self) -> str | None:
-        """The service tier of calls and of given prices; None for the normal one."""
-        if self.batch:
-            return BATCH
-        asked = self.extra_body.get("service_tier", self.service_tier)
-        return tier_of(asked) if isinstance(asked, str) else None
-
-    @property
     def may_end_early(self) -> bool:
         """Whether the run may end before its calls are spent."""
         limits = (self.max_cost, self.budget_usd, self.target_error, self.decide)
         return any(each is not None for each in limits)
-
-    @property
-    def longest_request_s(self) -> float:
-        """The seconds that a request may take; OpenAI, Azure and Google advise about 15 minutes for flex."""
-        return self.timeout or (900.0 if self.tier == "flex" else 120.0)
 
     @property
     def workers(self) -> int | None:

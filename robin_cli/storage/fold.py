@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import NORMAL_TIERS, PERMANENT_FAILURES, RETIRE_AFTER, Scale
+from robin_cli.model.records import PERMANENT_FAILURES, RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.lookup import Draws
@@ -31,7 +31,6 @@ COUNTED = (
     "prompt_tokens",
     "completion_tokens",
     "cost_usd",
-    "service_tier",
     "cached_tokens",
     "reasoning_tokens",
 )
@@ -47,13 +46,10 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
     "unpriced_completion_tokens": np.int64,
     "cached_tokens": np.int64,
     "prompt_tokens_told": np.int64,
-    "at_tier": np.int64,
-    "at_normal_tier": np.int64,
     "reasoning_tokens": np.int64,
 }
 """The counters of each judge's spending. ``priced`` counts judgments with a known cost, ``unpriced`` answers without.
-``prompt_tokens_told`` are the prompt tokens of answers that report how many were cached. ``at_tier`` counts answers that report
-another service tier than the normal one, ``at_normal_tier`` those that report the normal one."""
+``prompt_tokens_told`` are the prompt tokens of answers that report how many were cached."""
 
 RATED = ("rating", "expected_rating")
 """The columns of judgments that scores are computed from."""
@@ -73,8 +69,6 @@ class Spending:
         complete: the cost of every answer is known.
         cached_tokens: prompt tokens that endpoints had cached.
         prompt_tokens_told: prompt tokens of answers that report how many were cached.
-        at_tier: answers that report another service tier than the normal one.
-        at_normal_tier: answers that report the normal tier.
         reasoning_tokens: completion tokens that models reasoned with before their text.
     """
 
@@ -84,8 +78,6 @@ class Spending:
     complete: bool
     cached_tokens: int = 0
     prompt_tokens_told: int = 0
-    at_tier: int = 0
-    at_normal_tier: int = 0
     reasoning_tokens: int = 0
 
     @property
@@ -229,7 +221,7 @@ class Fold:
             "unpriced": unpriced,
             **{f"unpriced_{name}": each * unpriced for name, each in tokens.items()},
         }
-        added |= _cached_and_tiers(judgments)
+        added |= _further_tokens(judgments)
         for name, values in added.items():
             np.add.at(self.spent[name], judge, values)
             if self.spent[name].min() < 0:  # an overflow: no summand is negative
@@ -244,7 +236,7 @@ class Fold:
             for name, each in self.spent.items()
         }
         known = took["cost_usd"] if took["priced"] else None
-        more = {name: took[name] for name in _CACHED_AND_TIERS}
+        more = {name: took[name] for name in _FURTHER_TOKENS}
         complete = not took["unpriced"]
         # robin 0.1.0 recorded a cost of 0 for all but the first answer of a request, even if that had no cost. So a sum of 0
         # beside an answer without a cost is not known.
@@ -252,20 +244,12 @@ class Fold:
         return Spending(took["prompt_tokens"], took["completion_tokens"], cost, complete, **more)
 
 
-_CACHED_AND_TIERS = (
-    "cached_tokens",
-    "prompt_tokens_told",
-    "at_tier",
-    "at_normal_tier",
-    "reasoning_tokens",
-)
+_FURTHER_TOKENS = ("cached_tokens", "prompt_tokens_told", "reasoning_tokens")
 
 
-def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
-    cached, tier = judgments["cached_tokens"], judgments["service_tier"]
+def _further_tokens(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
+    cached = judgments["cached_tokens"]
     prompt = judgments["prompt_tokens"].fill_null(0).to_numpy()
-    has_tier = _mask(tier.is_valid())
-    normal = _mask(pc.is_in(tier, value_set=pa.array(sorted(NORMAL_TIERS))))
     # Endpoints may report more cached tokens than were sent, or more reasoning than was answered: neither is possible.
     was_cached = np.minimum(cached.fill_null(0).to_numpy(), prompt)
     reasoning = np.minimum(
@@ -277,13 +261,9 @@ def _cached_and_tiers(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
     counts = (
         was_cached,
         prompt * _mask(cached.is_valid()),
-        has_tier & ~normal,
-        has_tier & normal,
         reasoning,
     )
-    return dict(
-        zip(_CACHED_AND_TIERS, (np.asarray(each, np.int64) for each in counts), strict=True)
-    )
+    return dict(zip(_FURTHER_TOKENS, (np.asarray(each, np.int64) for each in counts), strict=True))
 
 
 def values_of(judgments: pa.Table) -> FloatArray:

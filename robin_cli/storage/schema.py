@@ -36,7 +36,6 @@ JUDGMENTS = pa.schema(
         pa.field("expected_rating", pa.float64()),
         pa.field("off_scale_mass", pa.float64()),
         pa.field("text_because", pa.string()),
-        pa.field("service_tier", pa.string()),
         pa.field("cached_tokens", pa.int64()),
         pa.field("reasoning_tokens", pa.int64()),
     ]

@@ -19,7 +19,6 @@ from robin_cli.results.words import (
     cost,
     dollars,
     duration,
-    tiers_text,
     tokens_text,
 )
 from robin_cli.runner.books import Stats
@@ -154,11 +153,9 @@ def conclusion(outcome: Outcome) -> list[str]:
         "calls that failed": stats.failed,
         "given up, because they cannot be rated": outcome.retired,
     }
-    tiers = tiers_text(stats.at_tier, stats.at_normal_tier, outcome.tier)
     return [
         f"{spent_of(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
         *(f"{kind}: {counted(listed, noun)}" for kind, listed in counts.items() if listed),
-        *([f"service tier: {tiers}"] if tiers else []),
         spent_line(stats, outcome.total),
     ]
 

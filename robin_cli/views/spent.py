@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import pyarrow.compute as pc
 
 from robin_cli.goals.found import judged_by
-from robin_cli.model.records import BATCH, number_of, tier_of
-from robin_cli.results.words import cost, dollars, tiers_text, tokens_text
+from robin_cli.model.records import number_of
+from robin_cli.results.words import cost, dollars, tokens_text
 from robin_cli.settings.addresses import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import Manifest
@@ -23,7 +23,6 @@ class Spent:
 
     Attributes:
         cached_share: of the tokens sent; None if no endpoint reports it.
-        service_tier: the requested one; None for the normal one.
         cost_usd: None if an answer's cost is unknown; ``cost_usd_at_least``: the sum of known ones.
         variances_from: the run or pool whose variances the scheduler knows; None for none.
         sessions: how many there were.
@@ -33,9 +32,6 @@ class Spent:
     completion_tokens: int
     reasoning_tokens: int
     cached_share: float | None
-    service_tier: str | None
-    answers_at_tier: int
-    answers_at_normal_tier: int
     cost_usd: float | None
     cost_usd_at_least: float | None
     max_cost_usd: float | None
@@ -54,16 +50,11 @@ class Spent:
         """Return the facts of ``run``."""
         manifest, spent = run.manifest, run.fold.spending()
         last = manifest.sessions[-1] if manifest.sessions else {}
-        # An endpoint that does not tell the tier was asked at the normal one, where no other is recorded.
-        untold = run.fold.arms.spent - spent.at_tier if spent.at_tier else 0
         return cls(
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,
             reasoning_tokens=spent.reasoning_tokens,
             cached_share=spent.cached_share,
-            service_tier=_tier_asked(manifest, last),
-            answers_at_tier=spent.at_tier,
-            answers_at_normal_tier=max(spent.at_normal_tier, untold),
             cost_usd=spent.exact_usd,
             cost_usd_at_least=spent.cost_usd,
             max_cost_usd=last.get("max_cost"),
@@ -92,8 +83,7 @@ class Spent:
         )
         places = f"{', at ' if self.base_url else ''}{', '.join(self.base_url)}"
         return {
-            "cost": f"{self._cost_line(is_begun=is_begun)}; {self._tokens()}{estimated}",
-            **self._tier_line,
+            "cost": f"{self._cost_line(is_begun=is_begun)}; {self.tokens}{estimated}",
             **(
                 {}
                 if self.variances_from is None
@@ -105,21 +95,13 @@ class Spent:
 
     @property
     def tokens(self) -> str:
-        """Return the tokens and the service tier in words."""
-        return "; ".join([self._tokens(), *self._tier_line.values()])
-
-    def _tokens(self) -> str:
+        """Return the tokens in words."""
         return tokens_text(
             self.prompt_tokens,
             self.completion_tokens,
             self.cached_share,
             reasoning=self.reasoning_tokens,
         )
-
-    @property
-    def _tier_line(self) -> dict[str, str]:
-        text = tiers_text(self.answers_at_tier, self.answers_at_normal_tier, self.service_tier)
-        return {"service tier": text} if text else {}
 
     def _cost_line(self, *, is_begun: bool) -> str:
         of = f" of {dollars(self.max_cost_usd)} (--max-cost)" if self.max_cost_usd else ""
@@ -132,16 +114,6 @@ class Spent:
             + of
             + ("" if self.cost_usd is not None else "; of some answers no price is known")
         )
-
-
-def _tier_asked(manifest: Manifest, last: Mapping[str, Any]) -> str | None:
-    """Return the service tier of the last session with one; None for the normal one."""
-    own = manifest.settings.get("extra_body", {}).get("service_tier")
-    for session in (last, *reversed(manifest.sessions)):
-        asked = BATCH if session.get("batch") else own or session.get("service_tier")
-        if (tier := tier_of(None if asked is None else str(asked))) is not None:
-            return tier
-    return None
 
 
 def _addresses(manifest: Manifest) -> list[str]:

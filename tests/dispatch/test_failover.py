@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import CircuitBreaker, Failover
 from robin_cli.dispatch.limiter import Limiter, Permit
-from robin_cli.dispatch.retrying import NO_ROOM_S, Retrying
+from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
-from robin_cli.model.records import NO_ROOM, Usage
+from robin_cli.model.records import Usage
 from tests.judges.virtual import run
 
 GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
@@ -47,13 +47,11 @@ class Scripted(Judge):
         return outcome
 
 
-def endpoints(
-    told: list[str], *judges: Scripted, at_a_time: Iterable[int] = (), no_room_s: float = NO_ROOM_S
-) -> Dispatched:
+def endpoints(told: list[str], *judges: Scripted, at_a_time: Iterable[int] = ()) -> Dispatched:
     """One judge at these addresses, each with room for so many calls (4), none of them retried there."""
     clock = asyncio.get_running_loop().time
     notices = Notices("", lambda _: None)
-    how: dict[str, Any] = {"max_retries": 0, "no_room_s": no_room_s, "clock": clock}
+    how: dict[str, Any] = {"max_retries": 0, "clock": clock}
     chains = [
         Retrying(judge, Limiter(room, ceiling=room, clock=clock), notices, **how)
         for judge, room in zip(
@@ -114,34 +112,6 @@ def test_moves_the_calls_of_an_endpoint_that_is_away_and_tries_it_again() -> Non
         (True, False),
         (False, True),
     ]
-
-
-def test_moves_a_call_that_its_tier_has_no_room_for_to_an_address_that_has() -> None:
-    async def scene() -> tuple[Reply | Failure, float]:
-        full, free = Scripted(lambda _: Failure(NO_ROOM, "full")), Scripted(lambda _: GOOD)
-        judge = endpoints([], full, free, no_room_s=30.0)
-        return await judge.ask(QUESTION, await judge.acquire()), asyncio.get_running_loop().time()
-
-    outcome, seconds = run(scene())
-    assert outcome == GOOD
-    assert seconds < 120
-
-
-@pytest.mark.parametrize(("hours", "answered"), [(5, True), (30, False)])
-def test_waits_a_day_for_the_first_address_that_has_room(hours: float, answered: bool) -> None:
-    async def scene() -> tuple[Reply | Failure, int]:
-        def respond(second: float) -> Reply | Failure:
-            return GOOD if second > hours * 3600 else Failure(NO_ROOM, "full")
-
-        judges = Scripted(respond), Scripted(lambda _: Failure(NO_ROOM, "full"))
-        judge = endpoints([], *judges, no_room_s=30.0)
-        return await judge.ask(QUESTION, await judge.acquire()), sum(
-            len(each.asked_at) for each in judges
-        )
-
-    outcome, asked = run(scene())
-    assert (outcome == GOOD) == answered
-    assert asked < 24 * 3600 / 4
 
 
 def test_opens_a_circuit_for_longer_and_longer_and_closes_it_with_the_first_answer() -> None:

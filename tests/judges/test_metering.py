@@ -83,48 +83,41 @@ GROQ = "https://api.groq.com/openai/v1"
 NO_PRICE: dict[str, Any] = {"price_in": None, "price_out": None}
 
 
-def test_prices_tokens_by_the_service_tier() -> None:
-    for model, url, tier, share in (
-        ("gpt-5-mini", OPENAI, "flex", 0.5),
-        ("gpt-5-mini", OPENAI, "batch", 0.5),
-        ("gpt-5-mini", OPENAI, "default", 1.0),
-        ("gemini-2.5-flash", GEMINI, "batch", 0.5),
-        ("gpt-5-mini", AZURE, "flex", 0.5),
-        ("gpt-4.1-mini", AZURE, "batch", 0.5),
-        ("llama-3.3-70b-versatile", GROQ, "flex", 1.0),
-        ("llama-3.3-70b-versatile", GROQ, "on_demand", 1.0),
+def test_prices_batches_as_the_list_does_or_at_half() -> None:
+    for model, url in (
+        ("gpt-5-mini", OPENAI),
+        ("gemini-2.5-flash", GEMINI),
+        ("gpt-5-mini", AZURE),
+        ("llama-3.3-70b-versatile", GROQ),
     ):
-        price = price_of(model, url, **NO_PRICE)
-        assert price is not None, (model, url, tier)
-        whole = price.cost(1_000_000, 1_000_000)
-        assert price.cost(1_000_000, 1_000_000, tier=tier) == pytest.approx(share * whole), (
-            model,
-            url,
-            tier,
-        )
+        alone, batch = (price_of(model, url, **NO_PRICE, batch=each) for each in (False, True))
+        assert alone is not None, (model, url)
+        if url == GROQ:
+            assert batch is None
+            assert alone.at(batch=True) is None
+            continue
+        assert batch is not None, (model, url)
+        assert batch == alone.at(batch=True)
+        assert batch.cost(10**6, 10**6) == pytest.approx(alone.cost(10**6, 10**6) / 2), (model, url)
 
 
-def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_at_the_tier() -> None:
-    price = price_of("gpt-4.1-nano", OPENAI, **NO_PRICE)
-    assert price is not None
-    assert not price.knows("flex")
-    refuses(LookupError, "flex", price.cost, 1, 1, tier="flex")
-    judge, settings = JudgeAddress("gpt-4.1-nano", (OPENAI,), "KEY"), Settings(service_tier="flex")
+def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_by_batch() -> None:
+    judge = JudgeAddress("llama-3.3-70b-versatile", (GROQ,), "KEY")
+    settings = Settings(batch=True)
     assert prices_at(judge, settings) == [None]
-    with pytest.raises(InputError, match=r"at the service tier flex.*--price-in"):
+    with pytest.raises(InputError, match=r"at its batch service.*--price-in"):
         prices_at(judge, replace(settings, max_cost=1.0))
 
 
-def test_takes_given_prices_for_the_tier_asked_for_and_twice_them_at_the_normal_one() -> None:
-    price = price_of("our-own-model", OPENAI, price_in=1.0, price_out=3.0, tier="flex")
+def test_takes_given_prices_as_those_of_the_calls_and_twice_them_without_the_batch_service() -> (
+    None
+):
+    price = price_of("our-own-model", OPENAI, price_in=1.0, price_out=3.0, batch=True)
     assert price is not None
-    assert price.cost(1_000_000, 1_000_000, tier="flex") == pytest.approx(4.0)
-    assert price.cost(1_000_000, 1_000_000) == pytest.approx(8.0)
-    listed = price_of("gpt-5-mini", OPENAI, price_in=0.1, price_out=0.9, tier="flex")
-    assert listed is not None
-    assert listed.cost(1_000_000, 0) == pytest.approx(0.25), (
-        "where the normal price is listed, that one counts"
-    )
+    assert price.cost(10**6, 10**6) == pytest.approx(4.0)
+    alone = price.at(batch=False)
+    assert alone is not None
+    assert alone.cost(10**6, 10**6) == pytest.approx(8.0)
 
 
 def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:
@@ -137,30 +130,3 @@ def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:
         "no more are cached than were sent"
     )
     assert alike.cost(1_000_000, 0, cached=500_000) == pytest.approx(1.0)
-
-
-def test_prices_an_answer_by_the_tier_that_it_came_at() -> None:
-    meter = Meter(price_of("gpt-5-mini", OPENAI, **NO_PRICE, tier="flex"), tier="flex")
-    full = Usage(1_000_000, 0)
-
-    def cost(tier: str | None) -> float:
-        return (
-            meter.measured(MESSAGES, [Answer("")], replace(full, service_tier=tier)).cost_usd or 0.0
-        )
-
-    assert [cost("flex"), cost(None), cost("default"), cost("priority")] == pytest.approx(
-        [0.125, 0.125, 0.25, 0.45]
-    )
-    odd = meter.measured(MESSAGES, [Answer("")], replace(full, service_tier="turbo"))
-    assert odd.cost_usd == pytest.approx(0.25), "an unknown tier counts as the normal one"
-    assert odd.estimated
-
-
-def test_sets_aside_what_a_call_costs_at_the_dearest_tier_that_it_may_end_at() -> None:
-    price = price_of("gpt-5-mini", OPENAI, **NO_PRICE, tier="flex")
-    flex, falls_back = Meter(price, tier="flex"), Meter(price, tier="flex", falls_back=True)
-    assert falls_back.most(MESSAGES, 100, 1) == pytest.approx(2 * flex.most(MESSAGES, 100, 1))
-    flex.measured(MESSAGES, [ANSWER], Usage(100, 20, service_tier="default"))
-    assert flex.most(MESSAGES, 100, 1) == falls_back.most(MESSAGES, 100, 1), (
-        "an endpoint that does not heed the tier"
-    )

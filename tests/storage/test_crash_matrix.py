@@ -98,8 +98,6 @@ LIVE |= {"price_in": [1.0], "price_out": [2.0], "price_cached": [0.5]}
 LIVE |= {
     "concurrency": "2",
     "samples_per_request": 2,
-    "service_tier": "flex",
-    "tier_fallback": True,
 }
 LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1, "max_reply": 2.0}
 SESSIONS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from robin_cli import open_run
 from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.migrations import MIGRATIONS, name_what_is_preferred
-from tests.conftest import DEMO, replaying, robin
+from tests.conftest import robin
 
 MADE = Path(__file__).parent / "runs-of"
 RUNS = {"0.1.0/finished": 14, "0.1.0/killed": 8, "0.2.0/several-scales": 30}
@@ -107,21 +107,3 @@ def test_reads_a_pairwise_run_from_before_there_were_variants_of_a_question() ->
     )
     assert (by_rubric["attributes"], by_rubric["scale"]) == (["tone"], {"tone": [0, 1]})
     assert name_what_is_preferred(plain) == plain
-
-
-def test_goes_on_with_a_pairwise_run_from_before_there_were_variants_of_a_question(
-    tmp_path: Path,
-) -> None:
-    shutil.copytree(MADE / "0.2.0" / "pairwise", tmp_path / "r")
-    robin("export", "r", "-o", "before.csv", cwd=tmp_path, exits=0)
-    assert (tmp_path / "before.csv").read_bytes() == (MADE / "0.2.0" / "pairwise.csv").read_bytes()
-
-    with replaying(DEMO / "votes.parquet") as url:
-        robin("resume", "r", "--base-url", url, "--budget", "18", cwd=tmp_path, exits=0)
-
-    run = open_run(tmp_path / "r")
-    assert sorted(set(run.judgments()["attribute"])) == sorted(ORDERS)
-    assert (run.status()["spent"], run.status()["attributes"]) == (18, [PREFERENCE])
-    assert run.scores()["preference"].notna().all()
-    assert set(run.ranking()["system"]) == {"amber", "birch", "cedar"}
-    robin("report", "r", cwd=tmp_path, exits=0)

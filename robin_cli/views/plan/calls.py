@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Meter, Price, most_tokens
 from robin_cli.model.exchange import Message
-from robin_cli.model.records import BATCH, number_of
+from robin_cli.model.records import number_of
 from robin_cli.planning.asking import ratings_a_request
 from robin_cli.runner.money import prices_at, spent_before, usual_answer
 from robin_cli.settings.addresses import judge_name, judges_of
@@ -161,7 +161,7 @@ def calls_of(asked: Asked) -> Calls:
             requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
             shared = len(answers) / max(1, requests)
             prompt *= shared / max(1.0, min(shared, a_request))
-        cost = _dollars(prices, prompt, completion, config.tier)
+        cost = _dollars(prices, prompt, completion)
         already = Already() if pilot is None else _spent(pilot, len(answers), prices)
         if pilot is not None:
             cost = cost if answers["cost_usd"].null_count else _mean(answers["cost_usd"])
@@ -169,7 +169,7 @@ def calls_of(asked: Asked) -> Calls:
         source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({', '.join(run.manifest.judges)})"
     usually = usual_answer(config.max_tokens) if completion is None else completion
     ends = (0.0, float(config.max_tokens), usually)
-    least, most, usual = (_dollars(prices, prompt, length, config.tier) for length in ends)
+    least, most, usual = (_dollars(prices, prompt, length) for length in ends)
     if asked.paid is not None:  # whose prices go by the length of each prompt
         least, most, usual = asked.paid.least, asked.paid.most, asked.paid.usually
         cost = usual if least == most else None
@@ -228,7 +228,7 @@ def _reserve(asked: Asked, prices: Sequence[Price | None]) -> float | None:
     if not all(prices):
         return None
     longest = most_tokens(config.extra_body, config.max_tokens)
-    meters = [Meter(price, tier=config.tier, falls_back=config.tier_fallback) for price in prices]
+    meters = [Meter(price) for price in prices]
 
     def reserved(messages: list[Message]) -> float:
         return sum(
@@ -248,46 +248,34 @@ def _prices(config: Settings) -> list[Price | None]:
     return [prices_at(judge, config)[0] for judge in judges]
 
 
-def at_tier(calls: Calls, tier: str | None) -> Calls | None:
-    """Return the cost of the same calls at another service tier; None if that has no known price.
+def _at_other_price(calls: Calls, *, batch: bool) -> Calls | None:
+    """Return the cost of the same calls with or without the batch service; None if that has no known price.
 
     What was measured of answers is taken to change as the list does.
     """
-    config, prices = calls.config, _prices(calls.config)
-    if not all(price is not None and price.knows(tier) for price in prices):
+    prices = _prices(calls.config)
+    others = [None if price is None else price.at(batch=batch) for price in prices]
+    if None in others:
         return None
-    out = calls.completion or 0.0
-    now, there, least, most = (
-        _dollars(prices, calls.prompt, length, at)
-        for length, at in (
-            (out, config.tier),
-            (out, tier),
-            (0.0, tier),
-            (float(config.max_tokens), tier),
-        )
-    )
+    out, longest = calls.completion or 0.0, float(calls.config.max_tokens)
+    now = _dollars(prices, calls.prompt, out)
+    there, least, most = (_dollars(others, calls.prompt, length) for length in (out, 0.0, longest))
     cost = (
         calls.cost if calls.cost is None or not now or there is None else calls.cost * there / now
     )
     return replace(calls, cost=cost, least=least, most=most)
 
 
-def _dollars(
-    prices: Sequence[Price | None], prompt: float, completion: float, tier: str | None
-) -> float | None:
-    """Return a call's cost at a tier, with equal shares of calls for all judges; None unless each has a price."""
+def _dollars(prices: Sequence[Price | None], prompt: float, completion: float) -> float | None:
+    """Return a call's cost, with equal shares of calls for all judges; None unless each has a price."""
     tokens = round(1e6 * prompt), round(1e6 * completion)
-    costs = [price.cost(*tokens, tier=tier) / 1e6 for price in prices if price is not None]
+    costs = [price.cost(*tokens) / 1e6 for price in prices if price is not None]
     return sum(costs) / len(costs) if costs and len(costs) == len(prices) else None
 
 
 def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
     if len(prices) == 1:
-        return (
-            None
-            if prices[0] is None
-            else "; ".join(filter(None, (str(prices[0]), prices[0].beside)))
-        )
+        return None if prices[0] is None else str(prices[0])
     if all(price is None for price in prices):
         return None
     each = (
@@ -317,21 +305,6 @@ def _mean(column: Any) -> float:
     return float(pc.mean(column).as_py() or 0.0)
 
 
-_FLEX = "flex"
-_PLAIN: dict[str, Any] = {
-    "service_tier": None,
-    "tier_fallback": False,
-    "batch": False,
-    "batch_files": None,
-}
-_WAYS: dict[str | None, dict[str, Any]] = {
-    None: _PLAIN,
-    _FLEX: {**_PLAIN, "service_tier": _FLEX},
-    BATCH: {**_PLAIN, "batch": True},
-}
-"""By the service tier at which they are paid, what is set for them."""
-
-
 def ways_of(
     calls: Calls, budget: int, reached: Callable[[Settings], dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -345,22 +318,22 @@ def ways_of(
     config = calls.config
     if not config.model or config.budget_usd is not None or config.batch_files is not None:
         return []
-    found = {tier: paid for tier in _WAYS if (paid := at_tier(calls, tier)) is not None}
+    found = {
+        batch: paid for batch in (False, True) if (paid := _at_other_price(calls, batch=batch))
+    }
     if len(found) < 2:
         return []
     rows = []
-    for tier, paid in found.items():
-        is_planned = tier == config.tier
-        way = config if is_planned else replace(config, **_WAYS[tier])
-        row = {"rounds": way.rounds if way.in_rounds else None, **reached(way)}
+    for batch, paid in found.items():
+        is_planned = batch == config.batch
+        way = config if is_planned else replace(config, batch=batch, batch_files=None)
+        row = {"rounds": way.rounds if batch else None, **reached(way)}
         low, high = paid.dollars(budget)
-        # A pilot's pace is that of the way it was made, and at flex nobody knows: it depends on how much room there is.
-        seconds = (
-            paid.time(budget) if is_planned or not (tier == _FLEX or calls.already.calls) else None
-        )
+        # A pilot's pace is that of the way it was made.
+        seconds = paid.time(budget) if is_planned or not calls.already.calls else None
         rows.append(
             {
-                "way": tier or "one call at a time",
+                "way": "batch" if batch else "one call at a time",
                 "is_planned": is_planned,
                 "cost_usd_at_least": low,
                 "cost_usd_at_most": high,

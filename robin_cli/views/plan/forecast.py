@@ -228,7 +228,6 @@ class Plan:
             "ratings_vary_as": self.prior,
             "tokens_from": calls.source,
             "price": calls.price,
-            "service_tier": config.tier,
             "target_error": config.target_error,
             "target_guaranteed": config.guaranteed,
             "budget": budget,
@@ -329,8 +328,10 @@ class Plan:
             else f"at most {facts['completion_tokens_at_most']:,} out (--max-tokens)"
         )
         unpriced, prices = "not known (--price-in, --price-out)", "--price-in and --price-out"
-        if config.tier is not None:
-            unpriced = f"none is known by {config.tier}: the model may not be offered so; if it is, give {prices}"
+        if config.batch:
+            unpriced = (
+                f"none is known by batch: the model may not be offered so; if it is, give {prices}"
+            )
         lines = [
             f"Tokens: about {facts['prompt_tokens']:,} in, {answers}; {facts['tokens_from']}.",
             f"Price: {facts['price'] or unpriced}.",

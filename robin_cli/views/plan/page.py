@@ -131,12 +131,12 @@ def _way(row: Row) -> str:
     """Return how a row's calls are made."""
     if row["rounds"] is not None:
         return f"--batch, {number_of(row['rounds'], 'round')}"
-    return f"--service-tier {row['way']}" if row["way"] == "flex" else str(row["way"])
+    return str(row["way"])
 
 
 def _hours(row: Row) -> str:
     if row["seconds"] is None:
-        return "slower" if row["way"] == "flex" else ""
+        return ""
     return (
         f"≤ {row['seconds'] / 3600:.0f} h"
         if row["seconds_are"] == "at most"
@@ -145,14 +145,13 @@ def _hours(row: Row) -> str:
 
 
 def ways_sheet(ways: Sequence[Row], calls: int, columns: Columns) -> list[Part]:
-    """Return the cost of the calls one at a time, by flex and by batches, and the assumptions."""
+    """Return the cost of the calls one at a time, and by batches, and the assumptions."""
     if not ways:
         return []
     batch = "--batch: each round may take 24 hours, and all of it is chosen by the answers of the rounds before."
     return [
         "",
         sheet(ways, {number_of(calls, "call"): _way, "money": money, "time": _hours, **columns}),
-        "--service-tier flex: slower than the normal tier, by how much nobody says; a request may take 15 minutes.",
         *[batch] * any(row["rounds"] is not None for row in ways),
     ]
 
