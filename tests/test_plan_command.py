@@ -25,7 +25,7 @@ OPENAI = ("--base-url", "https://api.openai.com/v1", "--model", "gpt-5-mini")
 COMMON = """attributes budget_usd completion_tokens completion_tokens_at_most forecast judges max_cost_usd pilot price
     prompt_tokens scheduler scheduler_asked scheduler_because tokens_from ways"""
 OF_RATINGS = """arms below_warm_up budget by_text calls_an_arm calls_for decide errors_are for_error max_cost_calls_at_least
-    max_cost_calls_at_most pairs ratings_known ratings_vary_as simulated_runs target_error target_guaranteed variances_from"""
+    max_cost_calls_at_most pairs ratings_known ratings_vary_as simulated_runs target_error variances_from"""
 OF_VERDICTS = "budget calls_a_comparison calls_once comparisons decide pairwise preferences_vary prompts ranks_systems systems"
 OF_SYSTEMS = """alpha budget calls_a_prompt cheapest compare differences_are known_from pairs power prompts rows spreads systems
     times_as_many"""

@@ -73,47 +73,39 @@ def looks(until: int) -> list[int]:
     return found
 
 
-def errors_at_looks(run: Path, *, guaranteed: bool, until: float) -> dict[int, float | None]:
+def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
     """The error that the run's status would have told at each look, by the calls made by then, until it is ``until``."""
-    from robin_cli.analysis.worst_error import error_bound, estimated_error
-    from robin_cli.storage.fold import counts_by_scale
+    from robin_cli.analysis.worst_error import estimated_error
 
     data = read_run(run, COUNTED)
-    found: dict[int, float | None] = {}
+    found: dict[int, float] = {}
     fold, folded = Fold(data.space), 0
     for calls in looks(len(data.judgments)):
         fold.add(data.arm[folded:calls], data.judgments.slice(folded, calls - folded))
         folded = calls
-        if guaranteed:
-            counts = counts_by_scale(data.space, data.arm[:calls], data.judgments.slice(0, calls))
-            found[calls] = error_bound(data.space, fold.arms, counts)
-        else:
-            found[calls] = estimated_error(data.space, fold.arms)
-        now = found[calls]
-        if now is not None and now <= until:
+        found[calls] = now = estimated_error(data.space, fold.arms)
+        if now <= until:
             break
     return found
 
 
-@pytest.mark.parametrize(("guaranteed", "first", "then"), [(False, 0.8, 0.5), (True, 1.8, 1.2)])
 def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_with_a_smaller_one(
-    tmp_path: Path, guaranteed: bool, first: float, then: float
+    tmp_path: Path,
 ) -> None:
+    first, then = 0.8, 0.5
     judge, whole = Judge(), judged(tmp_path / "whole", budget=800, scheduler="two-priors")
-    errors = errors_at_looks(whole.path, guaranteed=guaranteed, until=then)
+    errors = errors_at_looks(whole.path, until=then)
     expected = {
-        error: next(calls for calls, now in errors.items() if now is not None and now <= error)
+        error: next(calls for calls, now in errors.items() if now <= error)
         for error in (first, then)
     }
 
-    run = judged(tmp_path / "r", judge, target_error=first, guaranteed=guaranteed)
+    run = judged(tmp_path / "r", judge, target_error=first)
     status = run.status()
     assert 0 < judge.asked == status["spent"] == expected[first]
     assert (status["state"], status["target_reached"]) == ("finished", True)
-    assert (status["target_error"], status["target_guaranteed"]) == (first, guaranteed)
-    assert status["error_bound" if guaranteed else "worst_error_estimate"] == pytest.approx(
-        errors[expected[first]]
-    )
+    assert status["target_error"] == first
+    assert status["worst_error_estimate"] == pytest.approx(errors[expected[first]])
 
     run.resume(judge=judge, budget=6000)
     assert judge.asked == expected[first]  # the old target is reached: nothing is sent
@@ -123,12 +115,8 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     assert (
         status["spent"] <= expected[then] * 1.02 + 1
     )  # looks go by the calls at which a session began
-    assert status["error_bound" if guaranteed else "worst_error_estimate"] <= then
-    assert (status["target_error"], status["target_guaranteed"], status["state"]) == (
-        then,
-        guaranteed,
-        "finished",
-    )
+    assert status["worst_error_estimate"] <= then
+    assert (status["target_error"], status["state"]) == (then, "finished")
 
 
 def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
@@ -201,22 +189,19 @@ def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_u
     assert status["cost_usd"] < 50
 
 
-@pytest.mark.parametrize("guaranteed", [False, pytest.param(True, marks=pytest.mark.whole)])
-def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) -> None:
+def test_holds_after_kills_at_any_concurrency(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    more = ["--guaranteed"] if guaranteed else []
     with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
         command = [
             *judging(
                 record.url, data, 20_000, "--run", "r", "--concurrency", "32", "-q", "-o", "s.csv"
-            ),
-            *more,
+            )
         ]
         for answers, next_one in (
             (40, ["resume", "r", "-q", "-o", "s.csv"]),
             (90, ["resume", "r"]),
         ):
-            command += ["--target-error", "0.8" if guaranteed else "0.25"] * (command[0] == "judge")
+            command += ["--target-error", "0.25"] * (command[0] == "judge")
             with Robin(command, env=environment(), cwd=tmp_path) as process:
                 wait_until(lambda answers=answers: len(record.sent) >= answers, process)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)
@@ -226,16 +211,13 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path, guaranteed: bool) 
         done = robin(*command, cwd=tmp_path, exits=0)
 
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["error_bound" if guaranteed else "worst_error_estimate"] <= status["target_error"]
+    assert status["worst_error_estimate"] <= status["target_error"]
     assert (status["state"], status["target_reached"], status["sessions"]) == ("finished", True, 3)
     assert status["spent"] < 20_000
     assert "is reached (" in done.stderr
 
 
-@pytest.mark.parametrize("more", [(), ("--guaranteed",)])
-def test_stops_attributes_of_several_scales_at_a_share_of_each(
-    tmp_path: Path, more: tuple[str, ...]
-) -> None:
+def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path) -> None:
     def rated(number: int, body: dict[str, Any]) -> dict[str, Any]:
         low, high = (6, 8) if "an integer between 1 and 10" in json.dumps(body) else (1, 3)
         return completion(f"Feedback: ok.\nRating: {low if number % 2 else high}")
@@ -251,7 +233,6 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(
         "stars.toml",
         "-b",
         "20000",
-        *more,
     ]
     with serving(rated) as wire:
         where = ["--model", "m", "--base-url", wire.url, "--run", "r"]
@@ -265,10 +246,10 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(
     )
     assert sent == 0
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["error_bound" if more else "worst_error_estimate"] <= 0.2
+    assert status["worst_error_estimate"] <= 0.2
     assert status["spent"] < 20_000
     assert re.search(
-        r"the target error of 20 % of the scale is reached \((about|at most) [\d.]+ % of the scale",
+        r"the target error of 20 % of the scale is reached \(about [\d.]+ % of the scale",
         done.stderr,
     )
 
@@ -321,7 +302,6 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
         ),
         ({"target_error": 0.0}, "Python: target_error 0.0: must be an error above 0"),
         ({"target_error": float("nan")}, "must be an error above 0"),
-        ({"guaranteed": True}, "--guaranteed: says how --target-error is meant, and there is none"),
     ],
 )
 def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
@@ -357,22 +337,17 @@ def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     asked = ["plan", str(data), "-a", "helpfulness", "--model", "m"]
 
-    by_target = robin(*asked, "--target-error", "0.6", "--guaranteed", "--json", cwd=tmp_path)
+    by_target = robin(*asked, "--target-error", "0.6", "--json", cwd=tmp_path)
     same = robin(*asked, "--for-error", "0.6", "--scheduler", "two-priors", "--json", cwd=tmp_path)
-    said = robin(*asked, "--target-error", "0.6", "--guaranteed", "--details", cwd=tmp_path)
+    said = robin(*asked, "--target-error", "0.6", "--details", cwd=tmp_path)
     robin(*asked, "--target-error", "6", cwd=tmp_path, exits=2)
 
     planned, for_error = json.loads(by_target.stdout), json.loads(same.stdout)
     assert planned["scheduler"] == "two-priors"
     assert planned["for_error"] == for_error["for_error"]
     assert planned["budget"] == for_error["budget"] == planned["for_error"]["calls"]
-    assert (planned["target_error"], planned["target_guaranteed"]) == (0.6, True)
-    words = " ".join(said.stdout.split())
-    assert "--target-error 0.6: robin judge stops there" in words
-    assert (
-        "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
-        in words
-    )
+    assert planned["target_error"] == 0.6
+    assert "--target-error 0.6: robin judge stops there" in " ".join(said.stdout.split())
 
 
 def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(

@@ -163,22 +163,6 @@ def largest_reach(
     return above
 
 
-def reaches_beyond(
-    counts: FloatArray, low: float, high: float, distance: float, *, alpha: float
-) -> NDArray[np.bool_]:
-    """Return which of K arms may have a mean further than ``distance`` from that of their ratings, shape (K,).
-
-    Args:
-        counts, low, high: as for :func:`largest_reach`.
-        alpha: of each arm for itself.
-    """
-    rated = np.asarray(counts.any(axis=1))
-    exceeding = ~rated
-    levels = np.linspace(0.0, high - low, counts.shape[1])
-    exceeding[rated] = _reaches_beyond(counts[rated], levels, distance, alpha)
-    return exceeding
-
-
 def _reaches_beyond(
     counts: FloatArray, levels: FloatArray, distance: float, alpha: float
 ) -> NDArray[np.bool_]:

@@ -39,7 +39,6 @@ class JudgeSettings(TypedDict, total=False):
     confidence: float | None
     variances: str | Path | None
     target_error: float | None
-    guaranteed: bool | None
     budget_usd: float | None
     max_cost: float | None
     no_fuse: bool | None

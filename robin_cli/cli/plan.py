@@ -150,12 +150,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
         return Path(settings.run)
     settings = ready(settings)
     with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
-        for line in (
-            spend(
-                store, replace(settings, target_error=None, guaranteed=False), messages, pilot=True
-            )
-            or ()
-        ):
+        for line in spend(store, replace(settings, target_error=None), messages, pilot=True) or ():
             messages.note(line)
         return store.path
 

@@ -137,16 +137,13 @@ class Goal(ABC):
         return ""
 
     @abstractmethod
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Return what a session watches.
 
         Args:
             counts: of all ratings so far.
             own: the run's own settings, by name.
             target: the error that the session stops at; None for none.
-            guaranteed: whether the target is for the bound, not for the estimate.
         """
 
     def found(self, run: RunData, given: GivenLabels | None = None) -> Found:

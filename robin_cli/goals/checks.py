@@ -85,13 +85,9 @@ def check_together(settings: Settings) -> None:
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
-    """Raise InputError if the target error is impossible on ``scales``, or if --guaranteed has none."""
+    """Raise InputError if the target error is impossible on ``scales``."""
     if settings.target_error is not None:
         check_error("--target-error", settings.target_error, scales)
-    elif settings.guaranteed:
-        raise InputError(
-            "--guaranteed: says how --target-error is meant, and there is none; give one, or leave it out"
-        )
 
 
 def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:

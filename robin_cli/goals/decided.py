@@ -188,7 +188,7 @@ class DecisionsWatch(Watch):
     def __init__(self, task: Task, counts: LevelCounts) -> None:
         self._evidence = Evidence(task)
         self.verdicts = RunVerdicts(self._evidence, counts)
-        self._errors = ErrorWatch(task.space, None, None)
+        self._errors = ErrorWatch(task.space)
         self._certified, self._wrong = Bars(), Bars()
 
     def is_over(self, arms: Arms) -> bool:

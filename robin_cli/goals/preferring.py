@@ -96,15 +96,8 @@ class Preferring(Goal):
         """The mean cost of a comparison's arms."""
         return Per.PAIR
 
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
-        del (
-            counts,
-            own,
-            target,
-            guaranteed,
-        )  # settings refuse an error to stop at beside comparisons
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
+        del counts, own, target  # settings refuse an error to stop at beside comparisons
         return ComparisonsWatch(self.matches)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:

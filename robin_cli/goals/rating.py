@@ -61,12 +61,10 @@ class Rated(Found):
     @cached_property
     def aim(self) -> Aim | None:
         """The target error of the last session, and the present one; None without a target."""
-        last = self.run.manifest.last_session
-        if (error := last.get("target_error")) is None:
+        error = self.run.manifest.last_session.get("target_error")
+        if error is None:
             return None
-        guaranteed = last.get("guaranteed", False)
-        now = self.scores.error_bound if guaranteed else self.worst_error
-        return Aim(error, guaranteed, now, self.run.space.has_several_scales)
+        return Aim(error, self.worst_error, self.run.space.has_several_scales)
 
     stances = stances_of_scores
 
@@ -100,7 +98,7 @@ class Rated(Found):
     @property
     def forecast(self) -> str:
         """The command that forecasts the calls for an error."""
-        if self.aim is None or self.aim.guaranteed:
+        if self.aim is None:
             return ""
         return (
             f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
@@ -137,7 +135,6 @@ class Rated(Found):
             "worst_error_estimate": finite(self.worst_error),
             "error_bound": self.scores.error_bound,
             "target_error": None if aim is None else aim.error,
-            "target_guaranteed": aim is not None and aim.guaranteed,
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided),
@@ -234,8 +231,6 @@ def aim_text(aim: Aim) -> str:
     wanted, now = (target_text(error, as_share=aim.as_share) for error in (aim.error, aim.now))
     if math.isnan(aim.now):
         stands = "not known: some scores have no rating"
-    elif aim.guaranteed:
-        stands = f"at most {now}, for all scores at once"
     else:
         stands = f"about {now}, an estimate: {AT_TARGET}" if aim.reached else f"about {now}"
     return (
@@ -259,11 +254,9 @@ class Rating(Goal):
                 f"with --limit {max(1, budget // space.arms_per_pair)}"
             )
 
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
-        del own
-        return ErrorWatch(self.space, target, counts() if guaranteed else None)
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
+        del counts, own
+        return ErrorWatch(self.space, target)
 
     def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
         """Return the error that there is no table of comparisons, and the next step."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
-from robin_cli.analysis.worst_error import Target
+from robin_cli.analysis.worst_error import estimated_error, has_reached
 from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
@@ -56,22 +56,17 @@ class ErrorWatch(Watch):
 
     Args:
         target: the error that the session stops at; None for none.
-        counts: of all ratings so far, and of those to come; None if the target is for the estimate.
     """
 
-    def __init__(self, space: ArmSpace, target: float | None, counts: LevelCounts | None) -> None:
+    def __init__(self, space: ArmSpace, target: float | None = None) -> None:
         self._space = space
-        self._counts = counts
-        self._target = None if target is None else Target(space, target, counts)
-        self.stop = None if self._target is None else reached(self._target.is_reached)
-
-    def add(self, arm: int, ratings: Iterable[float]) -> None:
-        if self._counts is not None:
-            self._counts.add(arm, ratings)
+        self._target = target
+        if target is not None:
+            self.stop = reached(lambda arms: has_reached(space, arms, target))
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the target error is reached."""
-        return self._target is not None and self._target.aim(arms).reached
+        return self._target is not None and estimated_error(self._space, arms) <= self._target
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the likely worst error."""
@@ -92,8 +87,7 @@ class ErrorWatch(Watch):
     def _aimed(self) -> str:
         if self._target is None:
             return ""
-        error = target_text(self._target.error, as_share=self._space.has_several_scales)
-        return f" (target {error}{', guaranteed' * self._target.guaranteed})"
+        return f" (target {target_text(self._target, as_share=self._space.has_several_scales)})"
 
 
 class ComparisonsWatch(Watch):

@@ -98,7 +98,6 @@ class Session:
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
             settings.target_error,
-            guaranteed=settings.guaranteed,
         )
         self.planner, first = planner_of(
             store, fold, self.goal, self.watch, settings, costs, carrying.rounds

@@ -125,10 +125,7 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
 
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
-    target = {
-        name: getattr(settings, name)
-        for name in ("target_error", "guaranteed", "agree", "confidence")
-    }
+    target = {name: getattr(settings, name) for name in ("target_error", "agree", "confidence")}
     if any(
         store.manifest.last_session.get(name, TABLE[name].default) != value
         for name, value in target.items()

@@ -236,8 +236,6 @@ class Settings:
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
         scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")
-    guaranteed: bool = _spend("Hold --target-error against the bound for all scores at once, not the estimate.",
-        default=False, scope=SESSION, example="true")
     budget_usd: float | None = _spend(
         "US dollars to spend, in place of --budget: calls go where a dollar does most.",
         scope=INPUT, metavar="USD", example="20.0", check=_above_0(None, "US dollars, above 0"))

@@ -243,9 +243,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunData) -> Any:
-    watch = goal_of_run(run).watch(
-        lambda: LevelCounts.of(run), run.manifest.own_settings, None, guaranteed=False
-    )
+    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None)
     assert watch.verdicts is not None
     watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
@@ -390,9 +388,7 @@ def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) ->
 
     with RunStore.open(tmp_path / "r") as store:
         goal, fold = goal_of_run(store), store.fold()
-        watch = goal.watch(
-            lambda: LevelCounts(store.space), store.manifest.own_settings, None, guaranteed=False
-        )
+        watch = goal.watch(lambda: LevelCounts(store.space), store.manifest.own_settings, None)
         assert watch.verdicts is not None
         looked = look_again(store, fold, goal, watch.verdicts)
 

@@ -151,7 +151,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
             prompt_tokens_told=100,
         ),
         planner=SimpleNamespace(warming_up=False),
-        watch=ErrorWatch(space, 0.125, None),
+        watch=ErrorWatch(space, 0.125),
         noun="rating",
     )
     out = io.StringIO()

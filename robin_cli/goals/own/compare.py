@@ -121,17 +121,10 @@ class Compare(Rating):
         """The cost of each arm."""
         return Per.ARM
 
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Watch the largest error, which ends nothing."""
-        del (
-            counts,
-            own,
-            target,
-            guaranteed,
-        )  # settings refuse an error to stop at beside a comparison
-        return ErrorWatch(self.space, None, None)
+        del counts, own, target  # settings refuse an error to stop at beside a comparison
+        return ErrorWatch(self.space)
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return which difference of two systems shows, and over how many prompts."""

@@ -129,11 +129,9 @@ class Deciding(Rating):
         """The mean cost of a judge."""
         return Per.JUDGE
 
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Watch the decisions."""
-        del own, target, guaranteed  # settings refuse an error to stop at beside decisions
+        del own, target  # settings refuse an error to stop at beside decisions
         return DecisionsWatch(self.task, counts())
 
     @property

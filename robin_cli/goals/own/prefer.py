@@ -86,10 +86,8 @@ class Preferred(Preferring):
         """The number of prompts, with one comparison each."""
         return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
 
-    def watch(
-        self, counts: Counts, own: Mapping[str, Any], target: float | None, *, guaranteed: bool
-    ) -> Watch:
-        del target, guaranteed
+    def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
+        del target
         return DuelsWatch(self.matches, counts(), own)
 
     @property

@@ -204,7 +204,6 @@ class Plan:
         if asked.pilot is None:
             return self.how_to_pilot
         until = "" if config.target_error is None else f" --target-error {config.target_error:g}"
-        until += " --guaranteed" * config.guaranteed
         return f"To spend it: robin resume {typed(asked.pilot)} --budget {asked.budget}{until}"
 
     @cached_property
@@ -229,7 +228,6 @@ class Plan:
             "tokens_from": calls.source,
             "price": calls.price,
             "target_error": config.target_error,
-            "target_guaranteed": config.guaranteed,
             "budget": budget,
             "budget_usd": config.budget_usd,
             "prompt_tokens": tokens[0],

@@ -92,11 +92,9 @@ class Scores(Plan):
                 f"--for-error {beyond[0]['worst_error']:g} looks for it beyond the largest budget here."
             )
         if config.target_error is not None:
-            bound = "these errors are the estimated ones: the bound of --guaranteed is larger, and takes more calls"
-            further = bound if config.guaranteed else AT_TARGET
             lines.append(
                 f"--target-error {config.target_error:g}: robin judge stops there, and what is left of the budget is not spent"
-                f"; {further}."
+                f"; {AT_TARGET}."
             )
         lines += [
             "largest error: how far the worst score is from the judge's own mean rating; average: over all pairs.",
