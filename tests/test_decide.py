@@ -239,7 +239,7 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
 
     with serving(respond) as wire:
         done = robin(
-            *judging(wire.url, "--decide", decide, "--concurrency", "32", "--no-fuse"),
+            *judging(wire.url, "--decide", decide, "--concurrency", "32"),
             cwd=tmp_path,
             exits=0,
         )
@@ -263,7 +263,7 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
         lambda number, body: completion("Hm.") if number % 2 else well(number, body)
     ) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2.5", "--no-fuse", "--concurrency", "8"),
+            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "8"),
             cwd=tmp_path,
             exits=0,
         )

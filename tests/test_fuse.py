@@ -72,7 +72,13 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert "the first 50 answers have no rating: 50 missing a rating line" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
     assert all(
-        way in said for way in ("--answers json", "robin resume r", "--no-fuse", "is kept in r")
+        way in said
+        for way in (
+            "--answers json",
+            "robin resume r",
+            "robin check shows a raw reply",
+            "is kept in r",
+        )
     )
     assert "\x1b" not in said
     assert "400 of 400 calls spent" in resumed.stderr
@@ -99,27 +105,6 @@ def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> 
     assert "answers have no verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
     assert "missing a verdict line" in status.stdout
     assert "rating line" not in stopped.stderr + status.stdout
-
-
-@pytest.mark.parametrize("how", ["flag", "variable", "file"])
-def test_goes_on_without_a_rating_where_it_is_told_to(tmp_path: Path, how: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 12)
-    (tmp_path / "robin.toml").write_text(
-        "no_fuse = true\n" if how == "file" else "", encoding="utf-8"
-    )
-    with serving(lambda *_: completion("No.")) as wire:
-        more = {"flag": ["--no-fuse"]}.get(how, [])
-        env = {"ROBIN_NO_FUSE": "1"} if how == "variable" else {}
-        done = robin(
-            *judging(wire.url, data, 400, "--concurrency", "4", *more), cwd=tmp_path, **env, exits=3
-        )
-
-    assert len(wire.bodies) >= 5 * 12  # every pair is given up after five
-    has(
-        done.stderr,
-        "missing a rating line); robin export",
-        "carry no rating (20 missing a rating line); ",
-    )
 
 
 def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ class JudgeSettings(TypedDict, total=False):
     target_error: float | None
     budget_usd: float | None
     max_cost: float | None
-    no_fuse: bool | None
     price_in: float | Sequence[float] | None
     price_out: float | Sequence[float] | None
     price_cached: float | Sequence[float] | None

@@ -33,7 +33,6 @@ class RunDesk:
         costs: learns the costs of calls; None for a budget of calls.
         watch: gets the ratings that are on disk.
         notify: gets lines about a judge for the user.
-        has_fuses: whether a judge that never gives a rating ends the run.
 
     Attributes:
         names: the judges' names for messages; [""] for a single judge.
@@ -47,8 +46,6 @@ class RunDesk:
         costs: Costs | None,
         watch: Watch,
         notify: Callable[[str], None],
-        *,
-        has_fuses: bool,
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
@@ -73,7 +70,7 @@ class RunDesk:
             )
             for name in names
         ]
-        self._fuses = [Fuse(name, noun) for name in names] if has_fuses else []
+        self._fuses = [Fuse(name, noun) for name in names]
 
     def judge_of(self, arm: int) -> int:
         """Return the number of an arm's judge."""

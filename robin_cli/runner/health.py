@@ -162,8 +162,8 @@ class Fuse:
         return (
             f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
             f"{counted(self._reasons, self._noun)}. {looks}. "
-            f"{_REMEDIES.get(reason, _FORMAT)}, in a new run. Or mend the server, and go on with robin resume; --no-fuse "
-            "goes on in any case"
+            f"{_REMEDIES.get(reason, _FORMAT)}, in a new run; robin check shows a raw reply. If the server "
+            "was at fault, mend it and go on with robin resume"
         )
 
 

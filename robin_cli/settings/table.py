@@ -241,8 +241,6 @@ class Settings:
         scope=INPUT, metavar="USD", example="20.0", check=_above_0(None, "US dollars, above 0"))
     max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",
         scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
-    no_fuse: bool = _spend("Go on although the first 50 answers of a judge hold no rating.",
-        default=False, scope=SESSION, example="true")
     price_in: tuple[float, ...] = _spend("US dollars for a million tokens sent; {again}, for each --model.",
         (), scope=SESSION, metavar="USD", default_said="those of genai-prices", example="0.1", of_question=True, check=_PRICES)
     price_out: tuple[float, ...] = _spend("US dollars for a million tokens answered.",

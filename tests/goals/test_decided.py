@@ -366,7 +366,7 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
         return f"Feedback: counted.\nRating: {4 if 'good' in messages[-1]['content'] else 0}"
 
     pairs = [Pair(f"p{k}", "p", "good" if k % 2 else "poor") for k in range(6)]
-    settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r", "no_fuse": True}
+    settings: dict[str, Any] = {"decide": "score>=2", "run": tmp_path / "r"}
     run = robin_cli.judge(
         pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings
     )

@@ -93,7 +93,7 @@ LIVE: dict[str, Any] = {
     "api_key_env": ["-"],
     "base_url": ["http://localhost:1/v1"],
 }
-LIVE |= {"target_error": 0.2, "max_cost": 0.01, "no_fuse": True}
+LIVE |= {"target_error": 0.2, "max_cost": 0.01}
 LIVE |= {"price_in": [1.0], "price_out": [2.0], "price_cached": [0.5]}
 LIVE |= {
     "concurrency": "2",
