@@ -9,18 +9,14 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.formats.json_rows import NotJSON, parse
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.files import compression
-from robin_cli.model.errors import InputError, shown, size
+from robin_cli.model.errors import InputError, shown
 from robin_logs.inspect_ai import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-_MOST_DIRECTORY = 2**24
-"""The limit on the length of a zip file's directory, in bytes; enough for some 150,000 samples."""
 
 _HEADERS = ("header.json", "_journal/start.json")
 """The members with the task and model of the samples: one written at the end, one at the start for an interrupted log."""
@@ -59,7 +55,7 @@ class _Sample(NamedTuple):
 def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
     """Return the samples of a log by epoch and id, each with the log's ``eval``, which has the task and model.
 
-    Raises InputError for a file that is not such a log, has no samples, or unpacks to too much.
+    Raises InputError for a file that is not such a log, or has no samples.
     """
     archive = _Archive(stream, source)
     head = archive.head()
@@ -74,16 +70,12 @@ def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: 
 
 
 class _Archive:
-    """A zip file from a stranger: it refuses members that unpack to too much, and never opens a path from a member's name."""
+    """A zip file of samples. Members are read in place: no path from a member's name is ever opened."""
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
-        self._stream, self._source, self._total = stream, source, 0
-        self._room = (
-            lines.MAX_LINE_BYTES
-        )  # the bytes that a sample, with its parts, may still unpack to
-        self._size = stream.seek(0, io.SEEK_END)
+        self._stream, self._source = stream, source
         try:
-            with zipfile.ZipFile(_Listed(stream, source)) as archive:
+            with zipfile.ZipFile(stream) as archive:
                 # A sample that was logged again is there twice; the later one counts.
                 self._members: Mapping[str, zipfile.ZipInfo] = {
                     each.filename: each for each in archive.infolist()
@@ -124,7 +116,6 @@ class _Archive:
 
     def row(self, sample: _Sample, head: object) -> Row | BadRow:
         """Return a sample with the log's head, or its error."""
-        self._room = lines.MAX_LINE_BYTES
         try:
             data = self._data(sample.member)
             found = self._parsed(data, sample.member)
@@ -153,7 +144,7 @@ class _Archive:
         return numbered
 
     def _json(self, member: zipfile.ZipInfo) -> object:
-        """Return a member's content. BadRow if it is damaged or too long, InputError if the total is too long."""
+        """Return a member's content. BadRow if it is damaged."""
         return self._parsed(self._data(member), member)
 
     def _parsed(self, data: bytes, member: zipfile.ZipInfo) -> object:
@@ -164,31 +155,18 @@ class _Archive:
 
     def _data(self, member: zipfile.ZipInfo) -> bytes:
         called = shown(member.filename)
-        together = "" if self._room == lines.MAX_LINE_BYTES else " with the rest of its sample"
-        step = "Leave such samples out with --skip-bad-rows."
-        too_long = BadRow(
-            f"{called}{together} is longer than {size(lines.MAX_LINE_BYTES)}. {step}", "too long"
-        )
-        if member.file_size > self._room:
-            raise too_long
         try:
             data = self._unpacked(member)
         except (*_DAMAGED, *compression.DAMAGED) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise BadRow(f"{called} is damaged ({shown(error, 80)}). {_AGAIN}", "damaged") from None
-        self._total += len(data)
-        lines.check_unpacked(self._total, self._size, self._source)
-        self._room -= len(data)
-        if len(data) > member.file_size or zlib.crc32(data) != member.CRC:
+        if zlib.crc32(data) != member.CRC:
             raise BadRow(f"{called} is damaged (it is not what was written). {_AGAIN}", "damaged")
         return data
 
     def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
-        """Unpack a member, at most one byte more than the length in the directory.
-
-        zipfile supports Zstandard, which newer versions of Inspect use, from Python 3.14 on.
-        """
+        """Unpack a member: zipfile supports Zstandard, which newer versions of Inspect use, only from Python 3.14 on."""
         self._stream.seek(member.header_offset)
         mark, name, extra = _LOCAL.unpack(self._stream.read(_LOCAL.size))
         if mark != b"PK\x03\x04" or member.flag_bits & 1:
@@ -198,37 +176,15 @@ class _Archive:
                 else "it does not stand where the list says"
             )
         self._stream.seek(name + extra, io.SEEK_CUR)
-        packed = self._stream.read(min(member.compress_size, lines.MAX_LINE_BYTES))
-        most = member.file_size + 1
+        packed = self._stream.read(member.compress_size)
         if member.compress_type == _STORED:
             return packed
         if member.compress_type == _DEFLATED:
-            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
+            return zlib.decompress(packed, -zlib.MAX_WBITS)
         if member.compress_type == _ZSTANDARD:
             with compression.decompressing(io.BytesIO(packed), ".zst") as unpacked:
-                return unpacked.read(most)
+                return unpacked.read()
         raise ValueError(f"packed by method {member.compress_type}, which robin does not know")
-
-
-class _Listed:
-    """A stream from which zipfile reads the directory, up to a length limit."""
-
-    def __init__(self, stream: BinaryIO, source: str) -> None:
-        self.seek, self.tell, self._read, self._source = (
-            stream.seek,
-            stream.tell,
-            stream.read,
-            source,
-        )
-
-    def read(self, count: int = -1) -> bytes:
-        """Return this number of bytes, or raise InputError."""
-        data = self._read(_MOST_DIRECTORY + 1 if count < 0 else min(count, _MOST_DIRECTORY + 1))
-        if len(data) > _MOST_DIRECTORY:
-            raise InputError(
-                f"{self._source}: lists its members in more than {size(_MOST_DIRECTORY)}, which no log needs. Check the file."
-            )
-        return data
 
 
 FORMAT = Format(read_eval, (b"PK\x03\x04",), packable=False)

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.logs import Log, Reading
 from robin_cli.datasets.rows import BadRow, Row
 from robin_cli.files.compression import split_suffix
-from robin_cli.files.local import read_at_most
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import shown
 from robin_logs.base import OR_SKIP, as_text, folder_of, joined, name_of, scalars
@@ -159,7 +157,7 @@ def _system(place: str, time: str) -> str:
 
 def _named_model(results: Path) -> str:
     with suppress(OSError, ValueError):
-        found = orjson.loads(read_at_most(results, lines.MAX_LINE_BYTES))
+        found = orjson.loads(results.read_bytes())
         return name_of(found.get("model_name")) if isinstance(found, dict) else ""
     return ""
 

@@ -19,7 +19,7 @@ from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
 from robin_cli.datasets.pair_table import GrowingTable
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.datasets.parquet_tables import checked_writer
+from robin_cli.datasets.parquet_tables import written_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
 from robin_cli.runner.inputs import pairs_of, prompts_of
@@ -76,7 +76,7 @@ def _parquet(frame: Frame) -> io.BytesIO:
                 f"{called}: no data; give a file, pairs, or a frame of pandas, polars, pyarrow or DuckDB"
             )
         batches = pa.RecordBatchReader.from_stream(frame)
-        with checked_writer(table, batches.schema, packed=False) as writer:
+        with written_table(table, batches.schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
     except (pa.ArrowException, ValueError, TypeError) as error:

@@ -1,7 +1,6 @@
 """The further columns of data: fields of its rows that robin does not judge, kept unchanged and within bounds.
 
-Data may be hostile: each row may have new names, and a column may hold texts of megabytes. Columns past a bound are left out,
-and reported.
+Rows may have new names each, and a column may hold texts of megabytes. Columns past a bound are left out, and reported.
 """
 
 from __future__ import annotations
@@ -27,13 +26,8 @@ MOST_COLUMNS = 256
 LONGEST_TEXT = 32 * 2**10
 """The most characters that a text may have; a column with a longer one is left out."""
 
-MOST_BYTES = 2 * 2**30
-"""The most memory for all that is kept, in bytes, as estimated."""
-
 TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
 TOO_MANY = f"at most {MOST_COLUMNS} further columns are kept"
-TOO_MUCH = "too much memory"
-DAMAGED = "damaged, or too much memory to decode"
 _TWICE = "two of this name"
 _MAPPED = 'another field is mapped to "{}"'
 _NO_NAME = "a name that is too long, or no UTF-8"
@@ -41,7 +35,6 @@ _NO_NAME = "a name that is too long, or no UTF-8"
 NO_SYSTEMS: Mapping[str, Sequence[str]] = {}
 
 LONGEST_NAME = 200
-_CELL_BYTES = 64
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
 _NAMED = 3
@@ -84,8 +77,6 @@ class FurtherColumns:
             if steps[1:]
         }
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
-        self._bytes: dict[str, int] = {}
-        self._held = 0
         self._why: dict[str, dict[str, None]] = {}
 
     def wants(self, name: str) -> bool:
@@ -132,12 +123,8 @@ class FurtherColumns:
         """Keep nothing under this name, and forget what was kept."""
         self._say(name, why)
         if self._names.get(name):
-            self._forget({name})
+            self.forgotten.add(name)
         self._names[name] = _LEFT_OUT
-
-    def _forget(self, names: set[str]) -> None:
-        self.forgotten |= names
-        self._held -= sum(map(self._bytes.pop, names))
 
     def leave_out_twice(self, names: Iterable[str], but: Collection[str]) -> None:
         """Keep nothing under names that several columns of a table share, except the names in ``but``."""
@@ -183,8 +170,7 @@ class FurtherColumns:
             ]
         plain = self._plain_values(name, values)
         texts = [value for value in plain if type(value) is str]
-        is_ascii = all(map(str.isascii, texts))
-        if not is_ascii:
+        if not all(map(str.isascii, texts)):
             plain = _storable(kept, name, places, plain)
         if plain.count(None) == len(plain):
             return
@@ -203,13 +189,6 @@ class FurtherColumns:
             column = kept.columns.setdefault(own, [None] * kept.rows)
             for at, value in zip(places, plain, strict=True):
                 column[at] = value if value is not None else column[at]
-        taken = _CELL_BYTES * (len(plain) - plain.count(None)) + (1 if is_ascii else 4) * sum(
-            map(len, texts)
-        )
-        self._bytes[own] += taken
-        self._held += taken
-        if self._held > MOST_BYTES:
-            self._make_room(kept.columns)
 
     def _plain_values(self, name: str, values: Sequence[object]) -> list[Value | None]:
         kinds = set(map(type, values))
@@ -224,21 +203,6 @@ class FurtherColumns:
             return [None if type(value) is str else value for value in plain]
         return [None if value == "" else value for value in plain] if "" in plain else plain
 
-    def _make_room(self, found: dict[str, list[Value | None]]) -> None:
-        """Leave out the largest columns, mapped systems last, until a quarter of MOST_BYTES is free."""
-        by_size = sorted(
-            self._bytes, key=lambda name: (name not in self._systems, self._bytes[name])
-        )
-        left = self._held
-        out = set()
-        while by_size and left > MOST_BYTES * 3 // 4:
-            out.add(heaviest := by_size.pop())
-            left -= self._bytes[heaviest]
-            self._say(heaviest, TOO_MUCH)
-            self._names[heaviest] = _LEFT_OUT
-            found.pop(heaviest, None)
-        self._forget(out)
-
     def _admitted(self, name: str) -> str:
         """Return the name under which values are kept, one object for all rows; _LEFT_OUT if they cannot be kept."""
         if len(name) > LONGEST_NAME or not is_encodable(name):
@@ -247,7 +211,6 @@ class FurtherColumns:
         if len(self._names) >= MOST_COLUMNS:
             self._say(name, TOO_MANY)
             return _LEFT_OUT
-        self._bytes[name] = 0
         return self._names.setdefault(name, name)
 
 

@@ -25,7 +25,6 @@ from robin_cli.datasets.fields import (
     spread,
 )
 from robin_cli.datasets.images import Images
-from robin_cli.datasets.lines import check_idle
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
 from robin_cli.datasets.rows import (
@@ -36,7 +35,6 @@ from robin_cli.datasets.rows import (
     Wanted,
     no_collector,
     place,
-    weight,
 )
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
@@ -153,11 +151,8 @@ def gathered(
     return gathering.dataset()
 
 
-_AT_A_TIME = 2**11
+_AT_A_TIME = 2**9
 """The most rows that are checked together."""
-
-_BYTES_AT_A_TIME = 2**23
-"""About the most bytes of rows that are checked together, plus one row of up to MAX_LINE_BYTES."""
 
 _WITH_IMAGES = (
     "images are sent along, for a model that takes them; "
@@ -259,16 +254,13 @@ class _Gathering:
     def _parts(self, rows: Iterator[_Numbered]) -> Iterator[Part]:
         """Yield the rows in parts. An error of the reader is raised after the rows before it were checked."""
         some: list[_Numbered] = []
-        taken, most, broken = 0, self._room, None
+        most, broken = self._room, None
         try:
             for each in rows:
                 some.append(each)
-                taken += weight(each[1], _BYTES_AT_A_TIME)
-                del each  # or the row would stay in memory while the next ones are read
-                if taken >= _BYTES_AT_A_TIME or len(some) >= most:
-                    parts, some, taken = [Part.of(some)], [], 0
-                    yield parts.pop()
-                    most = self._room
+                if len(some) >= most:
+                    yield Part.of(some)
+                    some, most = [], self._room
         except Exception as error:  # noqa: BLE001  # raised below
             broken = error
         if some:
@@ -318,7 +310,7 @@ class _Gathering:
                     continue
                 source = self._sources[-1]
                 error = f"{place(source.name, source.table.unit, number)}: {bad}"
-                self._leave_out(bad, error, self._count + len(kept))
+                self._leave_out(bad, error)
                 self._first_error = self._first_error or error
 
     def _keep_or_merge(
@@ -382,13 +374,10 @@ class _Gathering:
             images=self._images.folder,
         )
 
-    def _leave_out(self, bad: BadRow, error: str, pairs: int) -> None:
+    def _leave_out(self, bad: BadRow, error: str) -> None:
         if not self._skip_bad_rows:
             raise InputError(error) from None
         self._reasons[bad.reason] += 1
-        others = pairs + self._merged + self._repeated
-        what = f"rows that cannot be used ({bad.reason})"
-        check_idle(self._reasons.total(), others, self._sources[-1].name, what)
         if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
             self._first_bad.append(error.partition(". ")[0])
 

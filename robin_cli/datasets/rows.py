@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 Columns = Mapping[str, Sequence[object]]
 
-_VALUE_BYTES = 64
-
 Unit = Literal["line", "row"]
 
 
@@ -163,24 +161,6 @@ def leads_into(path: str, name: str) -> bool:
     return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
 
 
-def weight(row: object, most: int) -> int:
-    """Return about how many bytes a row takes in memory. Stop counting at ``most``."""
-    if type(row) is not dict:
-        return 0
-    found, inner = 0, [row]
-    for values in inner:
-        found += _VALUE_BYTES * len(values)
-        if found >= most:  # or the list of a row's many values would take as much again
-            break
-        for value in values.values() if type(values) is dict else values:
-            kind = type(value)
-            if kind is str:
-                found += len(value)
-            elif kind is dict or kind is list:
-                inner.append(value)
-    return found
-
-
 def kind(value: object) -> str:
     """Return the kind of a value in a user's words, for example "a number"."""
     if value is None:
@@ -216,9 +196,9 @@ def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
     )
 
 
-def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError, before: int = 0) -> str:
-    """Return the message for bytes that are not UTF-8; ``before`` is the offset of ``data`` in the file, from 0."""
+def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
+    """Return the message for bytes that are not UTF-8."""
     return (
-        f"byte 0x{data[error.start]:02X} at offset {before + error.start} is not UTF-8. "
+        f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
         "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
     )

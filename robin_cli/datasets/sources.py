@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 import orjson
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.datasets.rows import BadRow, Reader, Row, Table, Wanted, place
@@ -92,9 +91,7 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
                 raise InputError(
                     "standard input: is closed; pipe the pairs into it, or name a file"
                 )
-            yield in_memory(
-                lines.read_piped(sys.stdin.buffer, "standard input"), "standard input", wanted
-            )
+            yield in_memory(io.BytesIO(sys.stdin.buffer.read()), "standard input", wanted)
     else:
         source_name = name.encode(
             "utf-8", "backslashreplace"
@@ -181,8 +178,7 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
         # A plug-in needs a name to open. Any other copy has none, so a killed process leaves nothing behind.
         path = folder / "".join(Path(own_name).suffixes)
         with path.open("x+b") if isinstance(reader, Plugin) else tempfile.TemporaryFile() as copy:
-            if not remote.download(file, copy, lines.MAX_FILE_BYTES):
-                raise lines.file_too_long(source)
+            remote.download(file, copy)
             copy.seek(0)
             found = _source(copy, source, reader or reader_by_content(copy, source), wanted, path)
             yield found._replace(path=public.removesuffix("?…"))

@@ -24,10 +24,6 @@ MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
 """The errors for data that are cut short or damaged. An OSError with an ``errno`` is the system's instead."""
 
-_BLOCK_BYTES = 2**20
-_MOST_WINDOW = 2**27
-"""The most memory for unpacking, in bytes, as zstd's own limit: ten bytes of a header can ask for gigabytes."""
-
 
 def split_suffix(name: str) -> tuple[str, str]:
     """Split a name into the part before a compression's end, such as .gz, and that end in small letters, or ""."""
@@ -36,11 +32,11 @@ def split_suffix(name: str) -> tuple[str, str]:
 
 
 def decompressing(stream: BinaryIO, suffix: str) -> BinaryIO:
-    """Return a stream that unpacks ``stream`` as it is read, in little memory. Reading raises DAMAGED errors."""
+    """Return a stream that unpacks ``stream`` as it is read. Reading raises DAMAGED errors."""
     readers: dict[str, Callable[[], Any]] = {
         ".gz": lambda: gzip.GzipFile(fileobj=stream, mode="rb"),
         ".bz2": lambda: bz2.BZ2File(stream),
-        ".xz": lambda: _Xz(stream),
+        ".xz": lambda: lzma.LZMAFile(stream),  # noqa: SIM115  # the caller closes it
         ".zst": lambda: _zstandard("CompressedInputStream", stream, "r"),
     }
     unpacked: BinaryIO = readers[suffix]()
@@ -65,31 +61,6 @@ def _zstandard(kind: str, stream: IO[bytes], mode: str) -> Any:
     import pyarrow as pa
 
     return getattr(pa, kind)(pa.PythonFile(_Lent(stream), mode), "zstd")
-
-
-class _Xz(io.RawIOBase):
-    """An xz file, unpacked within _MOST_WINDOW: lzma's own file object has no limit."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._decoder = stream, lzma.LZMADecompressor(memlimit=_MOST_WINDOW)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        while True:
-            packed = self._decoder.unused_data
-            if self._decoder.eof:  # another stream, or padding zeros, may follow
-                packed = (packed or self._stream.read(_BLOCK_BYTES)).lstrip(b"\0")
-                if not packed:
-                    return 0
-                self._decoder = lzma.LZMADecompressor(memlimit=_MOST_WINDOW)
-            elif self._decoder.needs_input and not (packed := self._stream.read(_BLOCK_BYTES)):
-                raise EOFError("the end is missing")
-            if data := self._decoder.decompress(packed, len(view)):
-                view[: len(data)] = data
-                return len(data)
 
 
 class _Lent(io.RawIOBase):

@@ -6,7 +6,6 @@ A folder by somebody else, or that others may write to, can hold a link, a pipe 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import secrets
@@ -82,27 +81,6 @@ def read_at_most(path: Path, limit: int) -> bytes:
         ):  # before memory is allocated; a sparse file may be huge
             raise OSError(errno.EFBIG, f"it is longer than {size(limit)}", str(path))
         return file.read(limit)
-
-
-def sha256_of(path: Path, most: int) -> str:
-    """Hash the regular file at ``path``, links followed; return "" if it has more than ``most`` bytes, or is not regular.
-
-    Raises:
-        OSError: it cannot be read, or not without waiting, as some files under /proc.
-    """
-    digest, left, file = hashlib.sha256(), most, os.open(path, os.O_RDONLY | FLAGS)
-    try:
-        info = os.fstat(file)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > most:  # a sparse file may be huge
-            return ""
-        while chunk := os.read(file, 2**20):
-            digest.update(chunk)
-            left -= len(chunk)
-            if left < 0:
-                return ""
-    finally:
-        os.close(file)
-    return digest.hexdigest()
 
 
 def read_small_file(path: Path, called: str) -> str:

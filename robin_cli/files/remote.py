@@ -107,8 +107,8 @@ def matches(pattern: str) -> list[str]:
     return found
 
 
-def download(name: str, file: IO[bytes], most: int) -> bool:
-    """Copy the file at an address into ``file``; return whether it has at most ``most`` bytes.
+def download(name: str, file: IO[bytes]) -> None:
+    """Copy the file at an address into ``file``.
 
     Raises:
         RemoteError: it cannot be read.
@@ -118,9 +118,6 @@ def download(name: str, file: IO[bytes], most: int) -> bool:
     with _file_system(name) as (files, address), files.open(address, "rb", **how) as there:
         while chunk := there.read(_CHUNK_BYTES):
             file.write(chunk)
-            if file.tell() > most:
-                return False
-    return True
 
 
 @contextmanager

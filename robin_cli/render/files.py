@@ -14,7 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from robin_cli.datasets.formats import sheets
-from robin_cli.datasets.parquet_tables import checked_writer
+from robin_cli.datasets.parquet_tables import written_table
 from robin_cli.files.compression import compressing, split_suffix
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.files.remote import scheme_of
@@ -176,7 +176,7 @@ def _write(
 
 def write_parquet(results: pa.RecordBatchReader, file: IO[bytes] | Path) -> None:
     """Write ``results`` as a Parquet file. OSError if the disk refuses."""
-    with checked_writer(file, results.schema) as writer:
+    with written_table(file, results.schema) as writer:
         for table in gathered(
             (pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES
         ):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robin_cli.datasets.lines import MAX_FILE_BYTES
-from robin_cli.files.local import sha256_of
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
@@ -242,7 +241,8 @@ def _check_file(source: Path, recorded: str) -> None:
         return
     way_on = "To go on with the run's own copy of the pairs, move that file away"
     try:
-        digest = sha256_of(source, MAX_FILE_BYTES)
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise RunError(
             f"{source}: cannot be read ({error.strerror}), and may have changed since this run was made; make it readable. "

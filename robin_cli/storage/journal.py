@@ -24,14 +24,11 @@ from zlib import crc32
 
 import orjson
 
-from robin_cli.datasets.lines import at_most
-from robin_cli.files.local import open_regular, read_at_most, whole_file
+from robin_cli.files.local import open_regular, reading, whole_file
 from robin_cli.model.errors import StorageError, typed, writing
 
 _VERSION = 1
 _CHECKED_BY = b',"crc32":'
-_MOST_BYTES = 2**30
-"""Far more than a journal holds when it becomes a segment, even with the longest answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,8 @@ def read_journal(path: Path) -> JournalContent | None:
         StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
     """
     try:
-        data = read_at_most(path, at_most(_MOST_BYTES))
+        with reading(path) as file:
+            data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from io import SEEK_END
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from robin_cli.datasets.columns import LONGEST_NAME, MOST_COLUMNS
-from robin_cli.datasets.lines import MOST_TIMES, MOST_UNPACKED, check_unpacked
-from robin_cli.datasets.pair_table import ALWAYS, OPTIONAL_TEXTS, REFERENCE, TEXTS, PairTable
+from robin_cli.datasets.pair_table import ALWAYS, OPTIONAL_TEXTS, TEXTS, PairTable
 from robin_cli.datasets.parquet_tables import (
     batches,
     opened_file,
@@ -48,13 +44,6 @@ from robin_cli.storage.layout import (
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25
 """A row group ends after this many bytes of texts: its pages, which are decoded whole, are then no longer."""
-_COLUMN_TYPES = (
-    pa.types.is_int64,
-    pa.types.is_float64,
-    pa.types.is_boolean,
-    pa.types.is_large_string,
-    pa.types.is_string,
-)
 _NO_COLUMNS = pa.table({})
 
 
@@ -182,60 +171,26 @@ def _no_column(name: str, known: Sequence[str]) -> str:
 
 
 def _read_columns(
-    path: Path, wanted: Callable[[list[str]], Collection[str]]
+    path: Path, wanted: Callable[[list[str]], Iterable[str]]
 ) -> tuple[pa.Table, list[str]]:
     """Return a run's ``wanted`` further columns, and the names of all; none if the file does not exist."""
     place = path / COLUMNS
     count = rows_in(path / PAIRS)
     try:
         with reading(place) as stream:
-            beside = (path / PAIRS).stat().st_size
             file, schema = opened_file(stream, str(place))
-            known = _checked_columns(file, schema, count)
-            # One column at a time: all columns' pages together may pass the limit on memory. The size of the pairs counts
-            # as packed too, because a column with few systems' names compresses far better than any text.
-            packed, unpacked, found = beside + stream.seek(0, SEEK_END), 0, {}
-            for name in wanted(known):
-                found[name] = _column(
-                    batches(file, stream, str(place), [name], beside=beside),
-                    schema.field(name),
-                    count,
+            if file.metadata.num_rows != count:
+                raise ValueError(
+                    f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {count:,}"
                 )
-                unpacked += found[name].nbytes
-                check_unpacked(unpacked, packed, str(place))
+            names = list(wanted(schema.names))
+            # The column a.b comes along with the column a.
+            found = [batch.select(names) for batch in batches(file, str(place), names)]
+            return pa.Table.from_batches(found, pa.schema(map(schema.field, names))), schema.names
     except FileNotFoundError:
         return _NO_COLUMNS, []
     except UNREADABLE as error:
         raise unreadable(place, error) from error
-    return pa.table(found), known
-
-
-def _checked_columns(file: pq.ParquetFile, schema: pa.Schema, pairs: int) -> list[str]:
-    """Return the names of the columns of a file. ValueError if it cannot be the file of a run with so many pairs."""
-    if file.metadata.num_rows != pairs:
-        raise ValueError(f"{COLUMNS} has {file.metadata.num_rows:,} rows, and {PAIRS} {pairs:,}")
-    if len(set(schema.names)) < len(schema):
-        raise ValueError(f"two columns of {COLUMNS} are called the same")
-    if len(schema) > MOST_COLUMNS or max(map(len, schema.names), default=0) > LONGEST_NAME:
-        raise ValueError(f"{COLUMNS} has more columns, or longer names, than robin writes")
-    for field in schema:
-        if not any(is_one(field.type) for is_one in _COLUMN_TYPES):
-            raise ValueError(
-                f'the column "{shown(field.name)}" of {COLUMNS} has the type {shown(field.type)}'
-            )
-    return list(schema.names)
-
-
-def _column(found: Iterable[pa.RecordBatch], field: pa.Field[Any], pairs: int) -> pa.ChunkedArray:
-    """Return a column with a value or null for each pair. ValueError if it has other types or rows."""
-    typed = pa.large_string() if pa.types.is_string(field.type) else field.type
-    column = pa.chunked_array([batch.column(field.name).cast(typed) for batch in found], typed)
-    column.validate(full=True)
-    if len(column) != pairs:
-        raise ValueError(
-            f'the column "{shown(field.name)}" of {COLUMNS} has {len(column):,} rows, and {PAIRS} {pairs:,}'
-        )
-    return column
 
 
 def read_pair_ids(path: Path) -> Texts:
@@ -289,37 +244,16 @@ def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return pairs with the types that robin writes. ValueError if they have others."""
-    wanted = []
-    if len(set(batch.schema.names)) < batch.num_columns:
-        raise ValueError("two of its columns are called the same")
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        is_text = name in TEXTS
-        fits = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        if is_text != fits or (is_text and name != REFERENCE and column.null_count):
-            raise ValueError(f'the column "{name}" has the wrong type, or nulls')
-        wanted.append(pa.field(name, pa.large_string() if is_text else pa.float64()))
-    typed = batch.cast(pa.schema(wanted))
-    typed.validate(full=True)  # texts may not be UTF-8: pyarrow trusts the file
-    return typed
+    """Return pairs with the types that robin writes. ArrowException if they have others."""
+    types = [pa.large_string() if name in TEXTS else pa.float64() for name in batch.schema.names]
+    return batch.cast(pa.schema(list(map(pa.field, batch.schema.names, types))))
 
 
 def write_pairs(pairs: PairTable, path: Path) -> None:
     """Write pairs in the columns of :attr:`PairTable.schema`, in batches, for there may be ten million."""
-    write_pair_batches(path, pairs.schema, pairs.batches)
-    give_back()  # the memory of their pages, which is much if texts are long
-
-
-def write_pair_batches(
-    path: Path, schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]
-) -> None:
-    """Write the batches that ``batches`` yields, uncompressed if they compress so well that readers would refuse them."""
     with whole_file(path) as file:
-        unpacked = _write_batches(file, schema, batches())
-        if unpacked > MOST_UNPACKED // 2 and unpacked > MOST_TIMES // 2 * file.tell():
-            file.seek(0)
-            file.truncate()
-            _write_batches(file, schema, batches(), packed=False)
+        _write_batches(file, pairs.schema, pairs.batches())
+    give_back()  # the memory of their pages, which is much if texts are long
 
 
 def write_columns(pairs: PairTable, path: Path) -> None:
@@ -332,15 +266,11 @@ def write_columns(pairs: PairTable, path: Path) -> None:
         _write_batches(file, columns.schema, columns.to_batches())
 
 
-def _write_batches(
-    file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, packed: bool = True
-) -> int:
-    """Write batches in row groups of a bounded size; return how many bytes they took in memory."""
-    unpacked = 0
-    with written_table(file, schema, packed=packed) as writer:
+def _write_batches(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write batches in row groups of a bounded size."""
+    with written_table(file, schema) as writer:
         group: list[pa.RecordBatch] = []
         for batch in batches:
-            unpacked += batch.nbytes
             for start in range(0, len(batch), PAIRS_AT_A_TIME):
                 group.append(batch.slice(start, PAIRS_AT_A_TIME))
                 is_large = sum(each.nbytes for each in group) >= GROUP_BYTES
@@ -349,7 +279,6 @@ def _write_batches(
                     group = []
         if group:
             writer.write_table(pa.Table.from_batches(group, schema))
-    return unpacked
 
 
 def write_table(table: pa.Table, path: Path) -> None:

@@ -7,7 +7,6 @@ fit is set aside in a file of the run, never deleted.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import tempfile
@@ -17,7 +16,6 @@ from typing import Any
 
 import orjson
 
-from robin_cli.datasets.lines import at_most
 from robin_cli.files.local import is_ours, open_regular, reading
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Judgment
@@ -34,8 +32,6 @@ Rescued = tuple[list[Mapping[str, Any]], list[tuple[str, bytes, str]]]
 
 _KNOWN_BY = ("pair_id", "attribute", "judge", "draw", "request_id", "received_at")
 """The columns of judgments that identify an answer."""
-
-_MOST_BYTES = 2**30
 
 
 def rescue(run: Path, run_id: str, judgments: Sequence[Judgment]) -> Path | None:
@@ -64,8 +60,6 @@ def find_rescued(run: Path) -> list[tuple[str, bytes]]:
     path = run / RESCUED
     try:
         with reading(path) as file:
-            if os.fstat(file.fileno()).st_size > at_most(_MOST_BYTES):
-                raise OSError(errno.EFBIG, "it is longer than rescued answers are")
             return [
                 (f"{path}:{number}", line.rstrip(b"\n"))
                 for number, line in enumerate(file, start=1)

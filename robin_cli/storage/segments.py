@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.datasets.lines import check_unpacked
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
@@ -163,7 +162,6 @@ def read_judgments(
     count, lost = segment_count(path), lost_segments(path)
     if journal:
         check_whole(path, kept, before, content, count)
-    unpacked = packed = 0
     for number in range(after + 1, count + 1):
         if number in lost:
             continue
@@ -172,11 +170,7 @@ def read_judgments(
             with reading(name) as segment:
                 table = _read_segment(segment, str(name), columns, number)
                 check_rows(table)
-                unpacked, packed = unpacked + table.nbytes, packed + name.stat().st_size
-            check_unpacked(unpacked, packed, str(path / SEGMENTS))
-        except (
-            UNREADABLE
-        ) as error:  # files of somebody else's run may also be made to fill the memory
+        except UNREADABLE as error:
             raise unreadable(name, error, lost_path(path, number)) from error
         yield table
     if lost and journal:

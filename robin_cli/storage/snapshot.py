@@ -76,7 +76,7 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
             fold.judgments, fold.fitted_at = covers["judgments"], covers["fitted_at"]
             if fold.fitted_at:
                 fold.fitted = np.empty(len(space)), np.empty(len(space)), np.empty(len(space))
-            for rows in batches(parquet, file, STATE, schema.names):
+            for rows in batches(parquet, STATE, schema.names):
                 _take_in(fold, rows, at)
                 at += len(rows)
         fold.draws.missing = np.array(covers["missing"], np.int64).reshape(2, -1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
@@ -21,7 +19,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import robin_cli
-from robin_cli.datasets import columns
 from robin_cli.datasets.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
@@ -352,22 +349,6 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
     assert [len(each.get("page", "")) for each in kept(tmp_path, *rows)] == [5, 32 * 2**10, 1]
 
 
-def test_leaves_out_what_takes_most_where_all_take_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(columns, "MOST_BYTES", 2**17)
-    rows = [
-        row(id=f"{at}", long="x" * 900 + str(at), model=f"m{at % 3}", n=at, system="s")
-        for at in range(400)
-    ]
-    for path in (
-        written(tmp_path, f"pairs{end}", WRITERS[end](rows)) for end in (".jsonl", ".parquet")
-    ):
-        data = load_pairs(path, columns={"system": "system"})
-        assert data.columns_left_out == ('not kept: column "long" (too much memory)',)
-        assert {name for pair in data.pairs for name in pair.columns} == {"model", "n", "system"}
-
-
 def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path: Path) -> None:
     path = written(
         tmp_path, "pairs.jsonl", b'{"prompt": "p", "response": "r", "x": {"y": "\\ud800"}}\n'
@@ -431,39 +412,6 @@ def test_reads_no_vectors_and_no_bytes(tmp_path: Path) -> None:
         dict(pair.columns)
         for pair in load_pairs(written(tmp_path, "damaged.parquet", bytes(data))).pairs
     ] == [{"model": "m"}] * 50
-
-
-def test_leaves_out_a_column_that_is_damaged_or_a_bomb_where_others_are_sound(
-    tmp_path: Path,
-) -> None:
-    rows = 20_000
-    texts = pa.array([f"{at}" for at in range(rows)])
-    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["a" * 2**20]))
-    table = pa.table(
-        {"prompt": texts, "response": texts, "bomb": bomb, "odd": texts, "model": ["m"] * rows}
-    )
-    pq.write_table(table, tmp_path / "pairs.parquet", compression="zstd")
-    data = bytearray((tmp_path / "pairs.parquet").read_bytes())
-    place = bytes_of(tmp_path / "pairs.parquet", "odd")
-    data[place] = b"\xff" * (place.stop - place.start)
-    written(tmp_path, "pairs.parquet", bytes(data))
-    script = (
-        "from pathlib import Path; from robin_cli.datasets.pairs import load_pairs; data = load_pairs('pairs.parquet');"
-        "print(len(data.pairs), data.pairs[-1].columns, *data.columns_left_out, sep=chr(10));"
-        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    count, last, *said, used = done.stdout.splitlines()
-    assert (count, last) == (f"{rows}", "{'model': 'm'}")
-    assert said == [
-        'not kept: column "odd" (damaged, or too much memory to decode)',
-        'not kept: column "bomb" (a text of more than 32,768 characters)',
-    ]
-    # In KiB. The kernel's count begins with the program; that of getrusage goes on from the process of the tests.
-    assert int(used) < 2**20
 
 
 def test_two_systems_may_give_one_answer_and_each_is_a_pair(tmp_path: Path) -> None:

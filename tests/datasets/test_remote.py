@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
@@ -220,18 +219,13 @@ def test_says_what_a_server_answers_and_what_to_do(server: Server) -> None:
     )
 
 
-def test_takes_no_more_than_a_file_may_have_and_unpacks_nothing(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_takes_a_whole_file_and_unpacks_nothing(server: Server) -> None:
     server.files["/a.jsonl"] = gzip.compress(as_lines(HELPSTEER))
     server.headers = {"Content-Encoding": "gzip"}
     assert "a.jsonl: the name says text, but the file is gzip-compressed." in said_of(
         f"{server.url}/a.jsonl"
     )
     server.headers = {}
-    monkeypatch.setattr(lines, "MAX_FILE_BYTES", 2**21)
-    server.files["/b.jsonl"] = b"x" * 2**23
-    assert "b.jsonl: more than 2 MiB of data" in said_of(f"{server.url}/b.jsonl")
     server.files["/c.jsonl"] = as_lines(HELPSTEER)
     server.headers = {"Content-Length": "5000"}  # and then it hangs up
     assert "c.jsonl: it cannot be reached or read (" in said_of(f"{server.url}/c.jsonl")

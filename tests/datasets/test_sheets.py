@@ -1,10 +1,8 @@
-"""Workbooks as data: those of Excel and LibreOffice, and those that are made to fill the memory."""
+"""Workbooks as data: those of Excel and LibreOffice."""
 
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
-import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.formats.sheets import CUT
 from robin_cli.datasets.pairs import load_pairs
 from tests.conftest import has
@@ -51,28 +48,6 @@ def workbook(
             first.cell(row, column, value)  # type: ignore[call-overload]
     book.create_sheet("Empty")
     book.save(path)
-    return path
-
-
-MANIFEST = (
-    '<?xml version="1.0" encoding="UTF-8"?><manifest:manifest '
-    'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"><manifest:file-entry manifest:full-path="/" '
-    'manifest:media-type="application/vnd.oasis.opendocument.spreadsheet"/></manifest:manifest>'
-)
-
-
-def opened_document(path: Path, rows: str) -> Path:
-    """An .ods with these rows in XML."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
-        archive.writestr(
-            "content.xml",
-            '<?xml version="1.0"?><office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
-            'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
-            'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:spreadsheet>'
-            f'<table:table table:name="Data">{rows}</table:table></office:spreadsheet></office:body></office:document-content>',
-        )
-        archive.writestr("META-INF/manifest.xml", MANIFEST)
     return path
 
 
@@ -154,52 +129,3 @@ def test_says_that_it_is_no_workbook(tmp_path: Path, name: str) -> None:
         written(tmp_path, name, data[name.partition(".")[0]])
     said = complaint(tmp_path / name)
     has(said, f"{name}: not a workbook that can be read", "Write or download it again")
-
-
-COMPLAINTS = """
-import resource, sys
-from pathlib import Path
-from robin_cli.datasets.pairs import load_pairs
-from robin_cli.model.errors import InputError
-for path in sys.argv[1:]:
-    try:
-        load_pairs(Path(path))
-    except InputError as error:
-        print(str(error).replace(chr(10), " "))
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-
-
-def test_bounds_the_memory_of_hostile_workbooks(tmp_path: Path) -> None:
-    wide = workbook(
-        tmp_path / "wide.xlsx", [(1, ("prompt", "response")), (1_048_576, ("x",) * 16_000)]
-    )
-    row = (
-        '<table:table-row table:number-rows-repeated="{}"><table:table-cell office:value-type="string" '
-        'table:number-columns-repeated="{}"><text:p>x</text:p></table:table-cell></table:table-row>'
-    )
-    long = opened_document(tmp_path / "long.ods", row.format(1, 2) + row.format(1_000_000, 90))
-    far = opened_document(tmp_path / "far.ods", row.format(1, 2) + row.format(1_000_000, 16_000))
-    assert wide.stat().st_size < 2**18 > long.stat().st_size
-    afresh = [
-        sys.executable,
-        "-c",
-        COMPLAINTS,
-        *map(str, (wide, long, far)),
-    ]  # children of this process may have taken more
-    done = subprocess.run(afresh, stdout=subprocess.PIPE, text=True, check=True)
-    *said, kilobytes = done.stdout.splitlines()
-    for path, each in zip((wide, long), said, strict=False):
-        has(
-            each,
-            f"{path.name}: takes more than 768 MiB of memory to read",
-            "ROBIN_MAX_UNPACKED_GB=4",
-        )
-    has(said[2], "far.ods: not a workbook that can be read")
-    assert int(kilobytes) < 2**20
-
-
-def test_stops_at_what_unpacks_to_a_giant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**20)
-    path = opened_document(tmp_path / "spaces.ods", " " * 2**22)
-    has(complaint(path), "spaces.ods: unpacks to more than 4", "over 100 times its size")

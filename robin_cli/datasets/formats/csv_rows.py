@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -13,18 +12,15 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted, not_utf8
-from robin_cli.model.errors import InputError, ReadAs, shown, size
+from robin_cli.model.errors import InputError, ReadAs, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from _typeshed import WriteableBuffer
-
 _Record = tuple[int, list[str] | BadRow]
 """The line on which a record begins, and its cells."""
 
-_MOST_CELLS = 2**20
-_SHORT = 2**20
+_LONGEST_CELL = 2**25
 _HEAD_BYTES = 2**16
 _PIECES = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _NOT_CLOSED = "a quote opened in this row is never closed"
@@ -57,12 +53,12 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
     stream.seek(0)
     wide = next((name for begin, name in _WIDE if re.match(begin, head, re.DOTALL)), "")
     if wide:
-        stream = io.BufferedReader(_AsUtf8(stream, source, wide))
+        stream = _as_utf8(stream, source, wide)
     text = head.decode(wide or "utf-8", "replace").removeprefix("\ufeff")
     found = _Dialect(
         source, delimiter, *_separator(text, delimiter, wanted), "UTF-16" if wide else ""
     )
-    records = lines.filled(_records(stream, source, found), source)
+    records = _records(stream, source, found)
     line, header = next(records, (1, None))
     if found.is_stated:  # in a line before the header
         line, header = next(records, (1, None))
@@ -80,7 +76,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
 
 
 def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-    header = stream.readline(_SHORT)
+    header = stream.readline(_HEAD_BYTES)
     stream.seek(0)
     return read_csv(stream, source, wanted, "\t" if b"\t" in header and b"," not in header else ",")
 
@@ -216,98 +212,49 @@ def _rows(
 
 
 def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record]:
+    """Yield the rows that have a cell that is not empty."""
     # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
-    text = _Text(stream, source, found)
-    reader = csv.reader(text.lines(), delimiter=found.delimiter, strict=True)
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    faults: list[BadRow] = []  # of the lines of the current row
+    reader = csv.reader(
+        _texts(stream, source, found, faults), delimiter=found.delimiter, strict=True
+    )
     while True:
-        text.begin = begin = reader.line_num + 1
+        begin = reader.line_num + 1
         try:
             cells = next(reader, None)
         except csv.Error as error:
             _raise_not_csv(error, f"{source}:{begin}")
-        text.size = text.marks = 0
         if cells is None:
             return
-        yield begin, text.faults.pop() if text.faults else cells
+        if faults:
+            yield begin, faults[0]
+            faults.clear()
+        elif not lines.is_blank(cells):
+            yield begin, cells
 
 
-class _Text:
-    """The lines of a file as text, with the length of the current row: a quoted row may span many lines.
-
-    Errors of a line are put into ``faults``, for its reader, which knows the row. Raises InputError for a row longer than
-    MAX_LINE_BYTES, or of more than _MOST_CELLS cells and lines.
-    """
-
-    def __init__(self, stream: BinaryIO, source: str, found: _Dialect) -> None:
-        self.faults: list[BadRow] = []
-        # The row's first line, its bytes, and its delimiters and lines after the first _SHORT bytes.
-        self.begin, self.size, self.marks = 1, 0, 0
-        self._stream, self._source, self._found, self._delimiter = (
-            stream,
-            source,
-            found,
-            found.delimiter.encode(),
-        )
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines, with their ends."""
-        for number, line in lines.numbered_lines(self._stream, self._source):
-            if isinstance(
-                line, BadRow
-            ):  # it may end inside a quoted cell, so the next row is unknown
-                raise InputError(f"{self._source}:{number}: {line}")
-            # Old Macs end lines with a carriage return alone, which csv accepts only at the end of a text.
-            several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
-            for piece in map(re.Match.group, _PIECES.finditer(line)) if several else (line,):
-                self.size += len(piece)
-                if self.size > _SHORT:
-                    self._check(piece)
-                text = self._found.decoded(piece)
-                if isinstance(text, BadRow):
-                    self.faults[:] = self.faults or [text]
-                    text = piece.decode("utf-8", "replace")
-                yield text
-
-    def _check(self, piece: bytes) -> None:
-        self.marks += 1 + piece.count(self._delimiter)
-        if self.size > lines.MAX_LINE_BYTES or self.marks > _MOST_CELLS:
-            what = (
-                size(lines.MAX_LINE_BYTES)
-                if self.marks <= _MOST_CELLS
-                else f"{_MOST_CELLS:,} cells and lines"
-            )
-            raise InputError(
-                f"{self._source}:{self.begin}: {_NOT_CLOSED}, or the row is longer than {what}. {_QUOTES} Else shorten the row."
-            )
+def _texts(stream: BinaryIO, source: str, found: _Dialect, faults: list[BadRow]) -> Iterator[str]:
+    """Yield the lines as texts, with their ends. A line that cannot be decoded adds to ``faults``."""
+    for _, line in lines.numbered_lines(stream, source):
+        # Old Macs end lines with a carriage return alone, which csv accepts only at the end of a text.
+        several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
+        for piece in _PIECES.findall(line) if several else (line,):
+            text = found.decoded(piece)
+            if isinstance(text, BadRow):
+                faults.append(text)
+                text = piece.decode("utf-8", "replace")
+            yield text
 
 
-class _AsUtf8(io.RawIOBase):
-    """A UTF-16 file that reads as UTF-8."""
-
-    def __init__(self, stream: BinaryIO, source: str, encoding: str) -> None:
-        self._stream, self._source = stream, source
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._left = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read as from any stream. InputError for bytes that are not UTF-16."""
-        chunk = b"-"
-        while chunk and not self._left:
-            chunk = self._stream.read(_HEAD_BYTES)
-            try:
-                self._left = self._decoder.decode(chunk, final=not chunk).encode()
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{self._source}: begins as UTF-16, and is cut short or damaged ({error.reason}). Save it as UTF-8."
-                ) from None
-        view = memoryview(buffer).cast("B")
-        count = min(len(view), len(self._left))
-        view[:count], self._left = self._left[:count], self._left[count:]
-        return count
+def _as_utf8(stream: BinaryIO, source: str, encoding: str) -> BinaryIO:
+    """Return a UTF-16 file as UTF-8. InputError for bytes that are not UTF-16."""
+    try:
+        return io.BytesIO(stream.read().decode(encoding).encode())
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source}: begins as UTF-16, and is cut short or damaged ({error.reason}). Save it as UTF-8."
+        ) from None
 
 
 def _raise_not_csv(error: csv.Error, place: str) -> NoReturn:

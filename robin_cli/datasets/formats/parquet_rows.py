@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.columns import (
     LONGEST_TEXT,
     MOST_COLUMNS,
@@ -35,7 +34,7 @@ class _Leaf(NamedTuple):
 def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     """Return the rows with the wanted columns; a field of a struct is named with dots.
 
-    Raises InputError for a damaged file, and for one that takes too much memory to decode.
+    Raises InputError for a damaged file.
     """
     file, schema = opened_file(stream, source)
     leaves = list(_leaves(list(schema)))
@@ -67,7 +66,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         for name in found:
             further.leave_out(name, TOO_MANY)
             break  # one is enough for the report
-    found_batches = batches(file, stream, source, columns, further, more)
+    found_batches = batches(file, source, [*columns, *more])
     kept = _Kept(columns, further, set(more)) if further and more else None
     parts = _parts(found_batches, source, kept)
     rows = (each for part in parts for each in zip(part.numbers, part.rows, strict=False))
@@ -101,28 +100,22 @@ def _parts(found: Iterator[pa.RecordBatch], source: str, kept: _Kept | None) -> 
     first = 1
     with readable(source):
         for batch in found:
-            yield from _parts_of(*((batch, batch) if kept is None else kept.split(batch)), first)
+            yield from _parts_of(batch if kept is None else kept.split(batch), first)
             first += len(batch)
 
 
-def _parts_of(batch: pa.RecordBatch, needed: pa.RecordBatch, first: int) -> Iterator[Part]:
-    """Yield the rows of a batch. A row whose ``needed`` columns are too large is bad; other columns have their own bounds."""
+def _parts_of(batch: pa.RecordBatch, first: int) -> Iterator[Part]:
+    """Yield the rows of a batch, together or, if a text is not UTF-8, one by one."""
     import pyarrow as pa
 
     numbers = range(first, first + len(batch))
-    if needed.nbytes <= lines.MAX_LINE_BYTES:
-        try:
-            columns = dict(zip(batch.schema.names, map(_values, batch.columns), strict=True))
-        except (
-            UnicodeDecodeError,
-            pa.ArrowException,
-        ):  # pyarrow does not name the row: look at each
-            pass
-        else:
-            yield Part(numbers, columns=columns)
-            return
-    for at in range(len(batch)):
-        yield Part(numbers[at : at + 1], [_python_row(batch.slice(at, 1), needed.slice(at, 1))])
+    try:
+        columns = dict(zip(batch.schema.names, map(_values, batch.columns), strict=True))
+    except (UnicodeDecodeError, pa.ArrowException):  # pyarrow does not name the row: look at each
+        for at in range(len(batch)):
+            yield Part(numbers[at : at + 1], [_python_row(batch.slice(at, 1))])
+    else:
+        yield Part(numbers, columns=columns)
 
 
 def _values(column: pa.Array) -> list[object]:
@@ -136,9 +129,7 @@ def _values(column: pa.Array) -> list[object]:
     return found
 
 
-def _python_row(batch: pa.RecordBatch, needed: pa.RecordBatch) -> Row | BadRow:
-    if needed.nbytes > lines.MAX_LINE_BYTES:
-        return BadRow(lines.too_long("row"), "too long")
+def _python_row(batch: pa.RecordBatch) -> Row | BadRow:
     try:
         row: Row = batch.to_pylist()[0]
     except UnicodeDecodeError:
@@ -156,8 +147,8 @@ class _Kept(NamedTuple):
     further: FurtherColumns
     names: set[str]
 
-    def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return the batch with its further columns as they are kept, and the part of it that is needed."""
+    def split(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with its further columns as they are kept."""
         import pyarrow as pa
 
         needed = part_of(batch, self.needed)
@@ -169,7 +160,7 @@ class _Kept(NamedTuple):
                         self.further.leave_out(leaf, TOO_LONG)
                     else:
                         whole[leaf] = _with_texts_of_times(values)
-        return pa.RecordBatch.from_arrays(list(whole.values()), list(whole)), needed
+        return pa.RecordBatch.from_arrays(list(whole.values()), list(whole))
 
 
 def _leaf_arrays(name: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from datetime import date, time, timedelta
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import orjson
-
-from robin_cli.datasets import cells, lines
+from robin_cli.datasets import lines
 from robin_cli.datasets.formats.csv_rows import check_names
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
-from robin_cli.model.errors import Damaged, InputError, shown, size
+from robin_cli.model.errors import Damaged, InputError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_BYTES = 3 * 2**28
-"""The most memory for reading a workbook, in bytes, if the system can limit a process."""
-
 CUT = " … (cut: an Excel cell holds no more)"
 """The end of a text that robin cut to fit into a cell."""
 
-_Line = tuple[int, "list[Any] | BadRow"]
+_Line = tuple[int, list[Any]]
 """A row's number in its sheet, and its cells."""
 
 _ENDS = (".xlsx", ".xlsm", ".ods")
+
+_OURS, _FURTHER = "results", re.compile(r"results \d+")
+"""The sheet that robin writes; sheets "results 2" and so on hold more of its rows."""
+
+_WHOLE = 2.0**53
 
 
 def file_of(name: str) -> str:
@@ -43,14 +43,12 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     Whole numbers are ints, times are texts, a formula is its value. ``wanted`` columns that are not numbers become texts: an
     answer may be 42.
 
-    Raises InputError for a damaged file, for one that takes too much memory, and if there is no such sheet.
+    Raises InputError for a damaged file, and if there is no such sheet.
     """
-    rows = lines.filled(_lines(stream, source, source[len(file_of(source)) + 1 :]), source)
+    rows = _lines(stream, source, source[len(file_of(source)) + 1 :])
     number, header = next(rows, (1, None))
     if header is None:
         return Table(None, "row", iter(()))
-    if isinstance(header, BadRow):
-        raise InputError(f"{source}:row {number}: {header}")
     names = ["" if cell is None else str(cell).strip() for cell in header]
     check_names(names, f"{source}:row {number}", wanted)
     return Table(names, "row", _rows(rows, names, wanted))
@@ -61,9 +59,6 @@ def _rows(
 ) -> Iterator[tuple[int, Row | BadRow]]:
     texts = {name for name in names if name in wanted.names and name not in wanted.numbers}
     for number, found in rows:
-        if isinstance(found, BadRow):
-            yield number, found
-            continue
         row: Row = dict(zip(names, found, strict=True))
         cut = ""
         for name in texts:
@@ -78,54 +73,47 @@ def _rows(
 
 
 def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:
-    """Yield the sheet's rows, read by :mod:`robin_cli.datasets.cells` in a process of its own."""
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        cells.__file__,
-        sheet,
-        str(lines.at_most(MOST_BYTES)),
-        *sys.path,
-    ]
-    packed = stream.seek(0, 2)
-    with subprocess.Popen(  # noqa: S603
-        command, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as child:
-        try:
-            before = 0
-            for number, line in lines.numbered_lines(child.stdout, source):  # type: ignore[arg-type]  # it is a pipe
-                found = (
-                    BadRow(lines.too_long("row"))
-                    if isinstance(line, BadRow)
-                    else orjson.loads(line)
-                )
-                if isinstance(found, dict):
-                    _check(found, source, sheet, packed)
-                    before = number
-                else:
-                    yield number - before, found
-            if child.wait():
-                most = size(lines.at_most(MOST_BYTES))
-                raise InputError(
-                    f"{source}: takes more than {most} of memory to read, or minutes, or is damaged. Save the sheet as CSV "
-                    f"or Parquet; or, if you trust it, allow more: {lines.LIMIT_ENV}=4 (GiB) in the environment"
-                )
-        finally:
-            child.kill()
+    """Yield the sheet's rows that are not empty. InputError if the workbook or the sheet cannot be read."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook, PasswordError
+    except ImportError:
+        raise InputError(
+            f"{source}: is read by python-calamine, which is not installed. Install it: pip install python-calamine"
+        ) from None
+    try:
+        book = CalamineWorkbook.from_filelike(stream)
+        names = book.sheet_names
+        if sheet and sheet not in names:
+            there = ", ".join(f'"{shown(name)}"' for name in names)
+            raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {there}')
+        rows = book.get_sheet_by_name(sheet or names[0]).iter_rows()
+        further = [
+            each for each in names[1:] if (sheet or names[0]) == _OURS and _FURTHER.fullmatch(each)
+        ]
+        # Each further sheet begins with the names of the columns.
+        more = (islice(book.get_sheet_by_name(each).iter_rows(), 1, None) for each in further)
+        for number, row in enumerate(chain(rows, *more), 1):
+            cells = list(map(_plain_cell, row))
+            if not lines.is_blank(cells):
+                yield number, cells
+    except PasswordError:
+        raise InputError(
+            f"{source}: is protected by a password. Save a copy without one."
+        ) from None
+    except (CalamineError, IndexError, OSError) as error:
+        reason = shown(str(error) or type(error).__name__, 160)
+        raise Damaged(f"{source}: not a workbook that can be read: {reason}") from None
 
 
-def _check(about: dict[str, Any], source: str, sheet: str, packed: int) -> None:
-    """Raise InputError if the report on a workbook is that its sheet cannot be read."""
-    lines.check_unpacked(about.get("unpacked", 0), packed, source)
-    names = about.get("sheets")
-    if names is not None and sheet and sheet not in names:
-        there = ", ".join(f'"{shown(name)}"' for name in names)
-        raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {there}')
-    if "error" in about:
-        raise InputError(f"{source}: {about['error']}")
-    if "damaged" in about:
-        raise Damaged(f"{source}: not a workbook that can be read: {shown(about['damaged'], 160)}")
+def _plain_cell(value: object) -> object:
+    """Return a cell's value: a text, a number, a boolean, a time as text, or None for an empty cell."""
+    if value == "":
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _WHOLE else value
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, timedelta) else value
 
 
 FORMATS = {end: Format(read_sheet, packable=False) for end in _ENDS}

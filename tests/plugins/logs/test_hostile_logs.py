@@ -5,26 +5,19 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import shutil
-import struct
-import subprocess
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.datasets import lines
 from robin_cli.datasets.pairs import load_pairs
-from robin_logs import eval_files
 from tests.datasets.test_any_data import refuses_or_reads
-from tests.datasets.writing import complaint, measured, written
-from tests.plugins.logs.test_logs import INSPECT, LOGS, UNUSUAL, only, rows_of
+from tests.datasets.writing import complaint, written
+from tests.plugins.logs.test_logs import INSPECT, UNUSUAL, only, rows_of
 
 HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}
 GENUINE = min(INSPECT.glob("*.eval")).read_bytes()
@@ -65,96 +58,6 @@ def test_reads_members_by_every_method_that_inspect_packs_by(tmp_path: Path) -> 
         "x.eval: header.json is damaged (packed by method 12, which robin does not know). Copy the log"
     )
     assert said.endswith("inspect log convert")
-
-
-@pytest.mark.parametrize("lies", [False, True])
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
-def test_leaves_out_a_sample_that_unpacks_to_a_giant(
-    tmp_path: Path, method: int, *, lies: bool
-) -> None:
-    giant = b'{"id": "' + b"a" * (40 * 2**20) + b'"}'
-    data = zipped([("samples/2_epoch_1.json", giant), ONE])
-    if method == 93:
-        data = with_zstandard(giant)
-    if lies:  # the list of members says that it is small
-        data = data.replace(struct.pack("<L", len(giant)), struct.pack("<L", 9))
-    path = written(tmp_path, "x.eval", data)
-    assert len(data) < 2**17
-    said, peak = measured(lambda: complaint(path, skip_bad_rows=False))
-    assert "x.eval:row " in said
-    why = (
-        "damaged (" if lies else "longer than 32 MiB. Leave such samples out with --skip-bad-rows."
-    )
-    assert f"samples/2_epoch_1.json is {why}" in said
-    assert peak < 24 * 2**20
-    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
-
-
-def test_leaves_out_a_sample_whose_attachments_are_a_giant_together(tmp_path: Path) -> None:
-    part = json.dumps(["a" * (20 * 2**20)])
-    parts = [(f"samples/2_epoch_1/attachments/{n}.json", part.encode()) for n in range(2)]
-    big = ("samples/2_epoch_1/sample.json", sample(id=2, input="attachment://1"))
-    path = log(tmp_path, big, *parts, ONE)
-    assert (
-        "attachments/1.json with the rest of its sample is longer than 32 MiB. Leave such"
-        in complaint(path)
-    )
-    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
-
-
-def with_zstandard(giant: bytes) -> bytes:
-    """A log of two samples, of which one is a giant, as Inspect packs them."""
-    sink, listed = io.BytesIO(), b""
-    for name, value in {
-        "header.json": json.dumps(HEAD).encode(),
-        ONE[0]: json.dumps(ONE[1]).encode(),
-        "samples/2_epoch_1.json": giant,
-    }.items():
-        packed = pa.compress(value, codec="zstd", asbytes=True)
-        fields = struct.pack(
-            "<5H3L2H", 20, 0, 93, 0, 33, zlib.crc32(value), len(packed), len(value), len(name), 0
-        )
-        listed += (
-            b"PK\x01\x02"
-            + struct.pack("<H", 20)
-            + fields
-            + struct.pack("<3H2L", 0, 0, 0, 0, sink.tell())
-            + name.encode()
-        )
-        sink.write(b"PK\x03\x04" + fields + name.encode() + packed)
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 3, 3, len(listed), sink.tell(), 0)
-    return sink.getvalue() + listed + end
-
-
-def test_refuses_a_log_that_unpacks_a_hundredfold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "MOST_UNPACKED", 2**22)
-    big = json.dumps(sample(store={"x": "a" * 2**20})).encode()
-    path = log(
-        tmp_path,
-        *(
-            (f"samples/{n}_epoch_1.json", big.replace(b'"id": 1', b'"id": %d' % n))
-            for n in range(9)
-        ),
-    )
-    said = complaint(path, skip_bad_rows=True)
-    assert said.startswith("x.eval: unpacks to more than 4")
-    assert "made to fill the memory" in said
-    monkeypatch.setenv(lines.LIMIT_ENV, "1")
-    assert len(load_pairs(path).pairs) == 9
-
-
-def test_refuses_a_list_of_members_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    members = [(f"samples/{n}_epoch_1.json", sample(id=n)) for n in range(3000)]
-    path = log(tmp_path, *members)
-    assert len(load_pairs(path).pairs) == 3000
-    monkeypatch.setattr(eval_files, "_MOST_DIRECTORY", 2**17)
-    assert complaint(path).startswith(
-        "x.eval: lists its members in more than 128 KiB, which no log needs."
-    )
 
 
 def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
@@ -386,29 +289,6 @@ def test_says_where_a_json_log_breaks_off(tmp_path: Path) -> None:
     path = written(tmp_path, "odd.json", json.dumps({**HEAD, "samples": [7, sample()]}).encode())
     assert complaint(path).startswith("odd.json:row 1: the row is a number, not an object.")
     assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
-
-
-def test_reads_a_json_log_a_sample_at_a_time(tmp_path: Path) -> None:
-    body = ",".join(json.dumps(sample(id=n, store={"x": "a" * 2**20})) for n in range(40))
-    path = written(
-        tmp_path,
-        "big.json",
-        f'{{"eval": {json.dumps(HEAD["eval"])}, "samples": [\n{body}]}}'.encode(),
-    )
-    pairs, peak = measured(lambda: load_pairs(path).pairs)
-    assert len(pairs) == 40
-    assert peak < 24 * 2**20  # of 40 MiB
-
-
-def test_follows_no_link_to_results_and_reads_no_giant(tmp_path: Path) -> None:
-    shutil.copytree(LOGS / "lm-eval" / "wren__wren-small", folder := tmp_path / "own")
-    samples, results = only(folder, "samples_*"), only(folder, "results_*")
-    results.rename(tmp_path / "elsewhere.json")
-    results.symlink_to(tmp_path / "elsewhere.json")
-    assert rows_of(samples)[0]["system"] == "own"
-    results.unlink()
-    subprocess.run(["truncate", "-s", "40M", results], check=True)
-    assert rows_of(samples)[0]["system"] == "own"
 
 
 def test_names_a_log_that_is_compressed_or_misnamed(tmp_path: Path) -> None:
