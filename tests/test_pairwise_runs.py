@@ -328,8 +328,6 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
     assert (
         "3 systems by 6 comparisons of 2 prompts" in shown.stdout
     )  # the ranking is under the comparisons
-    table = robin("export", "r", "--format", "table", "--top", "2", "--sort", "score", cwd=tmp_path)
-    assert "2 of 6 rows, highest preference for A first" in table.stdout
     wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path, exits=2)
     assert "--wide: is for several attributes" in wide.stderr
     ranking = robin(
@@ -343,7 +341,6 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("export", "r", "--what", "agreement"), "no human ratings of preference"),
     (("export", "r", "--wide"), "--wide: is for several attributes"),
-    (("export", "r", "--format", "table", "--sort", "variance"), "sort by width, score, data"),
     (("export", "r", "--length-control"), "--length-control: is for --what ranking"),
 ]
 

@@ -67,6 +67,6 @@ def compare(
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):
-        print_comparison(Console(), found, ctx.obj.get("top"))
+        print_comparison(Console(), found)
     else:
         show([table_of(found)], given, notify, for_people=False)

@@ -166,7 +166,7 @@ def _table_of(
         "show": given.show,
         "length_control": by_length,
     }
-    view = View(given.sort if for_people else None, **options)
+    view = View(for_people, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
     return table_of(run, what, view)

@@ -109,7 +109,7 @@ def plan(
     elif given.output is not None or given.format not in {None, "table"}:
         show([found.whole_table], given, messages.note, for_people=False)
     else:
-        found.show(given.top, details=details)
+        found.show(details=details)
 
 
 def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages) -> Path:

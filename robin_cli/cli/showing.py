@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
 
-_OF_ROWS = frozenset({"format", "output", "raw", "sort", "top"})
+_OF_ROWS = frozenset({"format", "output", "raw"})
 OF_SCORES = frozenset({"with_text", "wide", "show"})
 
 
@@ -65,7 +65,7 @@ def show(
     for_people: bool,
     run: Path | None = None,
     excel: bool = False,
-    top: int | None = None,
+    whole: bool = False,
 ) -> None:
     """Print ``tables``, or write the first to a file, as set in ``given``.
 
@@ -74,18 +74,18 @@ def show(
         for_people: print them.
         run: their run, whose settings are written in formats that have a place for them.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
-        top: rows that are printed; None to go by ``given``.
+        whole: print all rows, not the first ones.
     """
     if for_people:
         from rich.console import Console
 
-        from robin_cli.render.terminal import print_table
+        from robin_cli.render.terminal import MOST_ROWS, print_table
 
         console = Console()
         for number, table in enumerate(tables):
             if number:
                 console.print()
-            print_table(console, table, top=top or given.top, sort=given.sort)
+            print_table(console, table, len(table) if whole else MOST_ROWS)
         return
     from robin_cli.render.files import export
     from robin_cli.storage.manifest import settings_of
@@ -116,7 +116,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
     messages = messages_for(quiet=settings.quiet)
     try:
         view = View(
-            settings.sort if for_people else None,
+            for_people,
             settings.with_text,
             settings.wide,
             show=settings.show,

@@ -63,7 +63,7 @@ def runs(
     if json:
         print_json(*found)
     elif found or not for_people:
-        top, say = ctx.obj.get("top", len(found)), partial(typer.echo, err=True)
-        show([run_table(found)], given, say, for_people=for_people, top=top)
+        say = partial(typer.echo, err=True)
+        show([run_table(found)], given, say, for_people=for_people, whole=True)
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)

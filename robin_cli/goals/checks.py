@@ -26,13 +26,6 @@ _NOT_WITH = {
 _MOST_MARGIN = 0.5
 _COLUMNS_SHOWN = 12
 
-SORTS_OF_COMPARISONS = {
-    "width": "widest likely interval first",
-    "score": "highest preference for A first",
-    "data": "in the order of the data",
-}
-"""The orders in which people may see comparisons."""
-
 
 def check_pairwise(settings: Settings) -> None:
     """Raise InputError for settings that a pairwise run cannot have, or that only it can have."""
@@ -54,7 +47,7 @@ def check_pairwise(settings: Settings) -> None:
         raise InputError(
             "--pairwise: one criterion decides which response is better; name one --attribute, or none, and make a run of each"
         )
-    check_view(sort=settings.sort, wide=settings.wide)
+    check_view(wide=settings.wide)
 
 
 def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
@@ -111,16 +104,12 @@ def no_ratings(path: Path, what: str, *, in_python: bool = False) -> str:
     return f"{path}: compares responses and rates none by itself, so {what} has no data; it has: {instead}"
 
 
-def check_view(*, sort: str | None, wide: bool) -> None:
+def check_view(*, wide: bool) -> None:
     """Raise InputError for a table that comparisons do not have."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
             "robin export RUN --what judge-scores)"
-        )
-    if sort not in {None, *SORTS_OF_COMPARISONS}:
-        raise InputError(
-            f"--sort {sort}: comparisons have none; sort by {', '.join(SORTS_OF_COMPARISONS)} (score: preference for A)"
         )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from robin_cli.analysis.pairwise import Ranked, pairwise_scores, ranked_systems
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
-from robin_cli.goals.checks import SORTS_OF_COMPARISONS, check_view
+from robin_cli.goals.checks import check_view
 from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import View, judged_by
-from robin_cli.goals.rows import beside, shown_by, with_data
+from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
@@ -41,7 +40,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
         found: the run's results.
         by_judge: a row for each comparison and judge.
     """
-    check_view(sort=view.sort, wide=view.wide)
+    check_view(wide=view.wide)
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
@@ -81,10 +80,10 @@ def comparisons_of(
         beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
-        sorts=_sorts(scores, np.zeros(len(scores)) if best is None else values["best"] != ""),
+        sort=_sort(scores, np.zeros(len(scores)) if best is None else values["best"] != ""),
         notes=_comparison_notes(scores, found.error_rate),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}{shown_by(show)}",
+        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
 
 
@@ -113,20 +112,10 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
     }
 
 
-def _sorts(scores: Scores, has_best: NDArray[Any]) -> Mapping[str, Sort]:
-    """Return the orders of comparisons; those in ``has_best``, with a best response, come before wide ones."""
-    preference, low, high = (
-        np.asarray(scores.columns[name]) for name in ("preference", "likely_low", "likely_high")
-    )
-    keys = {
-        "width": high - low + 2.0 * has_best,
-        "score": preference,
-        "data": -np.arange(float(len(scores))),
-    }
-    return {
-        name: Sort(words, partial(np.asarray, keys[name]), "likely_low" if name == "width" else "")
-        for name, words in SORTS_OF_COMPARISONS.items()
-    }
+def _sort(scores: Scores, has_best: NDArray[Any]) -> Sort:
+    """Return the order of comparisons; those in ``has_best``, with a best response, come before wide ones."""
+    low, high = (np.asarray(scores.columns[name]) for name in ("likely_low", "likely_high"))
+    return Sort("widest likely interval first", lambda: high - low + 2.0 * has_best)
 
 
 def _comparison_notes(scores: Scores, rate: float) -> list[str]:

@@ -34,7 +34,7 @@ class View:
     """The options of a table; a table ignores those that do not apply.
 
     Attributes:
-        sort: the first order for people; None for files alone.
+        for_people: whether people see the table.
         with_text: whether files have the texts.
         wide: whether each attribute has columns of its own.
         messages: whether preferences are conversations.
@@ -50,7 +50,7 @@ class View:
         in_python: whether errors name methods, not flags.
     """
 
-    sort: str | None = None
+    for_people: bool = False
     with_text: bool = False
     wide: bool = False
     messages: bool = False

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from robin_cli.datasets.images import named
 from robin_cli.goals.checks import TEXTS_SHOWN
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import typed
 from robin_cli.model.records import Pair
 from robin_cli.render.fitting import shortened
 from robin_cli.results.tables import Beside, read_by
@@ -71,11 +70,6 @@ def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = (
         return {name: [texts[at] for at in place.tolist()] for name, texts in found.items()}
 
     return read
-
-
-def shown_by(show: Sequence[str]) -> str:
-    """Return the flag that shows these columns; "" for none."""
-    return f" --show {typed(','.join(show))}" if show else ""
 
 
 def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:

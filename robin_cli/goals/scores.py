@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
 from robin_cli.goals.decided import OPEN, cells_of, promise
 from robin_cli.goals.found import Found, View, judged_by
-from robin_cli.goals.rows import beside, shown_by, with_data
+from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
@@ -32,7 +31,7 @@ def score_table(
     scores: Scores,
     run: RunData,
     *,
-    sort: str | None = None,
+    for_people: bool = False,
     with_text: bool = False,
     wide: bool = False,
     show: Sequence[str] = (),
@@ -41,7 +40,7 @@ def score_table(
     """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
 
     Args:
-        sort: the first order for people; None for files alone.
+        for_people: add what people see alone.
         with_text: whether files have prompt and response.
         wide: a row for each pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each
             attribute and judge, if ``scores`` are those of each judge.
@@ -51,10 +50,10 @@ def score_table(
     values: dict[str, Any] = dict(scores.columns)
     if agreed is not None and scores.decided is not None:
         values["agreed"] = _of_rows(scores.decided, agreed)
-    if scores.decided is not None and sort is not None:
+    if scores.decided is not None and for_people:
         values["told"] = cells_of(scores.decided)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
-    of_panel = {"variance"} if "judge_spread" in values and sort != "variance" else set()
+    of_panel = {"variance"} if "judge_spread" in values else set()
     by_judge = " --what judge-scores" if "judge" in values and len(run.space.judges) > 1 else ""
     table = SCORES.of(
         values,
@@ -64,10 +63,10 @@ def score_table(
         beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
-        sorts=_sorts(scores, run),
+        sort=_sort(scores, run),
         notes=[INTERVALS, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{by_judge}{shown_by(show)}",
+        command=f"robin export {typed(run.name)}{by_judge}",
     )
     pairs = None if wide else run.space.pair[scores.arm]
     if wide:
@@ -82,7 +81,7 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
     about: dict[str, Any] = {
-        "sort": view.sort,
+        "for_people": view.for_people,
         "with_text": view.with_text,
         "wide": view.wide,
         "show": view.show,
@@ -140,36 +139,20 @@ def decisions_as_asked(found: Found, view: View) -> Table:
     return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
 
 
-def _sorts(scores: Scores, run: RunData) -> Mapping[str, Sort]:
-    """Return the orders of scores; with attributes on several scales, shares of the scales are compared."""
-    space, arm = run.space, scores.arm
-
-    def of(name: str) -> FloatArray:
-        return np.asarray(scores.columns[name], dtype=np.float64)
-
-    widest = Sort(
-        "widest likely interval first", lambda: likely_widths(scores, space), "likely_low"
+def _sort(scores: Scores, run: RunData) -> Sort:
+    """Return the order of scores; with attributes on several scales, shares of the scales are compared."""
+    words = "widest likely interval first"
+    if (decided := scores.decided) is None or not decided.task.decision.is_best:
+        return Sort(words, lambda: likely_widths(scores, run.space))
+    leads = decided.leaning == BEST
+    alone = decided.task.contest[scores.arm] >= decided.task.decisions
+    return Sort(
+        f"the best of each group, then the others, {words}{'; groups of one last' * bool(alone.any())}",
+        lambda: (
+            np.minimum(likely_widths(scores, run.space), _WIDEST)
+            + 2 * _WIDEST * (leads - 1.0 * alone)
+        ),
     )
-    if (decided := scores.decided) is not None and decided.task.decision.is_best:
-        leads, alone = decided.leaning == BEST, decided.task.contest[arm] >= decided.task.decisions
-        widest = replace(
-            widest,
-            words=f"the best of each group, then the others, {widest.words}{'; groups of one last' * bool(alone.any())}",
-            key=lambda: (
-                np.minimum(likely_widths(scores, space), _WIDEST)
-                + 2 * _WIDEST * (leads - 1.0 * alone)
-            ),
-        )
-    return {
-        "width": widest,
-        "score": Sort(
-            "highest score first", lambda: (of("score") - space.ends[0][arm]) / space.units[arm]
-        ),
-        "variance": Sort(
-            "largest variance first", lambda: of("variance") / space.units[arm] ** 2, "variance"
-        ),
-        "data": Sort("in the order of the data", lambda: -np.arange(float(len(scores)))),
-    }
 
 
 def best_first(scores: Scores) -> FloatArray | None:

@@ -18,8 +18,10 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.render.fitting import CUT, Cells, Fitted, fit
 from robin_cli.render.text import one_line, plain
-from robin_cli.results.tables import Column, Sort, Table
-from robin_cli.settings.table import TABLE
+from robin_cli.results.tables import Column, Table
+
+MOST_ROWS = 60
+"""The rows of a long table that people see."""
 
 DASH = "–"
 """The cell of a missing value."""
@@ -30,42 +32,29 @@ _ALL_ROWS = "all rows:"
 _MARK = "*"
 _BAR = 12
 _SHORTEST_BAR = 4
-_SORT = TABLE["sort"].default
 _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
 
 
-def print_table(
-    console: Console, table: Table, *, sort: str = _SORT, top: int = TABLE["top"].default
-) -> None:
-    """Print the first ``top`` rows of ``table`` in its order ``sort``; then a note on omitted ones, and how to see them.
+def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:
+    """Print the first ``most`` rows of ``table`` in its order; then a note on omitted ones, and how to see them.
 
     Rows that are equal in that order stay in the order of the data.
 
     Raises:
-        InputError: it has no such order, or is for files alone.
+        InputError: it is for files alone.
     """
     if not table.terminal:
         raise InputError(
             f"--format table: {table.name} are for files; leave it out, or name another format"
         )
-    order = sort_of(table, sort)
-    rows = _order(table, order)[:top]
-    fitted = fit(_cells(table, rows, order), console.width, _GAP)
+    rows = _order(table)[:most]
+    fitted = fit(_cells(table, rows), console.width, _GAP)
     _print_fitted(console, fitted, table, rows)
-    for note in _notes(table, fitted, sort, top, console.width):
+    for note in _notes(table, fitted, most, console.width):
         copied = not console.is_terminal or note.startswith(
             _ALL_ROWS
         )  # a command is broken by the terminal alone
         console.print(Text(plain(note)), soft_wrap=copied)
-
-
-def sort_of(table: Table, name: str) -> Sort | None:
-    """Return the order of ``table`` with this name; None to keep the rows' order. InputError if there is none."""
-    if table.sorts and name not in table.sorts:
-        raise InputError(
-            f"--sort {name}: this table has no such order; sort by {', '.join(table.sorts)}"
-        )
-    return table.sorts.get(name)
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
@@ -88,21 +77,21 @@ def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
     return [DASH if value is None else _FORMS[form].format(value) for value in found]
 
 
-def _order(table: Table, sort: Sort | None) -> IntArray:
+def _order(table: Table) -> IntArray:
     """Sort the rows, those without a key last."""
-    if sort is None:
+    if table.sort is None:
         return np.arange(len(table))
-    return np.argsort(np.nan_to_num(-sort.key(), nan=np.inf, posinf=np.inf), kind="stable")
+    return np.argsort(np.nan_to_num(-table.sort.key(), nan=np.inf, posinf=np.inf), kind="stable")
 
 
-def _cells(table: Table, rows: IntArray, sort: Sort | None) -> list[Cells]:
+def _cells(table: Table, rows: IntArray) -> list[Cells]:
     shown, data = table.shown(table.terminal), table.data.take(pa.array(rows))
     groups = list(dict.fromkeys(each.group for each in shown if each.group))
     first, *others = [
         Cells(
             column.header,
             _cells_of(data, column),
-            _rank(column, groups, sort),
+            _rank(column, groups),
             _numbers(table, data, column, rows),
             one_line(column.group),
             is_left=column.form in {"id", "name", "text"},
@@ -137,12 +126,11 @@ def _cells_of(data: pa.Table, column: Column) -> list[str]:
     return texts
 
 
-def _rank(column: Column, groups: Sequence[str], sort: Sort | None) -> int:
-    """Rank columns for omission; the sort key stays longest, then the leading column of each group."""
-    rank = 1 if sort is not None and column.own_name == sort.column and column.rank else column.rank
+def _rank(column: Column, groups: Sequence[str]) -> int:
+    """Rank columns for omission; the leading column of each group stays longest."""
     if not column.group:
-        return rank
-    return len(groups) - 1 + rank if rank else groups.index(column.group)
+        return column.rank
+    return len(groups) - 1 + column.rank if column.rank else groups.index(column.group)
 
 
 def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> list[int] | None:
@@ -202,9 +190,9 @@ def _over(group: str, span: int) -> Text:
     return head
 
 
-def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> list[str]:
+def _notes(table: Table, fitted: Fitted, most: int, width: int) -> list[str]:
     """Return notes on the table, on omissions, and how to see them."""
-    notes, sort = [], table.sorts.get(name)
+    notes = []
     if fitted.left_out:
         names = ", ".join(map(one_line, fitted.left_out))
         notes.append(
@@ -219,15 +207,11 @@ def _notes(table: Table, fitted: Fitted, name: str, top: int, width: int) -> lis
         for cell, number in zip(first.cells, first.numbers or (), strict=True)
     ):
         notes.append("#N: the Nth pair of the data, where ids look the same")
-    rest = [f"{top:,} of {number_of(lines, table.noun)}"] if top < lines else []
-    if sort is not None:
-        others = "|".join(each for each in table.sorts if each != name)
-        rest.append(f"{sort.words} (another order: --sort {others})")
+    rest = [f"{most:,} of {number_of(lines, table.noun)}"] if most < lines else []
+    if table.sort is not None:
+        rest.append(table.sort.words)
     if rest:
         notes.append(", ".join(rest))
-    if top < lines and table.command:
-        order = "" if sort is None or name == _SORT else f" --sort {name}"
-        notes.append(
-            f"{_ALL_ROWS} {table.command} --format table{' --wide' * table.is_wide}{order} --top {lines}"
-        )
+    if most < lines and table.command:
+        notes.append(f"{_ALL_ROWS} {table.command}{' --wide' * table.is_wide}")
     return [*notes, *table.footer]

@@ -74,11 +74,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of rows: the largest ``key`` first, rows without one last. ``column`` is then shown; ``words`` name it."""
+    """An order of rows: the largest ``key`` first, rows without one last; ``words`` name it."""
 
     words: str
     key: Callable[[], FloatArray]
-    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Table:
         ids: a number for each row that tells it apart if its id looks like another, shape (rows,).
         bar: for each row, shown as a bar if there is room, shape (rows,).
         dim: whether each row matters less, shape (rows,).
-        sorts: the orders that people may choose, by name; without any the rows stay as they are.
+        sort: the order in which people see the rows; None to leave them as they are.
         notes, footer: lines under the table, before and behind those on omitted rows and columns.
         command: the command line that shows it.
         further: returns the rows for files, if these have more columns.
@@ -115,7 +114,7 @@ class Table:
     ids: IntArray | None = None
     bar: FloatArray | IntArray | None = None
     dim: NDArray[np.bool_] | None = None
-    sorts: Mapping[str, Sort] = field(default_factory=dict)
+    sort: Sort | None = None
     notes: Sequence[str] = ()
     footer: Sequence[str] = ()
     command: str = ""
@@ -221,10 +220,7 @@ class Table:
             ids=None if self.ids is None else self.ids[rows[:, 0]],
             bar=None if self.bar is None else self.bar[rows].sum(axis=1),
             dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
-            sorts={
-                name: replace(each, key=_of_lines(each.key, rows))
-                for name, each in self.sorts.items()
-            },
+            sort=self.sort and replace(self.sort, key=_of_lines(self.sort.key, rows)),
         )
 
 

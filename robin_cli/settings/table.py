@@ -299,12 +299,8 @@ class Settings:
         short="-o", metavar="FILE", example='"scores.csv"', file="written")
     with_text: bool = _out("Add prompt and response.", default=False, example="true")
     wide: bool = _out("A row a pair, each attribute in columns of its own.", default=False, example="true")
-    sort: Literal["width", "score", "variance", "data"] = _out(
-        "What the table shows first: the largest width (of the likely interval), score or variance; or data.",
-        "width", metavar="ORDER")
     show: tuple[str, ...] = _out("Columns of the data beside each row.",
         (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
-    top: int = _out("Rows of the table.", 60, check=_within(1, None, "a number of rows, at least 1"))
     raw: bool = _out(
         "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
         "apostrophe in front.",

@@ -25,7 +25,7 @@ from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.words import finite
 
 
-def print_comparison(console: Console, found: Compared, top: int | None = None) -> None:
+def print_comparison(console: Console, found: Compared) -> None:
     """Print which system is better, the systems, a table of all pairs, and notes on the numbers."""
     console.print(
         Text("\n".join([*at_most(better_lines(found), "see the table"), ""])),
@@ -34,9 +34,8 @@ def print_comparison(console: Console, found: Compared, top: int | None = None) 
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()
-    print_table(
-        console, table_of(found), top=top or len(found.systems) ** 2 * len(found.differences)
-    )
+    table = table_of(found)
+    print_table(console, table, len(table))
 
 
 def facts_of(found: Compared) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _RATED = f"judge pairs.jsonl -a helpfulness {_ONE} --run run"
 _PAIRWISE = "judge responses.jsonl --pairwise --base-url {votes_url} --concurrency 1 --seed 7 --model replay:votes --run run"
 
 
-_SCREEN = {"screen": "resume run --format table --top 4 2>&1"}
+_SCREEN = {"screen": "resume run --format table 2>&1"}
 """What people see at the end of a run: rows, then the lines on standard error."""
 _READ = {
     "status": "status run",

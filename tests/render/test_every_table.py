@@ -98,7 +98,7 @@ def test_is_shown_on_a_terminal_of_any_width_without_anything_that_acts(
     table: Table, rows: int
 ) -> None:
     for width in (60, 80, 140):
-        lines = shown(filled(table, rows), width, top=20)
+        lines = shown(filled(table, rows), width, most=20)
         text = "\n".join(lines)
         assert not [char for char in text if unicodedata.category(char) == "Cc" and char != "\n"]
         assert "\u202e" not in text
@@ -293,21 +293,15 @@ def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
     assert list(JUDGMENTS.columns) == SCHEMA.names
 
 
-def test_shows_what_comes_first_in_an_order_and_all_of_it_where_asked() -> None:
+def test_shows_what_comes_first_in_its_order_and_says_how_to_see_all() -> None:
     sizes = np.array([2.0, np.nan, 3.0, 1.0])
     about: dict[str, Any] = {"terminal": ("pair_id", "score"), "command": "robin export r"}
-    orders = {
-        "score": Sort("largest first", lambda: sizes),
-        "data": Sort("as they are", lambda: -np.arange(4.0)),
-    }
-    table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sorts=orders, **about)
-    lines = shown(table, 80, sort="score", top=3)
+    order = Sort("largest first", lambda: sizes)
+    table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sort=order, **about)
+    lines = shown(table, 80, most=3)
     assert [line.split() for line in lines[2:5]] == [["c", "3.00"], ["a", "2.00"], ["d", "1.00"]]
-    assert lines[5:7] == [
-        "3 of 4 rows, largest first (another order: --sort data)",
-        "all rows: robin export r --format table --sort score --top 4",
-    ]
-    assert DASH in shown(table, 80, sort="score")[5]
+    assert lines[5:7] == ["3 of 4 rows, largest first", "all rows: robin export r"]
+    assert DASH in shown(table, 80)[5]
 
 
 def test_docs_and_help_say_what_the_columns_say() -> None:

@@ -33,15 +33,11 @@ def print_scores(
     scores: Scores,
     run: RunData,
     *,
-    sort: str = "width",
     wide: bool = False,
     show: Sequence[str] = (),
-    **how: Any,
 ) -> None:
     """Print the scores as a command does."""
-    print_table(
-        console, score_table(scores, run, sort=sort, wide=wide, show=show), sort=sort, **how
-    )
+    print_table(console, score_table(scores, run, for_people=True, wide=wide, show=show))
 
 
 def page_of(run: RunData, *, working: bool = False) -> Page:

@@ -31,7 +31,6 @@ from robin_cli.model.records import Pair
 from robin_cli.render.files import check_output, export
 from robin_cli.render.text import plain
 from robin_cli.results.columns import SCORES
-from robin_cli.settings.reading import load_settings
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
 from tests.conftest import robin
@@ -39,7 +38,7 @@ from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.tables import make_run, rated, score_rows, shown_at
 
 ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
-VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"sort": "variance", "top": 3})
+VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True})
 ATTRIBUTES = (
     "helpfulness",
     "correctness",
@@ -63,8 +62,8 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
         Pair(pair_id_of(*each), *each, columns={"topic": topic, "score": at})
         for at, (each, topic) in enumerate(zip(texts, ("maps", "=cmd()\x07", ""), strict=True))
     ]
-    run = make_run(tmp_path / "r", pairs, [[4, 4], [1, 0], [3, 3]])
-    lines = shown_at(170, run, sort="data")
+    run = make_run(tmp_path / "r", pairs, [[3, 3]] * 3)
+    lines = shown_at(170, run)
     assert lines[0].split()[:2] == ["pair", "prompt"]
     beginnings = [line[18:].split("  ")[0] for line in lines[2:5]]
     assert beginnings[:2] == [
@@ -72,7 +71,7 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
     ]
     assert beginnings[2] == f"{' '.join(['Name a prime.'] * 4)}…"
 
-    lines = shown_at(100, run, sort="data", show=("topic", "score", "response"))
+    lines = shown_at(100, run, show=("topic", "score", "response"))
     assert lines[0].split()[:5] == ["pair", "prompt", "topic", "score", "response"]
     rows = [
         line for line in lines[2:] if line[:1].isalnum() and " – " in line
@@ -187,7 +186,7 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
     for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
         lines = shown_at(width, run, scores, **view)
         rule = next(at for at, line in enumerate(lines) if set(line) == {"─"})
-        body = lines[rule + 1 : rule + 1 + view.get("top", 14)]
+        body = lines[rule + 1 : rule + 15]
         assert all(cell_len(line) <= width for line in [*lines[: rule + 1], *body]), (width, view)
         assert not re.search(r"\d\.\d?…|…\.\d", "\n".join(body)), (width, view)
         at = lines[rule - 1].index("score")
@@ -205,11 +204,8 @@ def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
         in text
     )
     assert "95 % intervals: likely, on average over the pairs; guaranteed, for each of them" in text
-    assert (
-        "60 of 280 rows, widest likely interval first (another order: --sort score|variance|data)"
-        in text
-    )
-    assert f"all rows: robin export {run.path} --format table --top 280" in text
+    assert "60 of 280 rows, widest likely interval first\n" in text
+    assert f"all rows: robin export {run.path}\n" in text
     wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
     assert "left out" not in "\n".join(shown_at(wide_enough, run))
     assert "left out" in "\n".join(shown_at(wide_enough - 1, run))
@@ -225,18 +221,7 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
         return [line.split()[0] for line in lines if line.startswith("pair-")]
 
     assert first(shown_at(80, run))[0] == f"pair-{np.argmax(high - low):02}"
-    assert first(shown_at(80, run, sort="data", top=3)) == ["pair-00", "pair-01", "pair-02"]
-    assert first(shown_at(80, run, sort="score")) == [
-        f"pair-{at:02}" for at in range(12)
-    ]  # all alike
-    flags = ("--sort", "variance", "--top", "2")
-    assert first(
-        robin("export", "r", "--format", "table", *flags, cwd=tmp_path).stdout.split("\n")
-    ) == [
-        "pair-11",
-        "pair-10",
-    ]
-    rows = robin("export", "r", *flags, cwd=tmp_path).stdout.split("\n")[1:-1]
+    rows = robin("export", "r", cwd=tmp_path).stdout.split("\n")[1:-1]
     assert [row.split(",")[0].strip('"') for row in rows] == [f"pair-{at:02}" for at in range(12)]
 
 
@@ -259,23 +244,7 @@ def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Pat
     run = rated(
         tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)}
     )
-    first = {
-        sort: shown_at(80, run, sort=sort)[2].split()[1] for sort in ("width", "score", "variance")
-    }
-    assert first == {
-        "width": "small",
-        "score": "small",
-        "variance": "small",
-    }  # 2 of 4 is more than 2 of 100
-
-
-def test_refuses_an_order_that_it_does_not_know() -> None:
-    with pytest.raises(
-        InputError, match="--sort best: must be one of width, score, variance, data"
-    ):
-        load_settings({"sort": "best"}, None)
-    with pytest.raises(InputError, match="--top 0: must be a number of rows"):
-        load_settings({"top": 0}, None)
+    assert shown_at(80, run)[2].split()[1] == "small"  # 2 of 4 is more than 2 of 100
 
 
 def test_shows_each_attribute_in_columns_of_its_own(tmp_path: Path) -> None:

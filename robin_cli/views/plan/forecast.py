@@ -277,9 +277,9 @@ class Plan:
             return [*screen, f"--details says more. {way_on}".strip()]
         return [*screen, "", *self._of_calls(), *self.details(), *filter(None, [way_on])]
 
-    def show(self, top: int, *, details: bool) -> None:
-        """Print the plan, with the first ``top`` rows of each table."""
-        page.print_page(self.lines(details=details), top)
+    def show(self, *, details: bool) -> None:
+        """Print the plan."""
+        page.print_page(self.lines(details=details))
 
     def is_planned(self, row: Row) -> bool:
         """Return whether a row is that of the planned budget."""

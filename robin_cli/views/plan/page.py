@@ -58,12 +58,12 @@ def sheet(rows: Sequence[Row], columns: Columns, files: Table | None = None) -> 
     )
 
 
-def print_page(parts: Iterable[Part], top: int) -> None:
-    """Print lines, and the first ``top`` rows of tables."""
+def print_page(parts: Iterable[Part]) -> None:
+    """Print lines and tables."""
     console = Console()
     for part in parts:
         if isinstance(part, Table):
-            print_table(console, part, top=top)
+            print_table(console, part)
         else:
             console.print(Text(plain(part)))
 

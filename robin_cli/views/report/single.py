@@ -95,7 +95,7 @@ def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:
 
 def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
     scales, pair = run.manifest.scales, run.space.pair[scores.arm]
-    table = score_table(scores, run, sort="width", show=show)
+    table = score_table(scores, run, for_people=True, show=show)
     has_human = "human" in {column.name for column in table.shown(["human"])}
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
     ring = ", the ring the human rating" if has_human else ""
