@@ -17,10 +17,10 @@ import pytest
 from robin_cli import judge
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
+from tests.batch_server import batch_server
 from tests.conftest import has, robin
 from tests.datasets.writing import WRITERS, as_lines
 from tests.judges.wire import Wire, completion, error, serving
-from tests.test_batch_files import engine, requests
 
 PNG, OTHER = (b"\x89PNG\r\n\x1a\n" + bytes([number]) * 60 for number in range(2))
 SENT, OTHER_SENT = (
@@ -383,25 +383,18 @@ def test_compares_responses_with_images_in_both_orders(folder: Path) -> None:
 
 def test_writes_images_into_the_files_of_a_batch(folder: Path) -> None:
     put(folder, chat(part("cats/1.png"), text("Which?")))
-    more = (
-        "--batch-files",
-        "files",
-        "--rounds",
-        "1",
-        "--budget",
-        "2",
-        *JUDGED[:4],
-        "--model",
-        "org/m",
-        "--run",
-        "run",
-    )
-    commands = robin("judge", "data/pairs.jsonl", *more, cwd=folder, exits=0).stdout
-    lines, _ = requests(*commands.splitlines())
-    assert [line["body"]["messages"][-1]["content"][1:] for line in lines] == [[part(SENT)]] * 2
-    engine(commands)
-    (folder / "data" / "cats" / "1.png").unlink()  # what is answered is read without it
-    robin("resume", "run", cwd=folder, exits=0)
+    more = ("--batch", "--rounds", "1", "--budget", "2", *JUDGED[:4], "--model", "m")
+    sent: list[Any] = []
+
+    def answer(body: dict[str, Any]) -> str:
+        sent.append(body["messages"][-1]["content"][1:])
+        return "Rating: 3"
+
+    with batch_server() as server:
+        server.answer = answer
+        url = ("--base-url", server.url)
+        robin("judge", "data/pairs.jsonl", *more, *url, "--run", "run", cwd=folder, exits=0)
+    assert sent == [[part(SENT)]] * 2
     assert len(pq.read_table(folder / "run" / "judgments")) == 2
 
 

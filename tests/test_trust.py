@@ -25,7 +25,6 @@ from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from robin_cli.storage import batches
 from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.many_starts import starts
@@ -219,118 +218,6 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
     assert (here / "asked").exists()
 
 
-FILES = ("--model", "m", "--batch-files")
-"""A run whose requests are written into a folder, which comes behind this."""
-
-
-def test_writes_into_no_folder_that_only_a_received_run_names(
-    here: Path, env: dict[str, str]
-) -> None:
-    folder = here / "-out of the way"
-    begun = robin(
-        "judge",
-        "p.jsonl",
-        *ASKED,
-        *FILES,
-        str(folder),
-        "--rounds",
-        "1",
-        "--run",
-        "r",
-        cwd=here,
-        **env,
-        exits=0,
-    )
-    mine = robin("resume", "r", cwd=here, **env)  # its owner's
-    assert (mine.returncode, mine.stdout) == (0, begun.stdout)
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
-
-    env["XDG_CONFIG_HOME"] += "-of-another"
-    refused = robin("resume", "r", "--budget", "8", cwd=here, **env)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert (
-        f"r/manifest.json wants the prompts written into {folder}, which you have not named"
-        in refused.stderr
-    )
-    assert "Nothing was written" in refused.stderr
-    assert not folder.exists()
-    (found,) = json.loads(robin("status", "r", "--json", cwd=here, **env).stdout)["under_way"]
-    assert (found["at"], found["command"]) == (str(folder), None)
-
-    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
-    assert robin("resume", "r", *told, cwd=here, **env).stdout == begun.stdout
-    assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
-    assert (
-        len(
-            (Path(env["XDG_CONFIG_HOME"]) / "robin" / "trusted-hosts")
-            .read_text(encoding="utf-8")
-            .split()
-        )
-        == 2
-    )
-
-
-def test_reads_no_folder_that_only_the_batches_of_a_run_name(
-    here: Path, env: dict[str, str], wire: Wire
-) -> None:
-    robin(
-        "judge",
-        "p.jsonl",
-        *ASKED,
-        *FILES,
-        "out",
-        "--rounds",
-        "1",
-        "--run",
-        "r",
-        cwd=here,
-        **env,
-        exits=0,
-    )
-    batch = here / "r" / "batches" / "00001.json"
-    strange = here / "strange"
-    batch.write_text(
-        batch.read_text(encoding="utf-8").replace(str(here / "out"), str(strange)), encoding="utf-8"
-    )
-    asked = ("--model", "m", "--base-url", wire.url)
-    for command in (
-        ("resume", "r"),
-        ("resume", "r", "--no-batch", "--base-url", wire.url),
-        ("judge", "p.jsonl", *ASKED, *asked, "--run", "r"),
-    ):
-        refused = robin(*command, cwd=here, **env)
-        assert (refused.returncode, refused.stdout, wire.bodies) == (2, "", []), refused.stderr
-        assert f"name it yourself: --batch-files {strange}" in refused.stderr
-    done = robin("resume", "r", "--batch-files", str(strange), cwd=here, **env)
-    assert (done.returncode, str(strange) in done.stdout) == (0, True), done.stderr
-
-
-def test_asks_on_a_terminal_before_it_writes_where_a_run_says(
-    here: Path, env: dict[str, str]
-) -> None:
-    begun = robin(
-        "judge",
-        "p.jsonl",
-        *ASKED,
-        *FILES,
-        "out",
-        "--rounds",
-        "1",
-        "--run",
-        "r",
-        cwd=here,
-        **env,
-        exits=0,
-    )
-    env["XDG_CONFIG_HOME"] += "-of-another"
-    status, shown = answering("n", "resume", "r", cwd=here, env=env)
-    assert (status, "Write there, now and from now on? [y/N]" in shown) == (2, True), shown
-    assert answering("y", "resume", "r", cwd=here, env=env)[0] == 0
-    assert robin("resume", "r", cwd=here, **env).stdout == begun.stdout
-
-
 HOSTILE = [
     "--trust-remote-code",
     "-m",
@@ -347,11 +234,8 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    parser.add_argument("-i")
-    parser.add_argument("-o")
     parser.add_argument("--model")
-    written = batches.engine_command(Path(name) / "1.jsonl", name).removeprefix("vllm run-batch ")
-    commands = {"engine": written, "path": typed(name), "option": option("--model", name)}
+    commands = {"path": typed(name), "option": option("--model", name)}
     words = {}
     for kind, line in commands.items():
         done = subprocess.run(
@@ -359,38 +243,9 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
         )
         words[kind] = done.stdout.split("\0")[:-1]
     assert not list(tmp_path.iterdir())
-    found = parser.parse_args(words["engine"])
-    assert (found.model, Path(found.i), Path(found.o)) == (
-        name,
-        Path(name) / "1.jsonl",
-        Path(name) / "1.out.jsonl",
-    )
     assert [Path(each) for each in words["path"]] == [Path(name)]
     assert not words["path"][0].startswith("-")
     assert parser.parse_args(words["option"]).model == name
-
-
-def test_says_how_to_go_on_with_a_run_of_any_name(here: Path, env: dict[str, str]) -> None:
-    run = "./-r $(touch it)"
-    begun = robin(
-        "judge",
-        "p.jsonl",
-        *ASKED,
-        "--model=-m",
-        "--batch-files",
-        "out",
-        "--run",
-        run,
-        cwd=here,
-        **env,
-        exits=0,
-    )
-    assert shlex.split(begun.stdout)[-1] == "--model=-m"
-    again = " ".join(begun.stderr.split("at any place: ")[1].split())
-    assert again == f"robin resume '{run}'"
-    assert robin(*shlex.split(again)[1:], cwd=here, **env).stdout == begun.stdout
-    facts = robin("status", run, cwd=here, **env).stdout
-    assert f"robin resume '{run}'" in facts
 
 
 def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wire: Wire) -> None:

@@ -45,7 +45,6 @@ class JudgeSettings(TypedDict, total=False):
     price_out: float | Sequence[float] | None
     price_cached: float | Sequence[float] | None
     batch: bool | None
-    batch_files: str | Path | None
     rounds: int | None
     concurrency: int | str | None
     ray: str | None

@@ -129,13 +129,6 @@ def spend(
             f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()"
         )
         raise KeyboardInterrupt
-    if outcome.to_run:
-        for line in (
-            *outcome.to_run,
-            f"once these commands have run: open_run({str(store.path)!r}).resume()",
-        ):
-            messages.note(line)
-        return
     if outcome.worked:
         check_rated(outcome, store.path)
     else:

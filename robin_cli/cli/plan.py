@@ -119,11 +119,6 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     from robin_cli.runner.opening import open_run
     from robin_cli.storage.manifest import FILE
 
-    if not settings.sends:
-        raise InputError(
-            "--pilot: its answers are to come now, and --batch-files leaves them to you; make a run of its own with "
-            f"--budget {calls}, and plan with --variances RUN"
-        )
     if settings.budget_usd is not None:
         raise InputError(
             "--pilot: its calls are counted, and a run with --budget-usd counts dollars; make a run of its own with --budget "

@@ -249,7 +249,7 @@ def _concluded(
     store: RunStore, outcome: Outcome, settings: Settings, messages: Messages
 ) -> list[str] | None:
     lines = conclusion(outcome)
-    if not outcome.interrupted and not outcome.to_run and outcome.stats.ratings:
+    if not outcome.interrupted and outcome.stats.ratings:
         return lines
     for line in lines:
         messages.note(line)
@@ -260,13 +260,5 @@ def _concluded(
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
-    if outcome.to_run:
-        print(*outcome.to_run, sep="\n")
-        if not outcome.stats.ratings and not outcome.stats.calls:
-            messages.note("no answers are there yet")
-        messages.note(
-            f"once these commands have run, in any order and at any place: {again(store, settings)}"
-        )
-        return None
     check_rated(outcome, store.path)
     return []

@@ -71,10 +71,8 @@ def check_verdicts(decide: str | None, objective: str | None, margin: float | No
 def check_together(settings: Settings) -> None:
     """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
     check_pairwise(settings)
-    if settings.rounds != TABLE["rounds"].default and not settings.in_rounds:
-        raise InputError(
-            "--rounds: says in how many --batch or --batch-files asks; give one of the two, or leave it out"
-        )
+    if settings.rounds != TABLE["rounds"].default and not settings.batch:
+        raise InputError("--rounds: says in how many --batch asks; give that too, or leave it out")
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:

@@ -1,13 +1,8 @@
 """Lines of a batch's files, requests and answers. Answers are read without trusting them.
 
-Two kinds of writers are known. Batch services write ``{"id", "custom_id", "response": {"status_code", "request_id", "body"},
+Batch services write ``{"id", "custom_id", "response": {"status_code", "request_id", "body"},
 "error"}`` into two files, in any order. OpenAI's failed lines have an error in ``body``, or a status of 0 and nothing, or no
 ``response`` and an ``error`` of their own; OGX's (1.5.0) ``body`` is a JSON string.
-
-``vllm run-batch`` writes all lines into one file, in the order of the input (vllm/entrypoints/openai/run_batch.py, read at
-commits 53159ce0 of 2025, 0056ae7b, and a later one that also transcribes). A success has status 200 and ``"error": null``. A
-failure has its status, ``"body": null``, and as ``error`` a text, or ``{"error": {"message", "type", "param", "code"}}``, which
-older versions write flat. Most versions write the file at the end; one that writes as it goes may leave half a line.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from robin_cli.judges.openai_batches import (
     OpenAIBatches,
     Unknown,
 )
-from robin_cli.model.errors import EndpointError, RunError, option, writing
+from robin_cli.model.errors import EndpointError, RunError, writing
 from robin_cli.model.records import number_of
 from robin_cli.runner.rounds import Courier, Rounds
 from robin_cli.runner.stop import Left, end_all
@@ -72,11 +72,6 @@ class AtService(Courier):
 
     def check(self, submissions: Sequence[Submission]) -> None:
         for each in submissions:
-            if each.folder:
-                raise RunError(
-                    f"requests of this run are in {each.folder}; robin resume with {option('--batch-files', each.folder)} "
-                    "takes in their answers"
-                )
             service = self._services.get(each.judge)
             if (
                 service is not None
@@ -101,7 +96,7 @@ class AtService(Courier):
         done, total = batch.counts or (0, 0)
         return f"{batch.id} {batch.status.replace('_', ' ')}{f' {done:,} of {total:,}' if total else ''}"
 
-    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
+    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> None:
         """See ``submissions`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
         tasks = [asyncio.create_task(self._see_through(each, rounds)) for each in submissions]
@@ -117,7 +112,6 @@ class AtService(Courier):
         for error in came:
             if isinstance(error, BaseException) and not isinstance(error, _Stopped):
                 raise error
-        return True
 
     async def aclose(self) -> None:
         for service in self._services.values():
@@ -143,7 +137,7 @@ class AtService(Courier):
                 return
             submission = await self._fetched(submission, batch, service, rounds)
         await rounds.take_in(
-            [path for path in rounds.ledger.answers(submission) if path.exists()], [submission]
+            [path for path in rounds.ledger.answers(submission) if path.exists()], submission
         )
         self._over(submission)
         self._refusals = 0

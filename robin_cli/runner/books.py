@@ -307,13 +307,7 @@ class Under:
 
 
 class Carrier(ABC):
-    """Makes the calls of a session, and brings the answers to its books.
-
-    Attributes:
-        to_run: commands that answer the files written for an engine; robin resume then goes on.
-    """
-
-    to_run: Sequence[str] = ()
+    """Makes the calls of a session, and brings the answers to its books."""
 
     @property
     def under(self) -> Under | None:

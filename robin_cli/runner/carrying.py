@@ -52,7 +52,7 @@ def carrying_of(
     rounds: int,
 ) -> Carrying:
     """Return the way in which the calls of a session are made."""
-    if settings.in_rounds:
+    if settings.batch:
         from robin_cli.runner.in_rounds import rounds_of
 
         return rounds_of(store, settings, keys, note, ledger, rounds)

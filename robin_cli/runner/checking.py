@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from robin_cli.files.local import check_whole_file
 from robin_cli.judges.functions import Function
 from robin_cli.judges.registry import check_known
 from robin_cli.model.errors import InputError
@@ -48,10 +45,9 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
     """Raise InputError for settings that do not go with workers elsewhere."""
     if settings.ray is None:
         return
-    if settings.in_rounds:
-        flag = "--batch" if settings.batch else "--batch-files"
+    if settings.batch:
         raise InputError(
-            f"--ray: makes calls one at a time, and {flag} in rounds; leave one of the two out"
+            "--ray: makes calls one at a time, and --batch in rounds; leave one of the two out"
         )
     if function is not None or settings.judge.startswith(IN_PYTHON):
         raise InputError(
@@ -66,31 +62,13 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
 
 def check_rounds(settings: Settings) -> None:
     """Raise InputError for settings that do not go with rounds."""
-    if not settings.in_rounds:
+    if not settings.batch:
         return
-    flag = "--batch" if settings.batch else "--batch-files"
-    if settings.batch and settings.batch_files is not None:
-        raise InputError(
-            "--batch, --batch-files: the first is for a service, the second for an engine that reads files; give one"
-        )
     if not settings.at_endpoints:
         raise InputError(
-            f"{flag}: is for endpoints, and the judge {settings.judge} is not one; leave {flag} out"
+            f"--batch: is for endpoints, and the judge {settings.judge} is not one; leave it out"
         )
-    if settings.batch_files is not None:
-        _check_folder(Path(settings.batch_files))
     if several := next((each for each in judges_of(settings) if len(each.base_urls) > 1), None):
         raise InputError(
-            f"{flag}: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
+            f"--batch: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
         )
-
-
-def _check_folder(folder: Path) -> None:
-    """Make the folder for files. InputError if it cannot be made, or written to."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_whole_file(folder / "robin.jsonl")
-    except OSError as error:
-        raise InputError(
-            f"--batch-files {folder}: no files can be written there ({error.strerror}); name another folder"
-        ) from error

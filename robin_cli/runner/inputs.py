@@ -188,7 +188,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
     """
     judges = judges_of(settings)
     own = {
-        "base_url": list(settings.base_url or shared_addresses(settings) * settings.sends)
+        "base_url": list(settings.base_url or shared_addresses(settings))
         if settings.at_endpoints
         else [],
         "model": settings.model[0] if len(judges) == 1 else list(settings.model),

@@ -38,12 +38,6 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
     """
     flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
-    if not settings.sends and judge.price_in is None:  # the user's own engine has no price list
-        if settings.money_limit is not None:
-            raise InputError(
-                f"{flag}: the price of your own engine is not known; give --price-in and --price-out, or leave {flag} out"
-            )
-        return [None for _ in judge.base_urls]
     given = {
         "price_in": judge.price_in,
         "price_out": judge.price_out,

@@ -91,7 +91,7 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         for name, model in zip(order, given.get("model", ()), strict=False)
         if model != name
     }
-    settings = {"budget_usd": manifest.budget_usd, **own, **before, **_without_the_other_way(given)}
+    settings = {"budget_usd": manifest.budget_usd, **own, **before, **given}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
     for name in ("api_key_env", "price_in", "price_out", "price_cached"):
         values = given.get(name, ())
@@ -112,16 +112,6 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
         if given.get("price_in")
         else with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
     )
-
-
-def _without_the_other_way(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``given``, with settings of the last session's carrier (batches, files, single calls) that it excludes set off."""
-    ruled_out: dict[str, Any] = {}
-    if given.get("batch") is not None:
-        ruled_out["batch_files"] = None
-    if given.get("batch_files") is not None:
-        ruled_out["batch"] = False
-    return {**ruled_out, **given}
 
 
 def _check_ends_at_error(own: Mapping[str, Any]) -> None:

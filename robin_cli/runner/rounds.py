@@ -37,7 +37,7 @@ UNANSWERED = "unanswered"
 
 
 class Courier(ABC):
-    """Takes the requests of a round to a service or an engine, and brings the answers."""
+    """Takes the requests of a round to a service, and brings the answers."""
 
     most_requests: int
     """The most requests of a submission."""
@@ -51,8 +51,8 @@ class Courier(ABC):
         """Return a new submission, to be written."""
 
     @abstractmethod
-    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
-        """See ``submissions`` through, and hand answers to ``rounds``; return False if they outlast this process.
+    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> None:
+        """See ``submissions`` through, and hand answers to ``rounds``.
 
         Raises:
             EndpointError: the requests cannot be answered there.
@@ -61,10 +61,6 @@ class Courier(ABC):
     @abstractmethod
     def said(self, submissions: Sequence[Submission]) -> str:
         """Return the state of ``submissions`` in words."""
-
-    def to_run(self, ledger: Ledger) -> Sequence[str]:  # noqa: ARG002  # for couriers that write files
-        """Return the commands that answer the requests under way; none for a service."""
-        return ()
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -108,7 +104,6 @@ class Rounds(Carrier):
             int, dict[int, Call]
         ] = {}  # calls without an answer, by submission and line
         self._told_of_money = False
-        self._late_calls: dict[int, dict[int, Ticket]] = {}
         self._reading = asyncio.Lock()
         self._brought = (
             0  # answers, permanent refusals, and lessons about the endpoint in this round
@@ -124,7 +119,7 @@ class Rounds(Carrier):
         return Under(number, max(number, self._rounds), self._courier.said(open_))
 
     async def run(self) -> None:
-        """See :meth:`Carrier.run`. It also ends if answers outlast this process. EndpointError: a round brought nothing."""
+        """See :meth:`Carrier.run`. EndpointError: a round brought nothing."""
         try:
             await self._work()
         finally:
@@ -140,12 +135,9 @@ class Rounds(Carrier):
             if not submissions:
                 return
             self._brought = 0
-            is_over = await self._courier.carry(submissions, self)
+            await self._courier.carry(submissions, self)
             if self.books.error is not None:  # after the whole round was read: it is paid for
                 raise self.books.error
-            if not is_over:
-                self.to_run = self._courier.to_run(self.ledger)
-                return
             if not self._brought and not self.stop.requested.is_set():
                 why = self.books.stats.last_failure or "no line of it was answered"
                 raise EndpointError(
@@ -295,29 +287,13 @@ class Rounds(Carrier):
         self.ledger.tidy(submission)
         self._brought += 1  # another round of smaller ones may go out
 
-    async def take_in(
-        self,
-        files: Iterable[Path],
-        submissions: Sequence[Submission],
-        *,
-        in_any_state: bool = False,
-    ) -> bool:
-        """Make judgments of the lines in ``files``, and close ``submissions``: calls that are not in the files have no answer.
-
-        Args:
-            in_any_state: the files may be incomplete. If none of their lines is for ``submissions``, these stay open; and late
-                answers to earlier submissions are taken if the budget has room.
-
-        Returns:
-            Whether ``submissions`` are closed.
-        """
+    async def take_in(self, files: Iterable[Path], submission: Submission) -> None:
+        """Make judgments of the lines in ``files``, and close ``submission``: its other calls have no answer."""
         async with self._reading:
-            tally = _Tally({each.number for each in submissions})
+            tally = _Tally(submission.number)
             lines = _lines(files, self._judges[0].most_reply_bytes)
             while chunk := list(islice(lines, _AT_A_TIME)):
-                await self._keep(self._answered(chunk, tally, late=in_any_state), tally)
-            if in_any_state and not tally.seen:
-                return False
+                await self._keep(self._answered(chunk, tally), tally)
             unanswered = [
                 _Answered(number, row, self._waiting[number].pop(row), line)
                 for (number, row), line in tally.unanswered.items()
@@ -333,14 +309,11 @@ class Rounds(Carrier):
                 else:
                     self._leave(answered)
             await self._append(against)
-            for submission in submissions:
-                self._close(submission, tally)
-            return True
+            self._close(submission, tally)
 
-    def _answered(self, lines: Sequence[Line], tally: _Tally, *, late: bool) -> list[_Answered]:
+    def _answered(self, lines: Sequence[Line], tally: _Tally) -> list[_Answered]:
         """Return the waiting calls that ``lines`` answer, each once; lines without a completion are put by."""
         mine: list[_Answered] = []
-        room = self.books.planner.budget.available
         for line in lines:
             place = self.ledger.place_of(line.custom_id)
             if place is None:
@@ -349,34 +322,16 @@ class Rounds(Carrier):
                 continue
             tally.damaged += line.is_damaged
             number, row = place
-            is_of_these = number in tally.numbers
-            waiting = self._waiting[number] if is_of_these else {}
-            tally.seen += is_of_these  # including lines that a killed session had taken in
+            waiting = self._waiting[number] if number == tally.number else {}
             if row in waiting and not isinstance(line.outcome, Completion):
                 tally.put_by(place, line)
                 continue
             call = waiting.pop(row, None)
-            if call is None and late:
-                ticket = self._late(number, row) if isinstance(line.outcome, Completion) else None
-                if ticket is not None and ticket.calls <= room:
-                    room -= ticket.calls
-                    (call,) = self.books.take_up([ticket], self._judges)
-                else:
-                    tally.surplus += ticket is not None
-            elif call is None:
+            if call is None:
                 tally.surplus += 1
-            if call is not None:
+            else:
                 mine.append(_Answered(number, row, call, line))
         return mine
-
-    def _late(self, number: int, row: int) -> Ticket | None:
-        """Return a call of a closed submission that had no answer then; None if it had."""
-        submission = self.ledger.batches[number]
-        if submission.is_open or submission.answered == submission.requests:
-            return None
-        if number not in self._late_calls:
-            self._late_calls[number] = self._unanswered(submission)
-        return self._late_calls[number].pop(row, None)
 
     def _judged(self, answered: _Answered, tally: _Tally) -> list[Judgment]:
         """Return the judgments of a line; none, and leave the call, if it is not an answer."""
@@ -415,11 +370,8 @@ class Rounds(Carrier):
         return self.books.judgments(call, read)
 
     def _leave(self, answered: _Answered) -> None:
-        """Leave a call without an answer: until its submission is closed, or return it at once."""
-        if answered.number in self._waiting:
-            self._waiting[answered.number][answered.row] = answered.call
-        else:
-            self.books.withdraw(answered.call)
+        """Leave a call without an answer until its submission is closed."""
+        self._waiting[answered.number][answered.row] = answered.call
 
     async def _keep(self, answered: Sequence[_Answered], tally: _Tally) -> None:
         read = [(each.call, self._judged(each, tally)) for each in answered]
@@ -435,7 +387,6 @@ class Rounds(Carrier):
     def _close(self, submission: Submission, tally: _Tally) -> None:
         """Record that a submission is over; its waiting calls have no answer."""
         left = self._waiting.pop(submission.number)
-        self._late_calls[submission.number] = {row: call.ticket for row, call in left.items()}
         for call in left.values():
             self.books.stats.failed[UNANSWERED] += 1
             self.books.withdraw(call)
@@ -443,12 +394,10 @@ class Rounds(Carrier):
         self._brought += answered  # a killed session may have stored them
         self.ledger.set(submission.now("done", answered=answered))
         self.ledger.tidy(submission, keep_answers=not tally.is_understood)
-        name = (
-            f"batch {submission.batch_id}" if submission.batch_id else f"file {submission.number}"
-        )
         lost = f"; the other {len(left):,} brought nothing, and cost nothing" if left else ""
+        requests = number_of(submission.requests, "request")
         self.notify(
-            f"{name}: {answered:,} of {number_of(submission.requests, 'request')} answered{lost}{tally.said}"
+            f"batch {submission.batch_id}: {answered:,} of {requests} answered{lost}{tally.said}"
         )
 
 
@@ -473,10 +422,9 @@ def _lines(files: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class _Tally:
-    """The counts of one reading of files for the submissions with these ``numbers``.
+    """The counts of one reading of files for the submission with this ``number``.
 
     Attributes:
-        seen: lines of these submissions.
         failed: calls with a failure that may pass.
         arms: arms with a completion.
         surplus: lines for calls that were answered before, or too late for the budget.
@@ -486,8 +434,7 @@ class _Tally:
         unanswered: by call, the first line with a reason why it has no answer.
     """
 
-    numbers: set[int]
-    seen: int = 0
+    number: int
     arms: set[int] = field(default_factory=set)
     surplus: int = 0
     foreign: int = 0

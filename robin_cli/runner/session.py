@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from robin_cli.analysis.level_counts import LevelCounts
@@ -36,7 +36,6 @@ class Outcome:
         is_over: the goal is reached.
         goal: the run's goal.
         worked: False if there was nothing to do, and nothing was sent.
-        to_run: commands that answer the files written for an engine; robin resume then goes on.
     """
 
     spent: int
@@ -48,7 +47,6 @@ class Outcome:
     is_over: bool
     goal: Goal
     worked: bool = True
-    to_run: Sequence[str] = ()
     budget_usd: float | None = None
     money_reached: bool = False
 
@@ -158,7 +156,6 @@ class Session:
             is_over=self.watch.is_over(self.arms),
             goal=self.goal,
             worked=worked,
-            to_run=self._carrier.to_run,
             budget_usd=self._store.manifest.budget_usd,
             money_reached=self._store.manifest.money_reached if not worked else self.money.reached,
         )

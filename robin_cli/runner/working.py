@@ -16,7 +16,7 @@ from robin_cli.runner.in_rounds import as_submitted
 from robin_cli.runner.labelled import keep_labels, labels_at_start
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
-from robin_cli.settings.addresses import api_keys, check_folders
+from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.batches import Ledger
@@ -58,13 +58,9 @@ async def work(
     for line in store.notes:
         note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
-    check_folders(settings, store.path, {each.folder for each in ledger.open if each.folder})
-    is_elsewhere = bool(ledger.open) and (
-        not settings.in_rounds or bool(ledger.open[0].folder) == settings.batch
-    )
-    if is_elsewhere:  # first finish the batches of another carrier
+    if ledger.open and not settings.batch:  # first finish the batches under way
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
-        if before.interrupted or before.to_run:
+        if before.interrupted:
             return before
     return await _session(
         store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious
@@ -88,7 +84,7 @@ async def _session(
         settings, Scope.SESSION
     )  # before they change: the next session takes these over
     if finish_only:
-        settings = as_submitted(settings, ledger)
+        settings = as_submitted(settings)
     stop, keys = Stop(), api_keys(settings)
     rounds = 0 if finish_only else 1 if one_round else settings.rounds
     carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)

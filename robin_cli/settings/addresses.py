@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from robin_cli.model.errors import InputError
@@ -17,13 +16,9 @@ from robin_cli.settings.trust import (
     NO_KEY,
     OPENAI_URL,
     Sending,
-    Source,
     doubts,
-    path_of,
     place_of,
-    place_of_folder,
     refusal,
-    remember,
     split_model,
     values,
 )
@@ -144,23 +139,8 @@ def doubtful_places(settings: Settings) -> list[Sending]:
     return doubts(settings.source, places(settings, _keys(settings)))
 
 
-def check_folders(settings: Settings, run: Path, folders: Iterable[str]) -> None:
-    """Raise InputError if batches of ``run`` are in a folder that the user never named."""
-    api_keys(settings)
-    named = values(settings.batch_files)
-    source = Source(str(run), "run", {"batch_files": named}, in_python=settings.source.in_python)
-    if doubtful := doubts(source, [(place_of_folder(folder), NO_KEY) for folder in folders]):
-        remember(
-            (place_of_folder(folder), NO_KEY) for folder in named
-        )  # several can be named one after the other
-        (folder, _), *_ = doubtful
-        raise InputError(refusal(source, doubtful[:1], {"batch_files": (path_of(folder),)}))
-
-
 def places(settings: Settings, keys: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return where requests go: addresses, as :func:`sendings`, or the folder that they are written into."""
-    if settings.batch_files is not None:
-        return [(place_of_folder(settings.batch_files), NO_KEY)]
+    """Return where requests go, as :func:`sendings`."""
     return sendings(judges_of(settings), keys)
 
 
@@ -204,7 +184,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _keys(settings: Settings) -> dict[str, str]:
-    if not settings.at_endpoints or not settings.sends:
+    if not settings.at_endpoints:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), "none")
     own = all(split_model(model)[1] for model in settings.model) and bool(settings.model)
     elsewhere = bool(set(settings.base_url) - {OPENAI_URL})  # OpenAI accepts nothing without a key

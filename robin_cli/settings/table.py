@@ -249,10 +249,7 @@ class Settings:
         (), scope=SESSION, metavar="USD", default_said="price-in", example="0.05", of_question=True, check=_PRICES)
     batch: bool = _spend("Ask by the endpoint's batch service, at half the price, in rounds that take hours.",
         default=False, scope=SESSION, example="true")
-    batch_files: str | None = _spend(
-        "Write each round as files for an engine without a service (vllm run-batch), and end; robin resume reads the answers.",
-        scope=SESSION, metavar="DIR", example='"batches"', file="written")
-    rounds: int = _spend("Rounds in which the budget goes out by --batch or --batch-files.",
+    rounds: int = _spend("Rounds in which the budget goes out by --batch.",
         4, scope=SESSION, check=_within(1, 100, "a number of rounds, 1 to 100"))
 
     concurrency: str = _ask("Calls under way at a time: N or auto.",
@@ -350,16 +347,6 @@ class Settings:
     def at_endpoints(self) -> bool:
         """Whether the judge is at addresses, with keys."""
         return self.judge == AT_ENDPOINTS
-
-    @property
-    def sends(self) -> bool:
-        """Whether requests are sent, and not written to files."""
-        return self.batch_files is None
-
-    @property
-    def in_rounds(self) -> bool:
-        """Whether calls go out in rounds."""
-        return self.batch or self.batch_files is not None
 
     @property
     def may_end_early(self) -> bool:

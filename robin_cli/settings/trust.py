@@ -17,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
-from urllib.parse import quote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, urlsplit
 
 from robin_cli.files.local import is_ours, open_regular
 from robin_cli.files.remote import scheme_of
-from robin_cli.model.errors import InputError, option, shown, typed
+from robin_cli.model.errors import InputError, option, typed
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_KEY_ENV = "OPENAI_API_KEY"
@@ -32,8 +32,8 @@ AT_ENDPOINTS = "openai"
 Sending = tuple[str, str]
 """A host, as :func:`host_of` returns it, and the variable of its key, or NO_KEY."""
 
-NAMING = ("base_url", "model", "api_key_env", "judge", "batch_files")
-"""The settings that decide which host gets which key, or which folder the requests."""
+NAMING = ("base_url", "model", "api_key_env", "judge")
+"""The settings that decide which host gets which key."""
 
 PRICES = ("price_in", "price_out", "price_cached")
 """The settings that a limit on money relies on."""
@@ -41,7 +41,6 @@ PRICES = ("price_in", "price_out", "price_cached")
 _SEVERAL = frozenset({"base_url", "model", "api_key_env"})
 _HUB = "hf"
 _JUDGE_SCHEME = "judge://"
-_FOLDER_SCHEME = "folder:"
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\]")
 _WITH_ADDRESS = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
@@ -126,18 +125,8 @@ def place_of(judge: str) -> str:
     return _JUDGE_SCHEME + quote(judge, safe=":")
 
 
-def place_of_folder(folder: str) -> str:
-    """Return a stand-in for a folder, links followed; it cannot be a ``base_url``."""
-    return _FOLDER_SCHEME + quote(os.fsencode(os.path.realpath(folder)))
-
-
-def path_of(place: str) -> str:
-    """Return the folder that :func:`place_of_folder` stands for."""
-    return os.fsdecode(unquote_to_bytes(place.removeprefix(_FOLDER_SCHEME)))
-
-
 def _host(address: str) -> str:
-    return address if address.startswith((_JUDGE_SCHEME, _FOLDER_SCHEME)) else host_of(address)
+    return address if address.startswith(_JUDGE_SCHEME) else host_of(address)
 
 
 def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]:
@@ -150,15 +139,12 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
         return []
     wanted = dict.fromkeys((_host(url), variable) for url, variable in sendings)
     hosts = {*map(host_of, _addresses(source.named)), *map(place_of, source.named.get("judge", ()))}
-    hosts |= {place_of_folder(folder) for folder in source.named.get("batch_files", ())}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
     left = [
         each
         for each in wanted
         if not _is_free(each) and not (each[0] in hosts and each[1] in variables)
     ]
-    if source.kind == "folder":  # check_found_file keeps it inside its folder
-        left = [each for each in left if not _is_folder(each)]
     if not left:
         return []
     known = remembered()
@@ -170,14 +156,8 @@ def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]
     ]
 
 
-def _is_folder(sending: Sending) -> bool:
-    return sending[0].startswith(_FOLDER_SCHEME)
-
-
 def _is_free(sending: Sending) -> bool:
     host, variable = sending
-    if _is_folder(sending):
-        return False
     return is_loopback(urlsplit(host).hostname or "") or (
         host == host_of(OPENAI_URL) and variable in {DEFAULT_KEY_ENV, NO_KEY}
     )
@@ -185,8 +165,7 @@ def _is_free(sending: Sending) -> bool:
 
 def question(source: Source, doubtful: Sequence[Sending]) -> str:
     """Return the question for a terminal before ``doubtful`` is sent."""
-    what = "Write there" if any(map(_is_folder, doubtful)) else "Send it"
-    return f"{_fact(source, doubtful)}. {what}, now and from now on? [y/N] "
+    return f"{_fact(source, doubtful)}. Send it, now and from now on? [y/N] "
 
 
 def refusal(
@@ -197,9 +176,7 @@ def refusal(
     Args:
         settings: the values of all settings in NAMING.
     """
-    if any(map(_is_folder, doubtful)):
-        needed = {"batch_files": settings["batch_files"]}
-    elif any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
+    if any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
         needed = {"judge": settings["judge"]}
     else:
         elsewhere = any(split_model(model)[1] for model in settings["model"])
@@ -226,8 +203,7 @@ def refusal(
             for value in values
         ]
         step = f"name it yourself: {' '.join(flags)}"
-    nothing = "Nothing was written" if "batch_files" in needed else "Nothing was sent"
-    return f"{_fact(source, doubtful)}. {nothing}. If it is right, {step}"
+    return f"{_fact(source, doubtful)}. Nothing was sent. If it is right, {step}"
 
 
 def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
@@ -237,8 +213,6 @@ def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
 
 def _wanted(sending: Sending) -> str:
     host, variable = sending
-    if _is_folder(sending):
-        return f"the prompts written into {shown(path_of(host), 200)}"
     return f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
 
 

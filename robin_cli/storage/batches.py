@@ -1,4 +1,4 @@
-"""The batches of a run, for a batch service or an engine that reads files. They are on disk first, so that no kill loses them.
+"""The batches of a run at a batch service. They are on disk first, so that no kill loses them.
 
 Each batch has a number. The run's folder ``batches`` holds by number the calls (``.calls.parquet``), the state (``.json``,
 always rewritten whole), the requests (``.jsonl``) until they are answered, and the answers (``.output.jsonl``,
@@ -20,7 +20,7 @@ import pyarrow as pa
 from robin_cli.datasets.parquet_tables import read_table, written_table
 from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import StorageError, option, typed, writing
+from robin_cli.model.errors import StorageError, writing
 from robin_cli.model.records import SERVICE_ID
 from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.layout import BATCHES
@@ -47,8 +47,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         judge: the judge to ask.
         round: the round of the run, from 1.
         requests: the number of lines.
-        url: the service's address; "" if the batch was written for an engine that reads files.
-        folder: the folder of such an engine; "" for the run's own.
+        url: the service's address.
         file_id, batch_id: the service's ids, once it gave them.
         answered: the number of answered requests, once it is known.
         submitted_at: the time when the service took it, ISO 8601, UTC, by this machine's clock; only for display.
@@ -60,7 +59,6 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests: Count
     state: State = "written"
     url: Text = ""
-    folder: Text = ""
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
     answered: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
@@ -140,8 +138,7 @@ class Ledger:
         with writing(
             self.requests(batch), "; nothing of it was sent: make room, then robin resume"
         ):
-            for folder in (self._folder, self.requests(batch).parent):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with whole_file(self.requests(batch)) as file:
                 file.writelines(lines)
             table = pa.table(calls._asdict())
@@ -186,7 +183,7 @@ class Ledger:
 
     def requests(self, batch: Submission) -> Path:
         """Return the file of a batch's requests."""
-        return requests_file(self._folder.parent, self._run_id, batch)
+        return self._folder / f"{batch.number:05}.jsonl"
 
     def answers(self, batch: Submission) -> tuple[Path, Path]:
         """Return the files for a service's answers and errors."""
@@ -196,27 +193,13 @@ class Ledger:
         )
 
     def tidy(self, batch: Submission, *, keep_answers: bool = False) -> None:
-        """Remove the files of a finished batch from the run. Its calls stay, for late answers."""
-        own = [] if batch.folder else [self.requests(batch)]
-        for path in [*own, *(() if keep_answers else self.answers(batch))]:
+        """Remove the files of a finished batch from the run. Its calls stay: they number the next calls."""
+        for path in [self.requests(batch), *(() if keep_answers else self.answers(batch))]:
             with suppress(OSError):
                 path.unlink()
 
     def _calls(self, number: int) -> Path:
         return self._folder / f"{number:05}.calls.parquet"
-
-
-def requests_file(run: Path, run_id: str, batch: Submission) -> Path:
-    """Return the file of the requests of ``batch``, in the run or in the engine's folder."""
-    if batch.folder:
-        return Path(batch.folder) / f"robin-{run_id[:8]}-{batch.number:05}.jsonl"
-    return run / BATCHES / f"{batch.number:05}.jsonl"
-
-
-def engine_command(requests: Path, model: str) -> str:
-    """Return vLLM's command that answers the requests in a file."""
-    answers = requests.with_suffix(".out.jsonl")
-    return f"vllm run-batch -i {typed(requests)} -o {typed(answers)} {option('--model', model)}"
 
 
 def read_batches(run: Path) -> dict[int, Submission]:

@@ -121,7 +121,7 @@ def _addresses(manifest: Manifest) -> list[str]:
     settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
     addresses = (
         [url for judge in judges_of(settings) for url in judge.base_urls]
-        if settings.at_endpoints and settings.sends
+        if settings.at_endpoints
         else []
     )
     return list(dict.fromkeys(addresses))

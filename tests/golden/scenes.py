@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
 import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-import httpx2
 
 from tests.conftest import DEMO, replaying, robin
 
@@ -133,16 +130,6 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         **_READ,
         **_PREFERENCES,
     },
-    "batch-files": {
-        "judge": f"{_RATED} --budget 120 --rounds 2 --batch-files batches",
-        "first-round": "ANSWER batches",
-        "resumed": "resume run",
-        "second-round": "ANSWER batches",
-        "finished": "resume run --rounds 2",
-        **{
-            name: command for name, command in _READ.items() if name != "status"
-        },  # which breaks long paths
-    },
     "before": {
         "plan": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4",
         "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
@@ -188,9 +175,6 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
     ):
         shutil.copy(file, folder)
     for output, command in SCENES[name].items():
-        if command.startswith("ANSWER "):
-            _answer(folder / command.removeprefix("ANSWER "), urls[0])
-            continue
         before = {path for path in folder.iterdir() if path.is_file()}
         typed, both = command.removesuffix(" 2>&1"), command.endswith(" 2>&1")
         done = robin(*shlex.split(typed.format(url=urls[0], votes_url=urls[1])), cwd=folder)
@@ -205,24 +189,6 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
                 f"{output}-{path.stem}",
                 _masked(_words(content) if path.suffix == ".html" else content, folder, urls),
             )
-
-
-def _answer(batches: Path, url: str) -> None:
-    """Do what ``vllm run-batch`` does with the files of a round: each request to the judge, its answer into a file."""
-    with httpx2.Client(base_url=url.removesuffix("/v1"), verify=False) as judge:
-        for file in sorted(batches.rglob("*.jsonl")):
-            output = file.with_suffix(".out.jsonl")
-            if file.name.endswith(".out.jsonl") or output.exists():
-                continue
-            lines = []
-            for line in file.read_text(encoding="utf-8").splitlines():
-                asked = json.loads(line)
-                reply = judge.post(asked["url"], json=asked["body"])
-                answer = {"status_code": reply.status_code, "request_id": "r", "body": reply.json()}
-                lines.append(
-                    {"id": "i", "custom_id": asked["custom_id"], "response": answer, "error": None}
-                )
-            output.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
 
 
 def _without_times(judgments: str) -> str:

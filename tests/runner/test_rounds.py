@@ -121,7 +121,7 @@ class Chaos(Courier):
     def said(self, submissions: Sequence[Submission]) -> str:
         return f"{len(submissions)} of them"
 
-    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> bool:
+    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> None:
         for submission in submissions:
             if submission.state == "written" and self._rng.random() < self._chaos / 8:
                 rounds.withdraw(submission)
@@ -132,9 +132,8 @@ class Chaos(Courier):
                 file.write_bytes(b"".join(self._lines([orjson.loads(line) for line in lines])))
                 rounds.ledger.set(submission.now("answered"))
             self.may_go_out()
-            await rounds.take_in([file], [rounds.ledger.batches[submission.number]])
+            await rounds.take_in([file], rounds.ledger.batches[submission.number])
             self.may_go_out()
-        return True
 
     def may_go_out(self) -> None:
         if self._rng.random() < self._power:
@@ -269,11 +268,9 @@ def test_makes_a_file_no_longer_than_a_service_takes(
     sizes: list[int] = []
     taken = Rounds.take_in
 
-    async def watched(
-        self: Rounds, files: Any, submissions: Sequence[Submission], **named: Any
-    ) -> bool:
-        sizes.extend(self.ledger.requests(each).stat().st_size for each in submissions)
-        return await taken(self, files, submissions, **named)
+    async def watched(self: Rounds, files: Any, submission: Submission) -> None:
+        sizes.append(self.ledger.requests(submission).stat().st_size)
+        await taken(self, files, submission)
 
     monkeypatch.setattr(Rounds, "take_in", watched)
     asyncio.run(session(kept, tmp_path, carrier, 40, 2, 1).run())

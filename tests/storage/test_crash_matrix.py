@@ -102,8 +102,13 @@ LIVE |= {
 LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1, "max_reply": 2.0}
 SESSIONS: dict[str, dict[str, Any]] = {
     "live": LIVE,
-    "files": {"batch_files": "{folder}/files", "rounds": 2, "model": ["m"]},
-    "service": {"batch": True, "model": ["m"], "base_url": ["{url}"], "max_retries": 0},
+    "service": {
+        "batch": True,
+        "rounds": 2,
+        "model": ["m"],
+        "base_url": ["{url}"],
+        "max_retries": 0,
+    },
 }
 """Sessions in which each setting that the next session takes over is another than its default."""
 

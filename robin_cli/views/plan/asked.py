@@ -86,7 +86,7 @@ class Asked:
     @property
     def rounds(self) -> int | None:
         """Return the number of rounds of the calls; None if they are made one at a time."""
-        return self.config.rounds if self.config.in_rounds else None
+        return self.config.rounds if self.config.batch else None
 
     def setup(self, budget: int) -> Setup:
         """Return a policy's input for a run with ``budget``."""

@@ -113,9 +113,9 @@ class Calls:
             "cost_usd_at_most": high,
             "cost_usd_about": self._dollars(spent, self.usual if self.cost is None else self.cost),
             "within_max_cost": False if most is not None and spent > most else is_within,
-            "seconds": None if config.in_rounds else self.time(spent),
+            "seconds": None if config.batch else self.time(spent),
             "seconds_about": config.rounds * _WINDOW_S
-            if config.in_rounds
+            if config.batch
             else self.time(spent, assumed=True),
         }
 
@@ -310,13 +310,13 @@ def ways_of(
 ) -> list[dict[str, Any]]:
     """Return the cost and result of ``budget`` calls in each way with a known price; nothing if there is no choice.
 
-    Nor where the budget is of money, of which each way makes another number of calls, or goes out in files.
+    Nor where the budget is of money, of which each way makes another number of calls.
 
     Args:
         reached: what they reach with these settings; ``rounds`` among it, where they are fewer than the settings say.
     """
     config = calls.config
-    if not config.model or config.budget_usd is not None or config.batch_files is not None:
+    if not config.model or config.budget_usd is not None:
         return []
     found = {
         batch: paid for batch in (False, True) if (paid := _at_other_price(calls, batch=batch))
@@ -326,7 +326,7 @@ def ways_of(
     rows = []
     for batch, paid in found.items():
         is_planned = batch == config.batch
-        way = config if is_planned else replace(config, batch=batch, batch_files=None)
+        way = config if is_planned else replace(config, batch=batch)
         row = {"rounds": way.rounds if batch else None, **reached(way)}
         low, high = paid.dollars(budget)
         # A pilot's pace is that of the way it was made.

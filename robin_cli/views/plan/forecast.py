@@ -294,7 +294,7 @@ class Plan:
         )
         takes = (
             f"take {page.time_about(at)} at most"
-            if config.in_rounds
+            if config.batch
             else f"take about {page.time_about(at)}"
         )
         at_most = " at most" * self.goal.ends
@@ -313,7 +313,7 @@ class Plan:
         granted = ["answers of 100 tokens"] * (
             self.calls.completion is None and at["cost_usd_about"] is not None
         )
-        if at["seconds"] is None and not self.config.in_rounds:
+        if at["seconds"] is None and not self.config.batch:
             granted.append(f"a call every {self.calls.seconds_assumed:.2g} s")
         return f"Assumed: {page.listed(granted)}. " if granted else ""
 

@@ -79,7 +79,7 @@ class Scores(Plan):
             rounds = len(round_ends_of(policy, budget, len(self.space), rounds))
         return {
             "scheduler": way.scheduler_at(budget),
-            "rounds": rounds if config.in_rounds else None,
+            "rounds": rounds if config.batch else None,
             **self.measured(outlook.expected.get(budget)),
         }
 
