@@ -71,7 +71,7 @@ TOKEN = {"token": "3", "logprob": -0.12345678, "bytes": [51]}
 LOGPROBS = json.dumps([{**TOKEN, "top_logprobs": [TOKEN] * 20}] * 1200).encode()
 ERROR = b"HTTP/1.1 500 Broken\r\nContent-Type: application/json\r\n"
 TOGETHER = "gzip-bomb deflate-bomb endless 50-mb lists most-text open names 50-mb-error huge-status endless-headers"
-TOGETHER += " long-text 1xx cookies"
+TOGETHER += " long-text cookies"
 MIXED = [kind for hostile in TOGETHER.split() for kind in (hostile, "fine")]
 MIXING = itertools.cycle(MIXED)
 KINDS: dict[str, Callable[[], Iterable[bytes]]] = {
@@ -99,7 +99,6 @@ KINDS: dict[str, Callable[[], Iterable[bytes]]] = {
     "huge-header": lambda: Endless(HEAD + b"X-Huge: ", b"x" * 65536),
     "huge-status": lambda: Endless(b"HTTP/1.1 200 ", b"x" * 65536),
     "cookies": lambda: whole(FINE, *(b"Set-Cookie: c%d=%s" % (n, b"x" * 4000) for n in range(100))),
-    "1xx": lambda: Endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000),
     "50-mb-error": lambda: (
         [
             ERROR + b"Content-Length: 50000040\r\n\r\n",

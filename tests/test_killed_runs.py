@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -109,29 +108,3 @@ def test_keeps_every_answer_of_a_real_server_through_three_kills(tmp_path: Path)
         kill_and_resume(
             record, tmp_path, model="tiny-judge", budget=80, concurrency=8, kills=3, seed=4
         )
-
-
-def test_removes_temporary_folders_that_killed_processes_left_and_no_others(tmp_path: Path) -> None:
-    hold = "import time\nfrom robin_cli.files.local import temporary_folder\n"
-    hold += "with temporary_folder() as folder:\n (folder / 'texts').touch()\n print(folder, flush=True)\n time.sleep(600)"
-    places = {name: tmp_path / name for name in ("temporary", "mine")}
-    for place in places.values():
-        place.mkdir()
-    (places["temporary"] / "robin-tmp-link").symlink_to(places["mine"])
-    env = environment(TMPDIR=str(places["temporary"]))
-    command = [sys.executable, "-c", hold]
-    with (
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as killed,
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as alive,
-    ):
-        assert killed.stdout is not None
-        assert alive.stdout is not None
-        left, held = Path(killed.stdout.readline().strip()), Path(alive.stdout.readline().strip())
-        killed.kill()
-        killed.wait()
-        assert (left / "texts").exists()
-        robin("rubrics", cwd=tmp_path, TMPDIR=str(places["temporary"]))
-        assert not left.exists()
-        assert (held / "texts").exists()
-        assert places["mine"].exists()
-        alive.kill()

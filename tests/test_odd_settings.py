@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import robin_cli
-from robin_cli.files import local as files
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.questions.rubric_files import read_rubric
 from robin_cli.questions.rubrics import PromptSet, load_prompts, rubric_of
@@ -175,42 +174,6 @@ def complaint(path: Path) -> str:
     said = str(refused.value)
     assert len(said) < 600
     return said.replace(f"--rubric {path}: ", "")
-
-
-def test_reads_no_device_no_folder_and_no_giant(tmp_path: Path) -> None:
-    for name in ("zero.toml", "zero.jinja"):
-        (tmp_path / name).symlink_to("/dev/zero")
-    (tmp_path / "folder.toml").mkdir()
-    with (tmp_path / "giant.yaml").open("wb") as file:
-        file.truncate(2**31)
-
-    assert complaint(Path("/dev/zero")).startswith(
-        "a device or a socket, not a file; name a text file"
-    )
-    assert complaint(tmp_path / "zero.toml").startswith("a device or a socket, not a file")
-    assert complaint(tmp_path / "folder.toml").startswith("a folder, not a file; name a text file")
-    assert complaint(tmp_path / "giant.yaml").startswith(
-        "longer than 1 MiB, too long for such a file; check"
-    )
-    with pytest.raises(
-        InputError, match=r"--template \S+zero.jinja: a device or a socket, not a file"
-    ):
-        load_prompts(["helpfulness"], template=str(tmp_path / "zero.jinja"))
-    refuses(
-        InputError,
-        r"zero.toml: a device or a socket, not a file",
-        read_toml,
-        tmp_path / "zero.toml",
-    )
-
-
-def test_waits_only_so_long_for_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WAIT_S", 0.05)
-    os.mkfifo(tmp_path / "tone.toml")
-
-    assert complaint(tmp_path / "tone.toml").startswith(
-        "a pipe that has not ended after 0.05 s; let its writer finish"
-    )
 
 
 @pytest.mark.parametrize("name", ["tone.toml", "no-suffix"])

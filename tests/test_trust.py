@@ -345,36 +345,6 @@ def test_holds_another_scheme_port_or_variable_for_another(
     assert len(list(filter(None, lines))) == len(remembered())  # each once
 
 
-def test_keeps_what_was_named_where_no_other_folder_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = tmp_path / "config" / "robin" / "trusted-hosts"
-    target = tmp_path / "target"
-    target.write_text("https://evil K\n", encoding="utf-8")
-    kept.parent.mkdir(parents=True)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    kept.symlink_to(target)
-    assert remembered() == frozenset()
-    assert not remember([("https://mine/v1", "K")])
-    assert target.read_text(encoding="utf-8") == "https://evil K\n"
-    kept.unlink()
-    os.mkfifo(kept)  # neither hangs
-    assert not remember([("https://mine/v1", "K")])
-    kept.unlink()
-    kept.write_text("https://evil K\n", encoding="utf-8")
-    kept.chmod(0o666)
-    refuses(InputError, f"chmod 600 {kept}", doubts, Source("r", "run"), [("https://evil/v1", "K")])
-    kept.chmod(0o600)
-    assert doubts(Source("r", "run"), [("https://evil/v1", "K")]) == []
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", "config")
-    monkeypatch.setenv("HOME", "home")
-    assert remembered() == frozenset()
-    assert not remember([("https://mine/v1", "K")])
-
-
 FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.example/v1"]\n'
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.datasets.parquet_tables import opened_file, read_table
-from robin_cli.files.local import reading
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import OTHER_COLUMN, Pair
 from robin_cli.storage.layout import PAIRS
@@ -55,7 +54,7 @@ def bytes_of_texts(run: Path) -> int:
     import pyarrow as pa
 
     try:
-        with reading(run / PAIRS) as file:
+        with (run / PAIRS).open("rb") as file:
             metadata = opened_file(file, str(run / PAIRS))[0].metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             return sum(group.total_byte_size for group in groups)
@@ -67,7 +66,7 @@ def bytes_of_texts(run: Path) -> int:
 
 def table_of(run: Path) -> pa.Table:
     """Return the texts of the pairs of ``run``, for :func:`texts_at`."""
-    with reading(run / PAIRS) as file:
+    with (run / PAIRS).open("rb") as file:
         return read_table(file, str(run / PAIRS), _COLUMNS).combine_chunks()
 
 
@@ -77,7 +76,7 @@ def identity_of(run: Path) -> str:
     Raises:
         OSError: the file is missing.
     """
-    with reading(run / PAIRS) as file:
+    with (run / PAIRS).open("rb") as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(max(0, length - _TOLD_BY))
         return f"{length}-{hashlib.sha256(file.read()).hexdigest()}"

@@ -33,7 +33,6 @@ from robin_cli.cli import (
     tools,
 )
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
-from robin_cli.files.local import sweep_temporary
 from robin_cli.model.errors import (
     ClusterLost,
     InputError,
@@ -89,7 +88,6 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; if its output's reader leaves (robin export … | head), it ends quietly."""
-        sweep_temporary()
         try:
             result = super().invoke(ctx)
             finish_output()

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.datasets.rows import BadRow, kind
-from robin_cli.files.local import read_at_most
 from robin_cli.files.remote import scheme_of
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +154,11 @@ def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
     if not inside.isprintable():
         raise ValueError("has a name that cannot be shown")
     try:
-        data = read_at_most(file, MOST_BYTES)
+        if file.exists() and not file.is_file():
+            raise ValueError("is no regular file")
+        if file.stat().st_size > MOST_BYTES:
+            raise ValueError(f"is longer than {size(MOST_BYTES)}")
+        data = file.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from None
     if (known := _MAGIC.match(data)) is None:

@@ -12,14 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from robin_cli.files.local import FLAGS, NAME_KEPT, check_whole_file, remove_leftovers, whole_file
+from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.remote import scheme_of
 
 if sys.platform != "win32":
     import fcntl
-
-_STALE_S = 3600.0
-"""A temporary file beside an output is a killed process's after so long without a write."""
 
 _OF_A_RUN = frozenset(
     {
@@ -56,9 +53,6 @@ def output_file(name: str | Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
             yield stream
         return
     path = _real(name)
-    remove_leftovers(
-        path.parent, of=lambda found: found == path.name[:NAME_KEPT], older_than_s=_STALE_S
-    )
     try:
         before = path.stat()
     except FileNotFoundError:
@@ -93,7 +87,7 @@ def added_to(name: str | Path) -> IO[bytes]:
         OSError: it cannot be written, is a pipe that nobody reads, or belongs to a run.
     """
     path = _real(name) if _kind(Path(name)) in {None, stat.S_IFREG} else Path(name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | FLAGS
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     descriptor = os.open(path, flags, 0o600)
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "ab", 0)

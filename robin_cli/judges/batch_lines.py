@@ -16,7 +16,6 @@ from typing import IO, Any
 import orjson
 
 from robin_cli.datasets.images import with_parts
-from robin_cli.files.local import reading
 from robin_cli.judges.bodies import TooLong
 from robin_cli.judges.replies import (
     Completion,
@@ -78,7 +77,7 @@ def read_lines(paths: Iterable[Path], limit_bytes: int) -> Iterator[Line]:
         OSError: a file cannot be opened or read.
     """
     for path in paths:
-        with reading(path) as file:
+        with path.open("rb") as file:
             for raw in _lines(file, limit_bytes + 1):
                 text = raw.removeprefix(_BOM).strip()
                 if text:

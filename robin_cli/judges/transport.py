@@ -22,10 +22,8 @@ from typing import IO, Any
 
 import aiohttp
 import httpx2
-from aiohttp.connector import Connection
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from robin_cli.files.local import reading
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Options
@@ -52,8 +50,6 @@ _ERROR_BYTES = 64 * 1024
 _SLOWEST = 10_000.0
 """The lowest rate for a file, in bytes per second; slower transfers time out."""
 
-_NEXT_ANSWER = b"\nHTTP/1."
-_MOST_AT_ONCE = 16
 _HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
 
 
@@ -150,26 +146,6 @@ class Request:
     again: bool = False
 
 
-class _Response(aiohttp.ClientResponse):
-    """A response that refuses a flood of interim answers (100 Continue), which aiohttp would read without end."""
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        handler = connection.protocol
-        if handler is not None and "data_received" not in vars(handler):
-            receive = handler.data_received
-
-            def data_received(data: bytes) -> None:
-                if data.count(_NEXT_ANSWER) <= _MOST_AT_ONCE:  # JSON escapes line ends
-                    receive(data)
-                    return
-                handler.set_exception(aiohttp.ClientPayloadError("a flood of interim answers"))
-                if handler.transport is not None:
-                    handler.transport.abort()
-
-            vars(handler)["data_received"] = data_received
-        return await super().start(connection)
-
-
 @cache
 def _certificates() -> ssl.SSLContext:
     """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls."""
@@ -195,9 +171,7 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
             keepalive_timeout=limits.keepalive_expiry,
             ssl=transport.ssl_context,
         )
-        return aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=_Response
-        )
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
     transport.client = session
     made: httpx2.AsyncBaseTransport = transport
@@ -271,7 +245,7 @@ class Transport:
             TooLong: the answer is longer than the limit.
             OSError: a file cannot be read or written.
         """
-        with nullcontext() if request.file is None else reading(request.file) as file:
+        with nullcontext() if request.file is None else request.file.open("rb") as file:
             return await self._answered(request, file)
 
     def redacted(self, text: str) -> str:

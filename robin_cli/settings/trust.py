@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from robin_cli.files.local import is_ours, open_regular
+from robin_cli.files.local import is_ours
 from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, option, typed
 
@@ -334,8 +334,8 @@ def _memory() -> Path | None:
 
 
 def _private(file: Path, flags: int, mode: str) -> IO[bytes]:
-    """Open a regular file of this user, links not followed. OSError or InputError for any other."""
-    handle = open_regular(file, flags)
+    """Open a file of this user. OSError or InputError for any other."""
+    handle = os.open(file, flags, 0o600)
     if os.name == "nt" or is_ours(os.fstat(handle)):
         return os.fdopen(handle, mode)
     os.close(handle)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from robin_cli.datasets.parquet_tables import read_table, written_table
-from robin_cli.files.local import read_at_most, reading, remove_leftovers, whole_file
+from robin_cli.files.local import whole_file
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import StorageError, writing
 from robin_cli.model.records import SERVICE_ID
@@ -30,7 +30,6 @@ State = Literal["written", "uploaded", "creating", "submitted", "answered", "don
 machine. ``withdrawn``: the service refused it, and no call was made."""
 
 _OVER = frozenset({"done", "withdrawn"})
-_LONGEST = 2**20
 _MOST_DRAWS = 2**31
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -99,9 +98,6 @@ class Ledger:
         self._run_id = run_id
         self._arms = arms
         self.batches = read_batches(run)
-        remove_leftovers(
-            self._folder, of=lambda _: True
-        )  # the run is locked, so they are a killed process's
 
     @property
     def open(self) -> list[Submission]:
@@ -160,7 +156,7 @@ class Ledger:
         """Return the calls of a batch. StorageError if they cannot be read, or are not of this run."""
         path = self._calls(batch.number)
         try:
-            with reading(path) as file:
+            with path.open("rb") as file:
                 table = read_table(file, str(path), Calls._fields)
             calls = Calls(*(table[name].cast(pa.int64()).to_numpy() for name in Calls._fields))
         except UNREADABLE as error:
@@ -206,17 +202,14 @@ def read_batches(run: Path) -> dict[int, Submission]:
     """Return the batches of a run by number, rising.
 
     Raises:
-        StorageError: robin did not write one of the files, or the folder is a link.
+        StorageError: robin did not write one of the files.
     """
-    folder = run / BATCHES
-    if folder.is_symlink():
-        raise StorageError(
-            f"{folder}: a link, which robin does not follow here; put the folder itself there"
-        )
     found = {}
-    for path in sorted(each for each in folder.glob("*.json") if _NUMBER.fullmatch(each.stem)):
+    for path in sorted(
+        each for each in (run / BATCHES).glob("*.json") if _NUMBER.fullmatch(each.stem)
+    ):
         try:
-            batch = msgspec.json.decode(read_at_most(path, _LONGEST), type=Submission)
+            batch = msgspec.json.decode(path.read_bytes(), type=Submission)
         except (*UNREADABLE, msgspec.MsgspecError) as error:
             raise unreadable(path, error) from error
         if batch.number != int(path.stem):

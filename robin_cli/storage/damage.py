@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from robin_cli.datasets.parquet_tables import opened_file
-from robin_cli.files.local import reading
 from robin_cli.model.errors import Damaged, InputError, StorageError
 
 UNREADABLE = (OSError, InputError, KeyError, ValueError, pa.ArrowException)
@@ -35,7 +34,7 @@ def unreadable(path: Path, error: Exception, lost: Path | None = None) -> Storag
 def rows_in(path: Path, lost: Path | None = None) -> int:
     """Return the number of rows of a Parquet file of a run. StorageError if it is damaged; ``lost`` as :func:`unreadable`."""
     try:
-        with reading(path) as file:
+        with path.open("rb") as file:
             return int(opened_file(file, str(path))[0].metadata.num_rows)
     except UNREADABLE as error:
         raise unreadable(path, error, lost) from error

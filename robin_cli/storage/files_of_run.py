@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,25 +12,17 @@ import pyarrow.compute as pc
 
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.parquet_tables import read_table, written_table
-from robin_cli.files.local import (
-    is_temporary,
-    others_may_write,
-    reading,
-    remove_leftovers,
-    whole_file,
-)
+from robin_cli.files.local import TEMPORARY, whole_file
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import StorageError, typed
+from robin_cli.model.errors import StorageError
 from robin_cli.storage.damage import UNREADABLE, unreadable
 from robin_cli.storage.layout import (
     BATCHES,
     COLUMNS,
     JOURNAL,
     LOCK,
-    MANIFEST,
     PAIRS,
     SEGMENTS,
-    STATE,
     VARIANCES,
     segment_path,
 )
@@ -43,10 +35,6 @@ from robin_cli.storage.pair_files import (
 from robin_cli.storage.schema import NUMBER
 
 _OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
-_WRITTEN_HERE = frozenset({VARIANCES, STATE, JOURNAL, PAIRS, COLUMNS, MANIFEST})
-_LEFT_BY_OTHERS = {
-    f"{name}.tmp" for name in (*_WRITTEN_HERE, "report.html")
-}  # temporary files of robin 0.1.0
 
 
 def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> None:
@@ -62,7 +50,7 @@ def read_variances(run: Path, arms: int) -> FloatArray | None:
     """Return the variances that the scheduler of ``run`` started with, shape (K,), or None. StorageError for damage."""
     path = run / VARIANCES
     try:
-        with reading(path) as file:
+        with path.open("rb") as file:
             found: FloatArray = (
                 read_table(file, str(path), ["variance"])["variance"].to_numpy().astype(np.float64)
             )
@@ -92,29 +80,11 @@ def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
 def foreign_in(run: Path) -> list[str]:
     """Return the sorted names in a folder that neither a run nor a killed robin left there. OSError if it cannot be listed."""
     names = sorted(each.name for each in run.iterdir())
-    return [
-        name for name in names if name not in _OURS | _LEFT_BY_OTHERS and not is_temporary(name)
-    ]
+    return [name for name in names if name not in _OURS and not fnmatch(name, TEMPORARY)]
 
 
 def remove_remains(run: Path) -> None:
     """Remove the temporary files of killed processes. The caller must have the run's lock."""
-    remove_leftovers(run, of=lambda name: name in _WRITTEN_HERE)
-    remove_leftovers(run / SEGMENTS, of=lambda name: name.endswith(".parquet"))
-    for path in (
-        *(run / name for name in _LEFT_BY_OTHERS),
-        *(run / SEGMENTS).glob("*.parquet.tmp"),
-    ):
-        with suppress(OSError):
+    for folder in (run, run / SEGMENTS, run / BATCHES):
+        for path in folder.glob(TEMPORARY):
             path.unlink()
-
-
-def exposure_of(run: Path) -> list[str]:
-    """Return a line for the user if others may write to ``run``."""
-    folders = [
-        folder for folder in (run, run / SEGMENTS) if folder.exists() and others_may_write(folder)
-    ]
-    return [
-        f"{folder}: others may write here, and change answers and where calls go; chmod 700 {typed(folder)} keeps it to you"
-        for folder in folders[:1]
-    ]

@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from robin_cli.files.local import open_regular
 from robin_cli.files.remote import is_remote
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, shown, size
@@ -170,7 +169,7 @@ def _line(build: Build) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     """Open the file, or make it, and lock it for this process. OSError if that fails."""
-    file = open_regular(Path(os.path.realpath(path)), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX)

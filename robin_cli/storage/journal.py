@@ -24,7 +24,7 @@ from zlib import crc32
 
 import orjson
 
-from robin_cli.files.local import open_regular, reading, whole_file
+from robin_cli.files.local import whole_file
 from robin_cli.model.errors import StorageError, typed, writing
 
 _VERSION = 1
@@ -50,13 +50,7 @@ class Journal:
     def __init__(self, path: Path, sound_bytes: int) -> None:
         """Open ``path`` for appending after its first ``sound_bytes``, and cut off the rest."""
         self._path = path
-        self._file = _opened(path)
-        if (
-            os.fstat(self._file.fileno()).st_nlink > 1
-        ):  # appending to a hard link would change the other file too
-            with self._file, whole_file(path) as own:
-                own.write(self._file.read(sound_bytes))
-            self._file = _opened(path)
+        self._file = FileIO(path, "r+")
         self.end = sound_bytes
         self._file.truncate(sound_bytes)
 
@@ -134,10 +128,6 @@ def lines_of(records: Sequence[object]) -> bytes:
     return b"".join(b"%b%b%d}\n" % (line[:-1], _CHECKED_BY, crc32(line)) for line in found)
 
 
-def _opened(path: Path) -> FileIO:
-    return FileIO(open_regular(path, os.O_RDWR), "r+")
-
-
 def read_journal(path: Path) -> JournalContent | None:
     """Read the journal at ``path``; return None if there is none, or its first line was not finished.
 
@@ -145,7 +135,7 @@ def read_journal(path: Path) -> JournalContent | None:
         StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
     """
     try:
-        with reading(path) as file:
+        with path.open("rb") as file:
             data = file.read()
     except FileNotFoundError:
         return None

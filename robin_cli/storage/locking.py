@@ -7,15 +7,12 @@ refuses an exclusive lock on a descriptor opened for reading), and for robin 0.1
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from robin_cli.files.local import open_regular
 from robin_cli.model.errors import RunError
 from robin_cli.storage.layout import LOCK
 
@@ -52,12 +49,6 @@ class RunLock:
 
     def _acquire_file(self, run: Path) -> None:
         try:
-            with suppress(FileNotFoundError):
-                info = (run / LOCK).lstat()
-                if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
-                    raise RunError(
-                        f"{run / LOCK}: a link or the like, not a file of this run; delete it"
-                    )
             self._file.acquire()
         except Timeout:
             raise _at_work(run) from None
@@ -102,7 +93,7 @@ def _locked_folder(run: Path) -> int | None:
 
 def _is_held(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_regular(path)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:  # it does not exist, or cannot be opened
         return False
     try:

@@ -16,7 +16,7 @@ import orjson
 from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
-from robin_cli.files.local import read_at_most, whole_file
+from robin_cli.files.local import whole_file
 from robin_cli.model.decision import Decision, decision_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
 from robin_cli.model.records import Scale, shared_scale
@@ -37,7 +37,6 @@ FILE = "manifest.json"
 
 REACHED = "budget_usd_reached"
 """The key in a session's entry for the budget of money that ended it."""
-_LONGEST = 64 * 2**20
 
 _FARTHEST = 2**31
 _NEEDED = (
@@ -268,7 +267,7 @@ def read_manifest(run: Path) -> Manifest:
     """
     path = run / FILE
     try:
-        content = orjson.loads(read_at_most(path, _LONGEST))
+        content = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"

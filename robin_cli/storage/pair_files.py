@@ -21,7 +21,7 @@ from robin_cli.datasets.parquet_tables import (
 )
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back, numbered_texts, numbers_of
-from robin_cli.files.local import reading, whole_file
+from robin_cli.files.local import whole_file
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import (
     InputError,
@@ -177,7 +177,7 @@ def _read_columns(
     place = path / COLUMNS
     count = rows_in(path / PAIRS)
     try:
-        with reading(place) as stream:
+        with place.open("rb") as stream:
             file, schema = opened_file(stream, str(place))
             if file.metadata.num_rows != count:
                 raise ValueError(
@@ -210,7 +210,7 @@ def read_pair_names(path: Path) -> list[str]:
     """Return the names of the columns in pairs.parquet of the run at ``path``. StorageError if they cannot be read."""
     place = path / PAIRS
     try:
-        with reading(place) as file:
+        with place.open("rb") as file:
             names = list(opened_file(file, str(place))[1].names)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
@@ -225,7 +225,7 @@ def read_pair_batches(
     """Yield the wanted columns of the pairs of the run at ``path``, in batches. StorageError if they cannot be read."""
     place = path / PAIRS
     try:
-        with reading(place) as file:
+        with place.open("rb") as file:
             for batch in table_batches(file, str(place), wanted):
                 for name in filter(wanted, ALWAYS):
                     batch.column(name)  # KeyError if it is missing

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from robin_cli.files.local import is_ours, open_regular, reading
+from robin_cli.files.local import is_ours
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Judgment
 from robin_cli.storage.journal import read_row
@@ -59,7 +59,7 @@ def find_rescued(run: Path) -> list[tuple[str, bytes]]:
     """
     path = run / RESCUED
     try:
-        with reading(path) as file:
+        with path.open("rb") as file:
             return [
                 (f"{path}:{number}", line.rstrip(b"\n"))
                 for number, line in enumerate(file, start=1)
@@ -125,7 +125,7 @@ def set_aside(run: Path, rejected: Iterable[tuple[str, bytes, str]]) -> None:
 def _set_aside_lines(run: Path) -> set[str]:
     """Return the lines that were set aside in ``run``. StorageError if they cannot be read."""
     try:
-        with reading(run / REJECTED) as file:
+        with (run / REJECTED).open("rb") as file:
             return {str(row.get("line")) for row in map(read_row, file) if row is not None}
     except FileNotFoundError:
         return set()
@@ -148,7 +148,7 @@ def tally(run: Path, manifest: Manifest) -> dict[str, int]:
 def _added(path: Path, data: bytes) -> bool:
     """Append ``data`` to a file of this user, all or nothing; return whether it worked."""
     try:
-        file = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:
         return False
     try:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.datasets.parquet_tables import read_table
-from robin_cli.files.local import reading
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import LostJudgments, RepeatedJudgments, StorageError, shown
 from robin_cli.model.records import Judgment, Status, number_of
@@ -167,7 +166,7 @@ def read_judgments(
             continue
         name = segment_path(path, number)
         try:
-            with reading(name) as segment:
+            with name.open("rb") as segment:
                 table = _read_segment(segment, str(name), columns, number)
                 check_rows(table)
         except UNREADABLE as error:

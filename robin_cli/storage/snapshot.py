@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.datasets.parquet_tables import batches, opened_file, readable, written_table
-from robin_cli.files.local import reading, whole_file
+from robin_cli.files.local import whole_file
 from robin_cli.model.arms import mean
 from robin_cli.model.errors import RobinError
 from robin_cli.model.space import ArmSpace
@@ -65,7 +65,7 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
     """Return the fold in the state.parquet of ``run`` and how many segments it covers; None if it does not fit the run."""
     fold, at = Fold(space), 0
     try:
-        with reading(run / STATE) as file, readable(STATE):
+        with (run / STATE).open("rb") as file, readable(STATE):
             parquet, schema = opened_file(file, STATE)
             covers = orjson.loads((schema.metadata or {})[_KEY])
             segments: int = covers["of"]["segments"]

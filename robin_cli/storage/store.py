@@ -21,7 +21,6 @@ from robin_cli.model.errors import EndpointError, RunError, StorageError, typed,
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.files_of_run import (
-    exposure_of,
     foreign_in,
     read_variances,
     remove_remains,
@@ -57,11 +56,7 @@ STATE_EVERY = 100_000
 
 
 class RunStore(StoredRun):
-    """A run directory that only this process may write to. Use it as a context manager.
-
-    Attributes:
-        notes: lines for the user about the state of the directory when it was opened.
-    """
+    """A run directory that only this process may write to. Use it as a context manager."""
 
     def __init__(
         self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None
@@ -69,7 +64,7 @@ class RunStore(StoredRun):
         super().__init__(path, manifest)
         if pairs is not None:  # a new run's pairs are not read back
             self.pairs = pairs  # type: ignore[assignment]  # it lacks only what readers use
-        self.notes = exposure_of(path)
+        self.notes: list[str] = []
         self._lock = lock
         self._is_announced = False
         self._characters = 0  # of answers since the last segment

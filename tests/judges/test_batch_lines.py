@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.replies import Completion, Stop, Unsupported
 from robin_cli.model.exchange import Failure
-from tests.conftest import refuses
 
 LIMIT = 2**20
 CHOICE = {"message": {"content": "Rating: 3"}, "finish_reason": "stop"}
@@ -275,12 +274,6 @@ def test_of_a_line_that_is_too_long_it_is_read_whose_it_is(tmp_path: Path) -> No
         "",
         "reply_too_long",
     ]
-
-
-def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "real.jsonl").write_bytes(line(response=response()))
-    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    refuses(OSError, "link", list, read_lines([tmp_path / "link.jsonl"], LIMIT))
 
 
 JSON = st.recursive(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -165,10 +164,8 @@ def test_refuses_other_files_pipes_and_folders_and_changes_none(tmp_path: Path) 
         assert (tmp_path / name).read_bytes() == content
     with (tmp_path / "large.csv").open("wb") as file:
         file.truncate(2**24 + 1)
-    os.mkfifo(tmp_path / "pipe")
     for name, says in (
         ("large.csv", "is longer than"),
-        ("pipe", "it is no regular file"),
         ("", "cannot be written"),
     ):
         with pytest.raises(InputError, match=says):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from robin_cli.model.errors import StorageError
 from robin_cli.model.records import ORDERS, Judgment
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
@@ -227,26 +225,6 @@ def test_takes_back_what_robin_0_1_0_rescued(tmp_path: Path, settings: dict[str,
     assert len(run_id) == 16
     opened(run)
     assert read_manifest(run).run_id == run_id
-
-
-def test_adds_to_no_link_and_no_pipe(tmp_path: Path, own_temporary_folder: Path) -> None:
-    run = tmp_path / "r"
-    run_id = made(run, [judgment(0)])
-    secret = tmp_path / "secret"
-    secret.write_text("")
-    elsewhere = own_temporary_folder / f"robin-{run_id}-rescued.jsonl"
-    (run / "rescued.jsonl").symlink_to(secret)
-    elsewhere.symlink_to(secret)
-    assert rescue(run, run_id, [judgment(3)]) is None, "every place is taken by a link"
-    assert secret.read_text() == ""
-    elsewhere.unlink()
-    os.mkfifo(elsewhere)
-    assert rescue(run, run_id, [judgment(3)]) is None, "to open a pipe would wait for its reader"
-    with pytest.raises(
-        StorageError,
-        match=r"r/rescued.jsonl: cannot be read .*it is a link.*; move it out of the run",
-    ):
-        RunStore.open(run)
 
 
 def test_says_on_the_command_line_what_came_back(tmp_path: Path) -> None:

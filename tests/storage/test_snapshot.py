@@ -223,20 +223,6 @@ def test_passes_over_a_snapshot_that_says_what_no_fold_would(
     assert covered(run) == 0
 
 
-def test_follows_no_link_to_a_snapshot_and_reads_none_that_unpacks_to_a_giant(
-    run: Path, tmp_path: Path
-) -> None:
-    shutil.move(run / "state.parquet", tmp_path / "elsewhere")
-    (run / "state.parquet").symlink_to(tmp_path / "elsewhere")
-    assert covered(run) == 0
-    metadata = pq.read_schema(run / "state.parquet").metadata
-    giant = pa.DictionaryArray.from_arrays(pa.array([0, 0, 0], pa.int8()), pa.array(["x" * 2**20]))
-    pq.write_table(
-        pa.table({"pair_id": giant}).replace_schema_metadata(metadata), run / "state.parquet"
-    )
-    assert covered(run) == 0
-
-
 @pytest.mark.parametrize("judges", [1, 2, 3])
 def test_names_the_arm_of_each_row_with_its_judge_where_there_are_several(
     tmp_path: Path, judges: int

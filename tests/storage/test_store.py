@@ -349,9 +349,9 @@ def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> 
     run = tmp_path / "r"
     RunStore.create(run, manifest(), PAIRS).close()
     left = [
-        run / "manifest.json.tmp",
-        run / "report.html.tmp",
-        run / "judgments" / "00001.parquet.tmp",
+        run / ".manifest.json.0a.tmp",
+        run / ".report.html.0b.tmp",
+        run / "judgments" / ".00001.parquet.0c.tmp",
     ]
     kept = [run / "notes.txt", run / "mine.tmp", run / "judgments" / "notes.txt"]
     for path in (*left, *kept):
@@ -361,7 +361,7 @@ def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> 
 
     unfinished = tmp_path / "s"
     unfinished.mkdir()
-    (unfinished / "manifest.json.tmp").write_text("x")
+    (unfinished / ".manifest.json.0a.tmp").write_text("x")
     RunStore.create(unfinished, manifest(), PAIRS).close()
     foreign = tmp_path / "t"
     foreign.mkdir()
