@@ -21,7 +21,6 @@ from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.circles import Circle, circle
 from robin_cli.model.errors import shown
 from robin_cli.model.matches import MOST_SYSTEMS
-from robin_cli.model.records import OTHER_COLUMN
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
@@ -67,38 +66,24 @@ def order_means(run: RunData) -> FloatArray:
     return space.by_variant((mean(arms.counts, arms.totals) - scale.low) / (scale.high - scale.low))
 
 
-def run_ranking(run: RunData, *, by_length: bool = False) -> Ranking:
+def run_ranking(run: RunData) -> Ranking:
     """Return the ranking of the systems of ``run``, which must have names.
-
-    Args:
-        by_length: remove the effect of the responses' lengths.
 
     Raises:
         NotConnected: no chain of comparisons with a preference connects some systems with others.
     """
     matches = run.matches
-    lengths = lengths_of(run) if by_length else None
     return ranking(
         preferences_of(run),
         matches.system,
         matches.prompt,
         len(matches.names),
-        lengths=lengths,
         were_chosen=_were_chosen(run),
     )
 
 
 def _were_chosen(run: RunData) -> bool:
     return traits_of(str(run.manifest.settings["scheduler"])).chooses
-
-
-def lengths_of(run: RunData) -> FloatArray:
-    """Return the lengths of responses A and B in characters, shape (C, 2)."""
-    table = run.pairs.table
-    lengths = [
-        [len(text) for text in table[name].to_pylist()] for name in ("response", OTHER_COLUMN)
-    ]
-    return np.array(lengths, dtype=np.float64).reshape(2, -1).T
 
 
 def _log_evidence(
@@ -185,12 +170,8 @@ class Ranked:
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
-def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
-    """Rank the systems of the pairwise run ``run``, or return the reason that there is no ranking.
-
-    Args:
-        by_length: remove the effect of the responses' lengths from strengths and win rates.
-    """
+def ranked_systems(run: RunData) -> Ranked:
+    """Rank the systems of the pairwise run ``run``, or return the reason that there is no ranking."""
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
@@ -209,7 +190,7 @@ def ranked_systems(run: RunData, *, by_length: bool = False) -> Ranked:
         many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
         return Ranked(names, votes, why=many, step="judge fewer of them in one run")
     try:
-        found = run_ranking(run, by_length=by_length)
+        found = run_ranking(run)
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"

@@ -10,7 +10,6 @@ across countries", Review of Economic Studies 91, 2024).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,29 +24,7 @@ from robin_cli.analysis.strengths import ENDLESS, Errors, Votes, estimated, vote
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import chance, of_differences, win_chances
 
-LENGTH = "length"
-"""The covariate of length control."""
-
 _EQUAL = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Covariate:
-    """An effect on preferences beside quality.
-
-    Attributes:
-        name: LENGTH.
-        coefficient: log odds of a far longer response, positive if longer ones are preferred; nan if lengths do not differ, or
-            identify the systems: nothing was then removed.
-        ci_low, ci_high: 1 − α interval.
-        unit: the root mean square of differences in length; the covariate is tanh((length of A − length of B) / unit).
-    """
-
-    name: str
-    coefficient: float
-    ci_low: float
-    ci_high: float
-    unit: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +60,6 @@ class Ranking:
         p: of no difference, two-sided, each for itself, shape (m, m); nan on the diagonal.
         rates: returns the win rates of every two of some systems, by number, in this order. The bounds of each take a
             millisecond, and a thousand systems have half a million, so they are computed on request.
-        covariate: the effect removed from strengths and ``win_rate``; None for none.
         n_comparisons: with a preference, between two systems.
         n_without: without a preference.
         n_prompts: of those with one.
@@ -102,7 +78,6 @@ class Ranking:
     freedom: FloatArray
     p: FloatArray
     rates: Callable[[Sequence[int]], WinRates]
-    covariate: Covariate | None
     n_comparisons: int
     n_without: int
     n_prompts: int
@@ -120,7 +95,6 @@ def ranking(
     prompt: IntArray,
     systems: int,
     *,
-    lengths: FloatArray | None = None,
     alpha: float = ALPHA,
     were_chosen: bool = False,
 ) -> Ranking:
@@ -130,32 +104,27 @@ def ranking(
         preference: probability that A is better, without the order effect, shape (C,); nan without one.
         system: of A and of B, by number, shape (C, 2).
         prompt: any numbers, shape (C,).
-        lengths: of the responses A and B in characters, shape (C, 2): their effect is then removed.
         alpha: each interval, and each range of ranks, holds with about 1 − α.
         were_chosen: whether earlier verdicts chose what was compared: a prior then draws strengths together.
 
     Raises:
         NotConnected: no chain of comparisons connects some systems with others; it names them.
     """
-    votes, unit = votes_of(preference, system, prompt, systems, lengths)
-    values, errors = estimated(votes, were_chosen=were_chosen)
-    strength = values[:systems]
+    votes = votes_of(preference, system, prompt, systems)
+    strength, errors = estimated(votes, were_chosen=were_chosen)
     half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
-    variance = errors.variance(
-        lambda each: of_differences(each[:systems, :systems]), errors.freedom_apart
-    )
+    variance = errors.variance(of_differences, errors.freedom_apart)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (strength[:, None] - strength[None]) / np.sqrt(variance)
     p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
     rates = partial(_win_rates, votes, alpha)
-    low, high = strength - half[:systems], strength + half[:systems]
+    low, high = strength - half, strength + half
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
-    if systems == 2 and votes.covariate is None:  # the model adds nothing to the votes
+    if systems == 2:  # the model adds nothing to the votes
         p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     np.fill_diagonal(p, np.nan)
     differs = holm_by_row(p) < alpha
-    of_length, reach = math.nan if votes.covariate is None else float(values[-1]), float(half[-1])
     return Ranking(
         strength,
         low,
@@ -169,9 +138,6 @@ def ranking(
         freedom=errors.freedom_apart,
         p=p,
         rates=rates,
-        covariate=None
-        if lengths is None
-        else Covariate(LENGTH, of_length, of_length - reach, of_length + reach, unit),
         n_comparisons=len(votes.y),
         n_without=int(np.isnan(preference).sum()),
         n_prompts=votes.prompts,
@@ -198,14 +164,11 @@ def _overall(
     rate = each.sum(axis=1) / (m - 1)
     slope = each * (1.0 - each)
     np.fill_diagonal(slope, 0.0)
-    contrasts = np.zeros((m, len(errors.freedom)))
-    contrasts[:, :m] = (
-        (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
-    )
+    contrasts = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
     variance = errors.variance(
-        lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom[:m]
+        lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom
     )
-    half = likely_half_widths(variance, errors.freedom[:m], alpha=alpha)
+    half = likely_half_widths(variance, errors.freedom, alpha=alpha)
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
         return rate, chance(odds - half), chance(odds + half)

@@ -24,14 +24,10 @@ Kadane, "Accurate approximations for posterior moments and marginal densities", 
     ln e = ℓ(β)/φ − Σ ln(τ + β²/τ) − ½ ln |H/φ + diag(2/(τ² + β²))|.
 The covariance is Σ w (P⁻¹ + (β − β̄)(β − β̄)ᵀ). P has the prior's curvature in place of that of the normal one with the same
 slope, for strengths whose sum is 0.
-
-Length control: the log odds have one more term, of tanh of the difference in length over its spread, and strengths are those
-at equal length (Dubois, Galambosi, Liang and Hashimoto, "Length-controlled AlpacaEval", COLM 2024).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -40,9 +36,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, chance, fit, of_differences, wins_of
 
-_EQUAL = 1e-9
 _STEPS = 200
-_PRECISION = 1e-11
 ENDLESS = 30.0
 _LEAST_FREEDOM = 0.5
 _CELLS_AT_A_TIME = 2**18
@@ -53,8 +47,6 @@ _MOST_OF = 1.0 - 1e-9
 
 _SPREADS = 0.05 * 2.0 ** (0.5 * np.arange(15))
 """τ: each √2 times the one before."""
-_WIDE = 4.0
-"""τ of the covariate's coefficient, which is known not to be very large."""
 _CLOSE = 1e-6
 """Precision of a mode."""
 _LEAST_WEIGHT = 1e-4
@@ -69,7 +61,7 @@ _FEW = 4.0
 class Votes:
     """Comparisons as rows of a logistic model: y is the share of ``weight`` votes for system a; the rest is for b.
 
-    ``prompt``: number from 0, below ``prompts``. ``covariate``: another cause of y; None for none.
+    ``prompt``: number from 0, below ``prompts``.
     """
 
     y: FloatArray
@@ -79,46 +71,36 @@ class Votes:
     prompt: IntArray
     prompts: int
     systems: int
-    covariate: FloatArray | None = None
 
     @property
-    def size(self) -> int:
-        """Number of coefficients: a strength of each system, and perhaps the covariate's."""
-        return self.systems + (self.covariate is not None)
-
-    @property
-    def derivative(self) -> list[tuple[IntArray, FloatArray]]:
-        """Derivatives of each row's log odds by the coefficients: numbers of these, and values."""
-        one = np.ones(len(self.y))
-        parts = [(self.a, one), (self.b, -one)]
-        if self.covariate is not None:
-            parts.append((np.full(len(self.y), self.systems), self.covariate))
-        return parts
+    def derivative(self) -> list[tuple[IntArray, float]]:
+        """Derivatives of each row's log odds by the strengths: systems by number, and values."""
+        return [(self.a, 1.0), (self.b, -1.0)]
 
     def log_odds(self, values: FloatArray) -> FloatArray:
         """Return the log odds of each row for a."""
-        return np.asarray(sum(values[which] * each for which, each in self.derivative))
+        return values[self.a] - values[self.b]
 
     def slopes(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Return Σ weight · d by group, d being the derivative; shape (groups, size)."""
-        cells = groups * self.size
+        """Return Σ weight · d by group, d being the derivative; shape (groups, m)."""
+        cells = groups * self.systems
         found = sum(
-            np.bincount(group * self.size + which, weight * each, cells)
+            np.bincount(group * self.systems + which, weight * each, cells)
             for which, each in self.derivative
         )
-        return np.asarray(found, dtype=np.float64).reshape(groups, self.size)
+        return np.asarray(found, dtype=np.float64).reshape(groups, self.systems)
 
     def squares(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Return Σ weight · d dᵀ by group; shape (groups, size, size)."""
-        found = np.zeros(groups * self.size**2)
+        """Return Σ weight · d dᵀ by group; shape (groups, m, m)."""
+        found = np.zeros(groups * self.systems**2)
         for row, left in self.derivative:
             for column, right in self.derivative:
-                place = (group * self.size + row) * self.size + column
-                found += np.bincount(place, weight * left * right, len(found))
-        return found.reshape(groups, self.size, self.size)
+                place = (group * self.systems + row) * self.systems + column
+                found += np.bincount(place, weight * (left * right), len(found))
+        return found.reshape(groups, self.systems, self.systems)
 
     def curvature(self, values: FloatArray) -> FloatArray:
-        """Return Σ weight · p (1 − p) d dᵀ, shape (size, size)."""
+        """Return Σ weight · p (1 − p) d dᵀ, shape (m, m)."""
         p = chance(self.log_odds(values))
         return np.asarray(
             self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0]
@@ -132,8 +114,7 @@ class Votes:
     def information(self, values: FloatArray) -> FloatArray:
         """Return the curvature, plus some in its null direction, the sum of all strengths."""
         found = self.curvature(values)
-        found[: self.systems, : self.systems] += np.trace(found) / self.systems**2
-        return found
+        return np.asarray(found + np.trace(found) / self.systems**2)
 
     def at(self, rows: IntArray | slice) -> Votes:
         """Return some of the rows."""
@@ -144,34 +125,20 @@ class Votes:
             b=self.b[rows],
             weight=self.weight[rows],
             prompt=self.prompt[rows],
-            covariate=None if self.covariate is None else self.covariate[rows],
         )
 
 
-def votes_of(
-    preference: FloatArray,
-    system: IntArray,
-    prompt: IntArray,
-    systems: int,
-    lengths: FloatArray | None,
-) -> tuple[Votes, float]:
-    """Return each comparison of two systems once, with length as covariate if it is informative; and the unit of length."""
+def votes_of(preference: FloatArray, system: IntArray, prompt: IntArray, systems: int) -> Votes:
+    """Return each comparison of two systems once."""
     between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
     y, (a, b) = preference[between], system[between].T
     prompts, number = np.unique(prompt[between], return_inverse=True)
-    votes = Votes(y, a, b, np.ones(len(y)), np.asarray(number), len(prompts), systems)
-    if lengths is None or not len(y):
-        return votes, 0.0
-    longer = (lengths[:, 0] - lengths[:, 1])[between].astype(np.float64)
-    # About 0, not about their mean: which of the two responses is called A is arbitrary.
-    unit = math.sqrt(float(np.mean(longer**2)))
-    controlled = replace(votes, covariate=np.tanh(longer / max(unit, _EQUAL)))
-    return controlled if _is_identified(controlled) else votes, unit
+    return Votes(y, a, b, np.ones(len(y)), np.asarray(number), len(prompts), systems)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """The fitted logistic model of ``votes``: its coefficients' ``values`` and ``information``; strengths have mean 0."""
+    """The fitted logistic model of ``votes``: strengths, of mean 0, as ``values``, and their ``information``."""
 
     votes: Votes
     values: FloatArray
@@ -180,68 +147,43 @@ class _Fitted:
 
 
 def _fitted(votes: Votes) -> _Fitted:
-    """Return the coefficients that make the votes most likely. NotConnected if there are none."""
+    """Return the strengths that make the votes most likely. NotConnected if there are none."""
     found = fit(wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems))
-    values, is_bounded = found.values, found.is_bounded
-    rows = votes if is_bounded else _with_prior(votes)
-    if votes.covariate is not None:
-        start = np.append(values, 0.0)
-        climbed = _climbed(rows, start)
-        if climbed is None:
-            rows, is_bounded = _with_prior(votes), False
-            climbed = _climbed(rows, start)
-        values = start if climbed is None else climbed
-    return _Fitted(votes, values, rows.information(values), is_bounded)
-
-
-def _is_identified(votes: Votes) -> bool:
-    """Return whether the covariate is more than a function of the systems."""
-    """Whether the covariate says something that the systems do not say already."""
-    information = votes.information(np.zeros(votes.size))
-    beside, itself = information[:-1, -1], float(information[-1, -1])
-    return itself - float(beside @ np.linalg.pinv(information[:-1, :-1]) @ beside) > _EQUAL * max(
-        itself, _EQUAL
-    )
+    rows = votes if found.is_bounded else _with_prior(votes)
+    return _Fitted(votes, found.values, rows.information(found.values), found.is_bounded)
 
 
 def _with_prior(votes: Votes) -> Votes:
-    """Return the votes with PRIOR ties for every two compared systems, half of them at either end of the covariate."""
+    """Return the votes with PRIOR ties for every two compared systems."""
     couples = np.unique(np.minimum(votes.a, votes.b) * votes.systems + np.maximum(votes.a, votes.b))
-    a, b = np.divmod(np.tile(couples, 2), votes.systems)
-    signs = np.repeat([1.0, -1.0], len(couples))
+    a, b = np.divmod(couples, votes.systems)
     return replace(
         votes,
         y=np.append(votes.y, np.full(len(a), 0.5)),
         a=np.append(votes.a, a),
         b=np.append(votes.b, b),
-        weight=np.append(votes.weight, np.full(len(a), 0.5 * PRIOR)),
-        covariate=None if votes.covariate is None else np.append(votes.covariate, signs),
+        weight=np.append(votes.weight, np.full(len(a), PRIOR)),
     )
 
 
-def _climbed(votes: Votes, values: FloatArray, prior: _Prior | None = None) -> FloatArray | None:
-    """Maximize by Newton's method from ``values``; return None if the coefficients grow without end."""
+def _climbed(votes: Votes, values: FloatArray, prior: _Prior) -> FloatArray | None:
+    """Maximize by Newton's method from ``values``; return None if the strengths grow without end."""
     nobody = np.zeros(len(votes.y), dtype=np.int64)
 
     def height(at: FloatArray) -> float:
-        return votes.likelihood(at) + (0.0 if prior is None else prior.log_density(at))
+        return votes.likelihood(at) + prior.log_density(at)
 
     for _ in range(_STEPS):
         slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[
             0
         ]
-        if prior is None:
-            step = np.linalg.solve(votes.information(values), slope)
-        else:
-            known = votes.curvature(values) + np.diag(prior.curvature(values))
-            step = np.linalg.solve(known, slope - prior.precision(values) * values)
+        known = votes.curvature(values) + np.diag(prior.curvature(values))
+        step = np.linalg.solve(known, slope - prior.precision(values) * values)
         reached = height(values)
         while height(values + step) < reached - 1e-14 * abs(reached):
             step = 0.5 * step
         values = values + step
-        if np.abs(step).max() < (_PRECISION if prior is None else _CLOSE):
-            if prior is None:
-                values[: votes.systems] -= values[: votes.systems].mean()
+        if np.abs(step).max() < _CLOSE:
             return values
         if np.abs(values).max() > ENDLESS:
             break
@@ -249,7 +191,7 @@ def _climbed(votes: Votes, values: FloatArray, prior: _Prior | None = None) -> F
 
 
 def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
-    """Return the coefficients and their errors; the prior needs the dispersion over several prompts."""
+    """Return the strengths and their errors; the prior needs the dispersion over several prompts."""
     fitted = _fitted(votes)
     errors = _errors(fitted)
     return (
@@ -259,12 +201,12 @@ def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Errors of the coefficients for prompts like these.
+    """Errors of the strengths for prompts like these.
 
     Attributes:
-        clustered: their covariance by prompt, shape (size, size).
+        clustered: their covariance by prompt, shape (m, m).
         modelled: that by the model, likewise.
-        freedom: degrees of freedom of each one's variance, shape (size,).
+        freedom: degrees of freedom of each one's variance, shape (m,).
         freedom_apart: those of the difference of every two strengths, shape (m, m).
         is_bounded: as of the ranking.
     """
@@ -276,10 +218,10 @@ class Errors:
     is_bounded: bool
 
     def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
-        """Return the variance of linear combinations of the coefficients, of any shape.
+        """Return the variance of linear combinations of the strengths, of any shape.
 
         Args:
-            of: maps the coefficients' covariance to it.
+            of: maps the strengths' covariance to it.
             freedom: degrees of freedom of each.
         """
         clustered, modelled = of(self.clustered), of(self.modelled)
@@ -289,9 +231,9 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class _Prior:
-    """A Cauchy prior of each coefficient, about 0, with a scale each; all its terms are multiplied by ``dispersion``."""
+    """A Cauchy prior of each strength, about 0; all its terms are multiplied by ``dispersion``."""
 
-    scale: FloatArray
+    scale: float
     dispersion: float
 
     def log_density(self, values: FloatArray) -> float:
@@ -310,14 +252,13 @@ class _Prior:
 
 
 def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
-    """Return the posterior mean of the coefficients and their errors, see the top of this file."""
+    """Return the posterior mean of the strengths and their errors, see the top of this file."""
     votes, m = _by_couple(fitted.votes), fitted.votes.systems
-    dispersion = float(np.trace(fitted.information @ errors.clustered)) / (votes.size - 1)
+    dispersion = float(np.trace(fitted.information @ errors.clustered)) / (m - 1)
     if not fitted.is_bounded:  # equal votes count as no more than single ones
         dispersion = max(1.0, dispersion)
-    of_others = np.full(votes.size - m, _WIDE)
-    mode, modes, evidence = np.zeros(votes.size), [], []
-    priors = [_Prior(np.append(np.full(m, spread), of_others), dispersion) for spread in _SPREADS]
+    mode, modes, evidence = np.zeros(m), [], []
+    priors = [_Prior(float(spread), dispersion) for spread in _SPREADS]
     for prior in priors:
         found = _climbed(votes, mode, prior)
         mode = mode if found is None else found
@@ -329,9 +270,8 @@ def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
     weight = np.exp(odds - odds.max())
     weight = np.where(weight < _LEAST_WEIGHT, 0.0, weight)
     weight /= weight.sum()
-    centre = np.eye(votes.size)
-    centre[:m, :m] -= 1.0 / m
-    mean, covariance = weight @ np.array(modes), np.zeros((votes.size, votes.size))
+    centre = np.eye(m) - 1.0 / m
+    mean, covariance = weight @ np.array(modes), np.zeros((m, m))
     for share, mode, prior in zip(weight, modes, priors, strict=True):
         if share:
             inverse = np.linalg.inv(
@@ -345,9 +285,7 @@ def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
 
 
 def _by_couple(votes: Votes) -> Votes:
-    """Return the votes with one row for each couple of systems, unless something else distinguishes them."""
-    if votes.covariate is not None:
-        return votes
+    """Return the votes with one row for each couple of systems."""
     low, high = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
     couples, which, n = np.unique(
         low * votes.systems + high, return_inverse=True, return_counts=True
@@ -364,11 +302,11 @@ def _errors(fitted: _Fitted) -> Errors:
     there are as many equations as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
     """
     inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
-    votes, m, size = fitted.votes, fitted.votes.systems, fitted.votes.size
+    votes, m = fitted.votes, fitted.votes.systems
     p = chance(votes.log_odds(fitted.values))
     known = p * (1.0 - p)
     parts = inverse @ votes.curvature(fitted.values) @ inverse
-    clustered, own, apart = np.zeros((size, size)), np.zeros(size), np.zeros((m, m))
+    clustered, own, apart = np.zeros((m, m)), np.zeros(m), np.zeros((m, m))
     for rows, some, members in _by_prompt(votes):
         groups = len(members)
         slope = some.slopes(some.y - p[rows], some.prompt, groups)
@@ -386,20 +324,20 @@ def _errors(fitted: _Fitted) -> Errors:
         if members.shape[1] == 2:
             _add_fourth_powers(apart, each[:, 0, 0], of_members[:, 0] - of_members[:, 1])
         else:
-            _add_squares(apart, by_itself[:, None, :m], shares[..., :m], of_members[..., :m])
+            _add_squares(apart, by_itself[:, None], shares, of_members)
     count = votes.prompts
     clustered *= (count - 1) / count if count > 1 else np.nan
-    inverse[:m, :m] -= inverse[:m, :m].mean()  # removes the value added in the null direction
+    inverse -= inverse.mean()  # removes the value added in the null direction
     clustered += inverse / max(count, 1)
     freedom = _freedom(np.diag(parts), own)
-    freedom_apart = _freedom(of_differences(parts[:m, :m]), np.triu(apart) + np.triu(apart, 1).T)
+    freedom_apart = _freedom(of_differences(parts), np.triu(apart) + np.triu(apart, 1).T)
     return Errors(clustered, inverse, freedom, freedom_apart, fitted.is_bounded)
 
 
 def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
-    """Yield some prompts at a time: their coefficients, their votes with systems numbered within each prompt, and their rows.
+    """Yield some prompts at a time: their rows, their votes with systems numbered within each prompt, and their systems.
 
-    Coefficients are numbers, shape (prompts, most); a prompt with fewer systems has others behind them, on which it does not
+    Systems are numbers, shape (prompts, most); a prompt with fewer systems has others behind them, on which it does not
     bear.
     """
     m, prompt = votes.systems, np.tile(votes.prompt, 2)
@@ -412,11 +350,9 @@ def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
     rows, start = np.argsort(rank, kind="stable"), 0
     while start < votes.prompts:
         most = int(counts[order[start]])
-        chosen = order[start : start + max(1, _CELLS_AT_A_TIME // (most * votes.size))]
+        chosen = order[start : start + max(1, _CELLS_AT_A_TIME // (most * m))]
         mine = rows[slice(*np.searchsorted(rank[rows], [start, start + len(chosen)]).tolist())]
         members = cells[np.minimum(starts[chosen, None] + np.arange(most), len(cells) - 1)] % m
-        if votes.covariate is not None:
-            members = np.pad(members, ((0, 0), (0, 1)), constant_values=m)
         yield (
             mine,
             replace(votes.at(mine), a=a[mine], b=b[mine], prompt=rank[mine] - start, systems=most),

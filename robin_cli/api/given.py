@@ -116,8 +116,6 @@ def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
     """Return the comparisons of pairs, with ids from their content, as they come from no file."""
     found = comparisons_of(
         _in_memory(list(data)),
-        reference=settings.reference,
-        skip_bad_rows=settings.skip_bad_rows,
         limit=settings.limit,
         wants_best=settings.decide is not None,
     )

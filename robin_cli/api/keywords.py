@@ -21,7 +21,6 @@ class JudgeSettings(TypedDict, total=False):
     api_key_env: str | Sequence[str] | None
     columns: Mapping[str, str] | None
     pairwise: bool | None
-    reference: str | Path | None
     no_ties: bool | None
     labels: str | Path | None
     skip_bad_rows: bool | None

@@ -73,18 +73,15 @@ class Run:
         """Return the scores of each judge: a row for each pair, attribute and judge, with a column ``judge``."""
         return self._table("judge-scores", with_text=with_text, wide=wide)
 
-    def ranking(self, *, length_control: bool = False) -> pd.DataFrame:
+    def ranking(self) -> pd.DataFrame:
         """Return the systems of a pairwise run, a row each, the best first.
 
         Columns: see docs/columns.md.
 
-        Args:
-            length_control: take out what preferences go by length.
-
         Raises:
             InputError: the run is not pairwise, or its systems cannot be ranked, and why.
         """
-        return self._table("ranking", length_control=length_control)
+        return self._table("ranking")
 
     def decisions(self, *, with_text: bool = False) -> pd.DataFrame:
         """Return the decisions of ``decide=``: a row for each pair, in the order of the data; ``with_text`` adds the texts.

@@ -42,7 +42,6 @@ _FOR = {
     "confidence": {What.SCORES},
     "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
     "n": {What.LABELS_WANTED, What.DISAGREEMENTS},
-    "length-control": {What.RANKING},
 }
 """What each option of ``robin export`` is for that is not for all."""
 
@@ -75,10 +74,6 @@ def export(
     ctx: typer.Context,
     run: opt.RunOrScores = None,
     what: _What = What.SCORES,
-    length_control: Annotated[
-        bool,
-        typer.Option("--length-control", help="Ranking: take out what preferences go by length."),
-    ] = False,
     excel: Annotated[
         bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")
     ] = False,
@@ -123,10 +118,7 @@ def export(
         "threshold": threshold,
         "n": n,
     }
-    options |= {
-        "length-control": length_control,
-        **{name: ctx.obj.get(name) for name in ("agree", "confidence")},
-    }
+    options |= {name: ctx.obj.get(name) for name in ("agree", "confidence")}
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(
@@ -159,13 +151,8 @@ def _table_of(
     from robin_cli.goals.found import View
     from robin_cli.goals.making import table_of
 
-    for_people, by_length = given.format == "table", options.pop("length-control")
-    options |= {
-        "with_text": given.with_text,
-        "wide": given.wide,
-        "show": given.show,
-        "length_control": by_length,
-    }
+    for_people = given.format == "table"
+    options |= {"with_text": given.with_text, "wide": given.wide, "show": given.show}
     view = View(for_people, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)

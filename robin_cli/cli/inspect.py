@@ -14,7 +14,7 @@ import typer
 from robin_cli.cli import options as opt
 
 _RENDERED = {"attribute", "rubric", "template", "answers", "columns", "skip_bad_rows"}
-_RENDERED |= {"pairwise", "no_ties", "reference", "decide"}
+_RENDERED |= {"pairwise", "no_ties", "decide"}
 
 
 app = typer.Typer()

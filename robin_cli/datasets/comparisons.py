@@ -1,4 +1,4 @@
-"""Comparisons from data: rows of two responses, or rows of one that are compared with one another or with a reference."""
+"""Comparisons from data: rows of two responses, or rows of one that are compared with one another."""
 
 from __future__ import annotations
 
@@ -27,14 +27,11 @@ _SAME = "the two responses are the same"
 _OF_ITSELF = "both responses are of the same system"
 _AGAIN = "of the same two responses as another"
 _ALONE = "one response only"
-_NO_PARTNER = "no response in the reference"
-_NOT_ASKED = "in the reference only"
 
 
 def load_comparisons(
     names: str | Path | BytesIO | Sequence[str | Path],
     *,
-    reference: str | Path | None = None,
     called: str = "",
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
@@ -45,14 +42,12 @@ def load_comparisons(
 
     A row has a prompt and two responses, ``response_a`` and ``response_b``, perhaps with ``system_a`` and ``system_b``. Or it
     has one response and its ``system``: then every two responses to a prompt are compared. A hash of their texts decides which
-    is A, so it is the same on every machine and in any order of the rows. With a ``reference``, A is the response of the data,
-    and B the reference's to the same prompt.
+    is A, so it is the same on every machine and in any order of the rows.
 
     Comparisons of equal responses (but for white space around them) or of a system with itself are left out and counted, as
     are prompts without anything to compare.
 
     Args:
-        reference: a file with the responses of one system; the data's responses are compared with these only.
         columns: as for load_pairs, and response_a, response_b, system_a and system_b.
         limit: the number of prompts, the first ones that have a comparison.
         wants_best: the goal is the best response to each prompt; its system need not be known.
@@ -61,43 +56,24 @@ def load_comparisons(
         InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or without a
             name in some comparisons.
     """
-    columns = dict(columns or {})
-    found = _gathered(
-        names, columns, of_one=reference is not None, called=called, skip_bad_rows=skip_bad_rows
-    )
-    return comparisons_of(
-        found,
-        reference=reference,
-        columns=columns,
-        skip_bad_rows=skip_bad_rows,
-        limit=limit,
-        wants_best=wants_best,
-    )
+    found = _gathered(names, dict(columns or {}), called=called, skip_bad_rows=skip_bad_rows)
+    return comparisons_of(found, limit=limit, wants_best=wants_best)
 
 
 def comparisons_of(
-    found: Dataset,
-    *,
-    reference: str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
-    skip_bad_rows: bool = False,
-    limit: int | None = None,
-    wants_best: bool = False,
+    found: Dataset, *, limit: int | None = None, wants_best: bool = False
 ) -> Dataset:
     """Return the comparisons that the pairs ``found`` make, those of two responses unchanged; the rest as above."""
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit}: at least one prompt is needed. Use --limit 1 or more.")
     twos = sum(pair.other is not None for pair in found.pairs)
-    if 0 < twos < len(found.pairs) or (twos and reference is not None):
-        others = "--reference is for one" if twos == len(found.pairs) else "the others one"
+    if 0 < twos < len(found.pairs):
         raise InputError(
             f"{found.source}: {twos:,} of {len(found.pairs):,} rows hold two responses, response_a and response_b, and "
-            f"{others}; give all of them the same shape, or make a run of each"
+            "the others one; give all of them the same shape, or make a run of each"
         )
-    left, columns = _LeftOut(), columns or {}
-    if reference is not None:
-        found, made = _against(found, reference, columns, left, skip_bad_rows=skip_bad_rows)
-    elif found.pairs[0].other is not None:
+    left = _LeftOut()
+    if found.pairs[0].other is not None:
         made = _as_they_are(found)
     else:
         _check_named(found, wants_best=wants_best)
@@ -122,23 +98,21 @@ def _gathered(
     names: str | Path | BytesIO | Sequence[str | Path],
     columns: Mapping[str, str],
     *,
-    of_one: bool,
     called: str,
     skip_bad_rows: bool,
 ) -> Dataset:
     """Return the rows of the data as pairs, which hold both responses if the rows do."""
     one, two = ([name for name in known if name in columns] for known in (_OF_ONE, _OF_TWO))
-    if two and (one or of_one):
-        other = one[0] if one else "--reference"
+    if two and one:
         raise InputError(
-            f"--columns {two[0]}=…: is for rows that hold two responses, and {other} for rows of one; leave one of them out"
+            f"--columns {two[0]}=…: is for rows that hold two responses, and {one[0]} for rows of one; leave one of them out"
         )
     fields = _unrated(fields_of({name: path for name, path in columns.items() if name not in two}))
     of_two = _unrated(fields_of_two(columns))
     return gathered(
         names,
         of_two if two else fields,
-        of_two=None if two or one or of_one else of_two,
+        of_two=None if two or one else of_two,
         may_repeat=True,
         called=called,
         skip_bad_rows=skip_bad_rows,
@@ -228,7 +202,7 @@ def _every_two(found: Dataset, left: _LeftOut, limit: int | None) -> Iterator[Pa
     if (count := sum(counts[:limit])) > MOST_COMPARISONS:
         raise InputError(
             f"{found.source}: every two responses to a prompt make {count:,} comparisons; at most {MOST_COMPARISONS:,} are "
-            "possible. Take fewer prompts with --limit, or compare all responses with those of one system: --reference FILE"
+            "possible. Take fewer prompts with --limit"
         )
     left.prompts[_ALONE] = sum(len(each) == 1 for each in by_prompt.values())
     return (_sided(*two) for responses in by_prompt.values() for two in combinations(responses, 2))
@@ -266,78 +240,6 @@ def _comparison(a: Pair, b: Pair) -> Pair:
     reference = a.reference if a.reference == b.reference else None
     return Pair(
         f"{a.pair_id}~{b.pair_id}", a.prompt, a.response, {}, reference, None, columns, b.response
-    )
-
-
-def _against(
-    found: Dataset,
-    name: str | Path,
-    columns: Mapping[str, str],
-    left: _LeftOut,
-    *,
-    skip_bad_rows: bool,
-) -> tuple[Dataset, Iterator[Pair]]:
-    """Return the data with the reference's file added, and the comparisons of each response with the reference's."""
-    with_own = gathered(
-        str(name), _unrated(fields_of(columns)), may_repeat=True, skip_bad_rows=skip_bad_rows
-    )
-    systems = {pair.columns.get(SYSTEM_COLUMN) for pair in with_own.pairs}
-    if len(systems) > 1:
-        there = ", ".join(
-            shown(system if system is not None else "one without a name")
-            for system in islice(systems, _SHOWN)
-        )
-        raise InputError(
-            f"--reference {name}: has responses of {len(systems)} systems ({there}), and a reference is one. Leave the others "
-            "out, or compare all with one another: name both files as DATA"
-        )
-    of_reference = _by_prompt(with_own.pairs)
-    if several := next((each for each in of_reference.values() if len(each) > 1), None):
-        raise InputError(
-            f"--reference {name}: has {len(several)} responses to one prompt, {shown(several[0].pair_id)} and "
-            f"{shown(several[1].pair_id)}; leave one for each prompt"
-        )
-    asked = {pair.prompt for pair in found.pairs}
-    left.prompts[_NO_PARTNER] = len(asked - of_reference.keys())
-    left.prompts[_NOT_ASKED] = len(of_reference.keys() - asked)
-    own = _stem(found, "data")
-    theirs = _stem(with_own, "reference")
-    theirs = theirs if theirs != own else f"{theirs} (reference)"
-    made = (
-        _comparison(_named(pair, own), _named(of_reference[pair.prompt][0], theirs))
-        for pair in found.pairs
-        if pair.prompt in of_reference
-    )
-    files = (*found.files, *with_own.files)
-    both = replace(
-        found,
-        skipped=found.skipped + with_own.skipped,
-        merged=found.merged + with_own.merged,
-        repeated=found.repeated + with_own.repeated,
-        source=f"{found.source}, {with_own.source}",
-        files=files,
-        sha256=hashlib.sha256("\n".join(sha256 for _, sha256 in files).encode()).hexdigest(),
-        left_out=dict((Counter(found.left_out) + Counter(with_own.left_out)).most_common()),
-        first_left_out=(*found.first_left_out, *with_own.first_left_out),
-        columns_left_out=tuple(
-            dict.fromkeys((*found.columns_left_out, *with_own.columns_left_out))
-        ),
-        notes=tuple(dict.fromkeys((*found.notes, *with_own.notes))),
-        images=found.images or with_own.images,
-    )
-    return both, made
-
-
-def _stem(found: Dataset, otherwise: str) -> str:
-    """Return the name of a system that the data do not name: its file's."""
-    return Path(found.files[0][0]).stem or otherwise if len(found.files) == 1 else otherwise
-
-
-def _named(pair: Pair, system: str) -> Pair:
-    return (
-        pair
-        if SYSTEM_COLUMN in pair.columns
-        else replace(pair, columns={**pair.columns, SYSTEM_COLUMN: system})
     )
 
 
@@ -394,8 +296,7 @@ def _check_systems(pairs: Sequence[Pair], found: Dataset) -> list[str]:
         leader[a] = b
     if len(leader) > MOST_SYSTEMS:
         raise InputError(
-            f"{found.source}: has {len(leader):,} systems; at most {MOST_SYSTEMS:,} can be ranked. Compare fewer, or each with "
-            "one system, in a run of its own: --reference FILE"
+            f"{found.source}: has {len(leader):,} systems; at most {MOST_SYSTEMS:,} can be ranked. Compare fewer in one run"
         )
     parts: dict[str, list[str]] = {}
     for system in leader:

@@ -16,7 +16,7 @@ from robin_cli.model.systems import Systems, check_systems
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
 
-_OURS = ("reference", "no_ties")
+_OURS = ("no_ties",)
 _NOT_WITH = {
     "target_error": "stops at an error of ratings",
     "group": "is for ratings; comparisons are of the responses to one prompt",

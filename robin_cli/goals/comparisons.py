@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.analysis.pairwise import Ranked, pairwise_scores, ranked_systems
+from robin_cli.analysis.pairwise import Ranked, pairwise_scores
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
@@ -138,23 +137,19 @@ _OF_SYSTEMS = (
 
 
 def ranking_table(found: Preferences, view: View) -> Table:
-    """Return the ranking of the systems of a run; with length control, the covariate and its effect are columns.
+    """Return the ranking of the systems of a run.
 
     Raises:
         InputError: there is no ranking, with the reason.
     """
-    run, ranked = (
-        found.run,
-        ranked_systems(found.run, by_length=True) if view.length_control else found.ranked,
-    )
+    run, ranked = found.run, found.ranked
     _check_ranked(ranked, run, in_python=view.in_python)
     for line in _notes_on(ranked):
         view.notify(line)
-    length = " --length-control" if view.length_control else ""
     return replace(
         ranking_of(ranked),
         footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)} --what ranking{length}",
+        command=f"robin export {typed(run.name)} --what ranking",
     )
 
 
@@ -168,13 +163,6 @@ def ranking_of(found: Ranked) -> Table:
     }
     values: dict[str, Any] = {"system": [found.names[system] for system in order]}
     values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
-    if (covariate := ranking.covariate) is not None:
-        values["covariate"] = [covariate.name] * len(order)
-        told = (covariate.coefficient, covariate.ci_low, covariate.ci_high)
-        for name, value in zip(
-            ("covariate_effect", "covariate_low", "covariate_high"), told, strict=True
-        ):
-            values[name] = np.full(len(order), value)
     return RANKING.of(
         values,
         noun="system",
@@ -207,12 +195,4 @@ def _notes_on(found: Ranked) -> list[str]:
         )
     if told := found.circle_text:
         notes.append(told)
-    if (covariate := ranking.covariate) is not None:
-        notes.append(
-            f"length control: strengths at equal length; {covariate.name} is no cause of preferences that could be told from "
-            "the systems, and nothing was taken out"
-            if math.isnan(covariate.coefficient)
-            else f"length control: strengths at equal length; a far longer response has {covariate.coefficient:+.2f} "
-            f"[{covariate.ci_low:+.2f}, {covariate.ci_high:+.2f}] log odds for its {covariate.name}"
-        )
     return notes

@@ -45,7 +45,6 @@ class View:
         threshold: adds the share of scores at it or above.
         n: number of pairs to label.
         show: columns of the data beside each row, for people.
-        length_control: remove the effect of the responses' lengths.
         notify: called with notes for the reader.
         in_python: whether errors name methods, not flags.
     """
@@ -61,7 +60,6 @@ class View:
     threshold: float | None = None
     n: int | None = None
     show: Sequence[str] = ()
-    length_control: bool = False
     notify: Callable[[str], None] = lambda _line: None
     in_python: bool = False
 

@@ -90,9 +90,6 @@ RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "s
     Column("n_votes", "Verdicts in which it took part.", "count", "verdicts", rank=3),
     Column("win_rate", "How often it is preferred; each other system has the same weight.", "number", "wins", rank=2),
     *_interval("win", "95 % interval of the win rate.", "number", "wins 95 %", 4),
-    Column("covariate", "With `--length-control`: `length`.", "name"),
-    Column("covariate_effect", "With `--length-control`: the log odds that a far longer response gains.", "signed"),
-    *_interval("covariate", "Its 95 % interval.", "signed"),
 ), terminal=("system", "rank", "rank_low", "strength", "ci_low", "win_rate", "win_low", "n_votes"))
 
 JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in which they came", (

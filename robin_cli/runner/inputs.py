@@ -151,7 +151,7 @@ def _read_data(
         "limit": settings.limit,
     }
     if settings.pairwise:
-        options |= {"reference": settings.reference, "wants_best": settings.decide is not None}
+        options |= {"wants_best": settings.decide is not None}
         return (read or partial(load_comparisons, settings.data))(**options)
     options |= {"ratings": prompts.human_ratings, "group": settings.group}
     return (read or partial(load_pairs, settings.data))(**options)

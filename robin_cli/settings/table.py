@@ -187,8 +187,6 @@ class Settings:
     pairwise: bool = _data("Ask which of two responses is better, in both orders, in place of ratings.",
         default=False, scope=RUN, example="true", of_question=True,
         note="Data: response_a and response_b, or a row a response, with the same prompt and another system.")
-    reference: str | None = _data("With --pairwise: outputs that those of DATA are compared with, and nothing else.",
-        metavar="FILE", example='"baseline.json"', file="read")
     no_ties: bool = _data("With --pairwise: the judge has to choose.", default=False, scope=RUN, example="true",
         of_question=True)
     labels: str | None = _data("People's labels of some pairs; the run keeps them.",

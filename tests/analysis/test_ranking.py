@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
-from robin_cli.analysis.ranking import LENGTH, ranking
+from robin_cli.analysis.ranking import ranking
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import NotConnected
 
@@ -40,33 +40,24 @@ def design(system: IntArray, systems: int) -> FloatArray:
     return rows[:, :-1]
 
 
-def test_finds_strengths_and_the_coefficient_of_length_as_a_logistic_regression_does() -> None:
+def test_finds_strengths_as_a_logistic_regression_does() -> None:
     rng = np.random.default_rng(0)
     y, system, prompt = tournament(np.linspace(1, -1, 5), 40, rng, per_prompt=4)
-    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
-    apart = lengths[:, 0] - lengths[:, 1]
-    x = np.tanh(apart / np.sqrt((apart**2).mean()))
-    for is_controlled in (False, True):
-        rows = np.column_stack([design(system, 5), x]) if is_controlled else design(system, 5)
+    rows = design(system, 5)
 
-        def loss(at: FloatArray, rows: FloatArray = rows) -> float:
-            return float((np.logaddexp(0.0, rows @ at) - y * (rows @ at)).sum())
+    def loss(at: FloatArray) -> float:
+        return float((np.logaddexp(0.0, rows @ at) - y * (rows @ at)).sum())
 
-        def slope(at: FloatArray, rows: FloatArray = rows) -> FloatArray:
-            return np.asarray(rows.T @ (expit(rows @ at) - y))
+    def slope(at: FloatArray) -> FloatArray:
+        return np.asarray(rows.T @ (expit(rows @ at) - y))
 
-        reached = optimize.minimize(
-            loss, np.zeros(rows.shape[1]), jac=slope, method="BFGS", options={"gtol": 1e-9}
-        ).x
-        strength = np.append(reached[:4], 0.0)
-        found = ranking(y, system, prompt, 5, lengths=lengths if is_controlled else None)
-        assert found.strength == pytest.approx(strength - strength.mean(), abs=1e-7)
-        assert found.is_bounded
-        if is_controlled:
-            assert found.covariate is not None
-            assert found.covariate.name == LENGTH
-            assert found.covariate.coefficient == pytest.approx(reached[-1], abs=1e-7)
-            assert found.covariate.unit == pytest.approx(np.sqrt((apart**2).mean()))
+    reached = optimize.minimize(
+        loss, np.zeros(4), jac=slope, method="BFGS", options={"gtol": 1e-9}
+    ).x
+    strength = np.append(reached, 0.0)
+    found = ranking(y, system, prompt, 5)
+    assert found.strength == pytest.approx(strength - strength.mean(), abs=1e-7)
+    assert found.is_bounded
 
 
 def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes() -> None:
@@ -165,25 +156,15 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
     assert error == pytest.approx(np.sqrt(share @ (at - middle) ** 2 / share.sum()), rel=0.2)
 
 
-@pytest.mark.parametrize("is_controlled", [False, True])
-def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems(
-    *, is_controlled: bool
-) -> None:
+def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems() -> None:
     rng = np.random.default_rng(5)
     y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), 60, rng, per_prompt=12)
     kept = (
         rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
     )  # of some prompts one or two couples
     y, system, prompt = y[kept], system[kept], prompt[kept]
-    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
-    found = ranking(y, system, prompt, 7, lengths=lengths if is_controlled else None)
+    found = ranking(y, system, prompt, 7)
     rows, values = np.eye(7)[system[:, 0]] - np.eye(7)[system[:, 1]], found.strength
-    if is_controlled:
-        assert found.covariate is not None
-        rows = np.column_stack(
-            [rows, np.tanh((lengths[:, 0] - lengths[:, 1]) / found.covariate.unit)]
-        )
-        values = np.append(values, found.covariate.coefficient)
     p = expit(rows @ values)
     weight = p * (1 - p)
     known = (rows * weight[:, None]).T @ rows
@@ -356,51 +337,16 @@ def test_counts_and_leaves_out_what_has_no_preference_or_is_of_one_system() -> N
 def test_does_not_change_where_a_and_b_are_called_the_other_way_round() -> None:
     rng = np.random.default_rng(8)
     y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 20, rng, per_prompt=2)
-    lengths = rng.integers(50, 900, (len(y), 2)).astype(np.float64)
     swap = rng.random(len(y)) < 0.5
-    one = ranking(y, system, prompt, 3, lengths=lengths)
+    one = ranking(y, system, prompt, 3)
     other = ranking(
         np.where(swap, 1 - y, y),
         np.where(swap[:, None], system[:, ::-1], system),
         prompt,
         3,
-        lengths=np.where(swap[:, None], lengths[:, ::-1], lengths),
     )
-    assert one.covariate is not None
-    assert other.covariate is not None
-    assert one.covariate.coefficient == pytest.approx(other.covariate.coefficient)
     assert one.strength == pytest.approx(other.strength)
     assert one.win_low == pytest.approx(other.win_low)
-
-
-def test_takes_out_of_the_strengths_what_length_alone_wins() -> None:
-    rng = np.random.default_rng(9)
-    y, system, prompt = tournament(np.zeros(3), 400, rng)
-    lengths = rng.normal(500, 100, (len(y), 2)) + 120.0 * system  # the last system writes the most
-    odds = 1.2 * np.tanh((lengths[:, 0] - lengths[:, 1]) / 180)
-    y = rng.binomial(2, expit(odds)) / 2
-    found = ranking(y, system, prompt, 3, lengths=lengths)
-    assert ranking(y, system, prompt, 3).rank_low[0] == 3
-    assert np.abs(found.strength).max() < 0.2
-    assert found.covariate is not None
-    assert 0 < found.covariate.ci_low < found.covariate.coefficient < found.covariate.ci_high
-
-
-@pytest.mark.parametrize("kind", ["all alike", "told by the system"])
-def test_takes_nothing_out_where_length_says_nothing_of_its_own(kind: str) -> None:
-    rng = np.random.default_rng(10)
-    y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 20, rng)
-    found_without = ranking(y, system, prompt, 3)
-    lengths = np.full(system.shape, 80.0) if kind == "all alike" else system * np.float64(100.0)
-    if kind != "all alike":  # two systems: one is always the longer
-        mine = (system < 2).all(axis=1)
-        y, system, prompt, lengths = y[mine], system[mine], prompt[mine], lengths[mine]
-        found_without = ranking(y, system, prompt, 2)
-    found = ranking(y, system, prompt, len(found_without.strength), lengths=lengths)
-    assert found.covariate is not None
-    assert np.isnan(found.covariate.coefficient)
-    assert np.isnan(found.covariate.ci_low)
-    assert found.strength == pytest.approx(found_without.strength)
 
 
 def test_says_which_systems_were_never_compared_with_which() -> None:

@@ -1,4 +1,4 @@
-"""What is compared with what: out of rows of two responses, of one, and against a reference."""
+"""What is compared with what: out of rows of two responses, and of one."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def test_refuses_more_systems_than_are_ranked(tmp_path: Path, many: int) -> None
         for at in range(many - 1)
     ]
     if many > 2000:
-        said = r"data.jsonl: has 2,001 systems; at most 2,000 can be ranked.*--reference FILE"
+        said = r"data.jsonl: has 2,001 systems; at most 2,000 can be ranked"
         refuses(InputError, said, loaded, tmp_path, rows)
     assert len(loaded(tmp_path, rows, wants_best=many > 2000).pairs) == many - 1
 
@@ -356,66 +356,6 @@ def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
         tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}]
     )
     assert found.notes[-1].endswith("in no comparison, and not ranked: w")
-
-
-# against a reference
-
-
-def test_compares_with_the_reference_and_nothing_else(tmp_path: Path) -> None:
-    reference = written(
-        tmp_path,
-        [*responses("base", prompts=2), {"prompt": "new", "response": "r", "system": "base"}],
-        "r.jsonl",
-    )
-    found = loaded(tmp_path, responses("x", "y", prompts=3), reference=reference)
-
-    assert systems(found) == [("x", "base"), ("x", "base"), ("y", "base"), ("y", "base")]
-    assert [(pair.response, pair.other) for pair in found.pairs[:2]] == [
-        ("x on 0", "base on 0"),
-        ("x on 1", "base on 1"),
-    ]
-    assert "1 prompt left out: no response in the reference" in found.notes[0]
-    assert "1 prompt left out: in the reference only" in found.notes[1]
-    assert [Path(name).name for name, _ in found.files] == ["data.jsonl", "r.jsonl"]
-
-
-def test_knows_the_data_by_the_reference_too(tmp_path: Path) -> None:
-    rows = responses("x")
-    one, other = (
-        loaded(tmp_path, rows, reference=written(tmp_path, responses(name), f"{name}.jsonl")).sha256
-        for name in "bc"
-    )
-    assert one != other
-
-
-def test_calls_systems_without_a_name_by_their_files(tmp_path: Path) -> None:
-    plain = [{"prompt": "q", "response": "one"}]
-    reference = written(tmp_path, [{"prompt": "q", "response": "two"}], "baseline.jsonl")
-    assert systems(loaded(tmp_path, plain, reference=reference)) == [("data", "baseline")]
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        (responses("b", "c"), r"has responses of 2 systems \(.*\), and a reference is one"),
-        (
-            [{"prompt": "q0", "response": each, "system": "b", "id": each} for each in "12"],
-            "has 2 responses to one prompt, 1 and 2",
-        ),
-    ],
-)
-def test_wants_one_response_to_a_prompt_of_a_reference(
-    tmp_path: Path, rows: list[Row], said: str
-) -> None:
-    with pytest.raises(InputError, match=f"--reference .*{said}"):
-        loaded(tmp_path, responses("x"), reference=written(tmp_path, rows, "r.jsonl"))
-
-
-def test_takes_no_rows_of_two_responses_against_a_reference(tmp_path: Path) -> None:
-    reference = written(tmp_path, responses("b"), "r.jsonl")
-    refuses(InputError, 'no field "response"', loaded, tmp_path, [TWO], reference=reference)
-    with pytest.raises(InputError, match=r"--columns response_a=.*--reference for rows of one"):
-        loaded(tmp_path, [TWO], reference=reference, columns={"response_a": "response_a"})
 
 
 def test_reads_comparisons_in_memory() -> None:

@@ -14,7 +14,6 @@ from tests.model.test_matches import matches, tournament
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"reference": "baseline.json"}, "--reference: is for --pairwise"),
         ({"no_ties": True}, "--no-ties: is for --pairwise"),
         ({"pairwise": True, "target_error": 0.1}, "not with --target-error"),
         ({"pairwise": True, "variances": "runs/a"}, "not with --variances"),

@@ -65,7 +65,6 @@ _MORE = {
 _PREFERENCES = {
     "ranking": "export run --what ranking",
     "results": "results run",
-    "ranking-by-length": "export run --what ranking --length-control --format jsonl",
 }
 
 SCENES: Mapping[str, Mapping[str, str]] = {

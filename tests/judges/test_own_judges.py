@@ -30,7 +30,7 @@ from robin_cli.model.records import Usage
 from robin_cli.views.status import status_of
 from tests.conftest import environment, has, refuses, robin, write_pairs
 from tests.many_starts import Starts, starts
-from tests.packages import put_example, put_package
+from tests.packages import put_package
 
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
 
@@ -384,11 +384,11 @@ RATES_BY_PANDAS = "    return f'Rating: {len(pandas.Series([1]))}'\n"
 
 @pytest.fixture(scope="module")
 def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
-    """Robin where packages are installed: one of examples/, and two whose judges use pandas."""
+    """Robin where packages with judges are installed, two of which use pandas."""
     folder = tmp_path_factory.mktemp("packages")
     site = folder / "site"
-    put_example(site, "robin-judge-length")
     for name, code in (
+        ("length", "def judge(messages):\n    return f'Rating: {len(messages) % 5}'\n"),
         ("at-once", "import pandas\ndef judge(messages):\n" + RATES_BY_PANDAS),
         ("as-asked", "def judge(messages):\n    import pandas\n" + RATES_BY_PANDAS),
     ):

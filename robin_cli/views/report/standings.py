@@ -97,10 +97,9 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
         each[shown] for each in (ranking.strength, ranking.ci_low, ranking.ci_high)
     )
     ranks = [rank_text(ranking, system) for system in shown]
-    controlled = "" if ranking.covariate is None else f", at equal {ranking.covariate.name}"
     yield chart(
         "How do the systems rank?",
-        f"Strengths by Bradley and Terry{controlled}, natural logarithms, 0 on average: a system that is 1 above another is "
+        f"Strengths by Bradley and Terry, natural logarithms, 0 on average: a system that is 1 above another is "
         "preferred to it in 73 %, 2 above in 88 %. The lines are 95 % intervals over prompts, each for itself; on the right "
         "the ranks that are not ruled out, for each system with 95 %. From "
         f"{number_of(ranking.n_comparisons, 'comparison')} on {number_of(ranking.n_prompts, 'prompt')}.{rest}",
