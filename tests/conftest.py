@@ -53,11 +53,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def configuration_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where robin keeps what the user named, in place of the user's own folder."""
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where robin keeps which runs were made here, in place of the user's own folder."""
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("config")
-        patch.setenv("XDG_CONFIG_HOME", str(folder))
+        folder = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
         yield folder
 
 

@@ -56,7 +56,7 @@ READ_AT_WORK |= {
     "GITHUB_PATH",
     "GITHUB_STEP_SUMMARY",
 }
-READ_AT_WORK |= {"XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+READ_AT_WORK |= {"XDG_STATE_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 # What scikit-learn, polars and Ray set when tests import them, for libraries that robin has not.
 READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
 LATE = (

@@ -67,17 +67,21 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
         name: tmp_path / name
         for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     }
-    work = tmp_path / "work"
+    state, work = tmp_path / "state", tmp_path / "work"
     for folder in (*places.values(), work):
         folder.mkdir()
     log = tmp_path / "watched"
     with serving(lambda number, body: completion(f"Rating: {number % 5}")) as wire:
         done = run(
             wire.url, work, WATCH_LOG=str(log), PYTHONPATH=f"{tmp_path / 'watch'}:{ROOT}",
-            PYTHONDONTWRITEBYTECODE="1", **{name: str(path) for name, path in places.items()},
+            PYTHONDONTWRITEBYTECODE="1", XDG_STATE_HOME=str(state), **{name: str(path) for name, path in places.items()},
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [path for folder in places.values() for path in folder.rglob("*")] == []
+    assert [path.relative_to(state).as_posix() for path in state.rglob("*")] == [
+        "robin",
+        "robin/runs",
+    ]
     assert {path.name for path in work.iterdir()} == {"pairs.jsonl", "r"}
     for path in (work / "r", *(work / "r").rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
@@ -93,6 +97,8 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
             "os.rename r/",
         ),
         "write /dev/null",
+        f"write {state}",
+        f"os.mkdir {state}",
     )
     sdk = ("subprocess.Popen uname ",)  # the openai SDK names the machine's kind in its headers
     assert [line for line in seen if not line.startswith((*mine, *sdk))] == []

@@ -6,12 +6,13 @@ http://0.0.0.0 reaches this machine, and does not count as this machine: it stan
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,19 @@ import pytest
 
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
-from robin_cli.runner.checking import check_judges
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
-from robin_cli.settings.trust import Source, doubts, host_of, is_loopback, remember, remembered
-from tests.conftest import at_a_terminal, has, plant, refuses, robin, robin_afresh, write_pairs
+from robin_cli.settings.trust import (
+    AT_ENDPOINTS,
+    Source,
+    check_sendings,
+    host_of,
+    is_loopback,
+    is_made_here,
+    keep_sendings,
+)
+from tests.conftest import has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.many_starts import starts
 from tests.packages import put_package
@@ -46,8 +54,8 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """The keys, and a configuration folder of this test's own."""
-    return {**KEYS, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    """The keys, and a state folder of this test's own."""
+    return {**KEYS, "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
 @pytest.fixture
@@ -83,34 +91,22 @@ def test_sends_nothing_to_a_host_only_the_folder_names(
         named[address] + '\ndata = "p.jsonl"\nquiet = true\n', encoding="utf-8"
     )
 
-    commands = [["judge", *ASKED], ["plan", *ASKED, "--pilot", "2"], ["check"]]
-    for command in commands if address == "base_url" else commands[:1]:
-        refused = robin(*command, cwd=here, **env, exits=2)
-        for told in (
-            "robin.toml",
-            host_of(elsewhere(wire)),
-            "OPENAI_API_KEY",
-            "--config robin.toml",
-        ):
-            assert told in refused.stderr
+    refused = None
+    for key in (KEYS["OPENAI_API_KEY"], ""):
+        refused = robin("judge", *ASKED, cwd=here, **env | {"OPENAI_API_KEY": key}, exits=2)
+        said = f"robin.toml: {address}: a robin.toml that robin found does not decide that prompts go to"
+        has(" ".join(refused.stderr.split()), said, host_of(elsewhere(wire)))
     assert not wire.bodies
     assert not (here / "runs").exists()
 
-    robin("judge", *ASKED, "--config", "robin.toml", cwd=here, **env, exits=0)
+    assert refused is not None
+    told = shlex.split(refused.stderr.split("name it: ")[1])
+    assert told == ["robin", "judge", *ASKED, "--config", "robin.toml"]
+    robin(*told[1:], cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-    robin("judge", *ASKED, cwd=here, **env, exits=0)  # what was named once is known
-    assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
-
-
-def test_sends_no_prompts_without_a_key_either(here: Path, env: dict[str, str], wire: Wire) -> None:
-    (here / "robin.toml").write_text(
-        f'model = "m"\nbase_url = "{elsewhere(wire)}"\n', encoding="utf-8"
-    )
-
-    refused = robin("judge", "p.jsonl", *ASKED, cwd=here, **env | {"OPENAI_API_KEY": ""})
-    assert (refused.returncode, wire.bodies) == (2, [])
-    assert "the prompts (no key) sent to http://0.0.0.0" in refused.stderr
-    robin("judge", "p.jsonl", *ASKED, "--base-url", elsewhere(wire), cwd=here, **env, exits=0)
+    robin("judge", *ASKED, cwd=here, **env, exits=2)  # each time anew
+    flags = ("--base-url", elsewhere(wire), "--model", "m")
+    robin("judge", *ASKED, *flags, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OPENAI_API_KEY"]}
 
 
@@ -124,12 +120,17 @@ def received(here: Path, wire: Wire, **session: Any) -> Path:
         "quiet": True,
     }
     judge(here / "p.jsonl", run=here / "r", **asked)
-    manifest = here / "r" / "manifest.json"
-    content = json.loads(manifest.read_text(encoding="utf-8"))
-    content["sessions"][-1].update(session)
-    manifest.write_text(json.dumps(content), encoding="utf-8")
+    change_manifest(here / "r", lambda content: content["sessions"][-1].update(session))
     keys_sent(wire)
     return here / "r"
+
+
+def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest as its author can: the content, without a trace."""
+    file = run / "manifest.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    change(content)
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize("in_model", [False, True])
@@ -137,20 +138,15 @@ def test_sends_no_key_where_a_received_run_says(
     here: Path, env: dict[str, str], wire: Wire, *, in_model: bool
 ) -> None:
     where = {"model": [f"m@{elsewhere(wire)}"]} if in_model else {"base_url": [elsewhere(wire)]}
-    log = here / "log.jsonl"
-    received(here, wire, api_key_env=["OTHER_KEY"], debug_http=str(log), **where)
+    received(here, wire, api_key_env=["OTHER_KEY"], **where)
     again = ["resume", "r", "--budget", "8"]
     host = ["--model", f"m@{elsewhere(wire)}"] if in_model else ["--base-url", elsewhere(wire)]
 
     refused = robin(*again, cwd=here, **env, exits=2)
-    assert (
-        f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}"
-        in refused.stderr
-    )
-    only_host = robin(
-        *again, *host, cwd=here, **env
-    )  # the variable has to be the user's choice as well
-    assert (only_host.returncode, "OTHER_KEY" in only_host.stderr) == (2, True)
+    said = f"r/manifest.json wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}"
+    assert said in refused.stderr
+    # The variable has to be the user's choice as well, and so has the host.
+    assert "OTHER_KEY" in robin(*again, *host, cwd=here, **env, exits=2).stderr
     robin(*again, "--api-key-env", "OTHER_KEY", cwd=here, **env, exits=2)
     assert not wire.bodies
 
@@ -159,38 +155,36 @@ def test_sends_no_key_where_a_received_run_says(
     told = shlex.split(refused.stderr.split("name it yourself: ")[1])
     robin("resume", "r", "--budget", "10", *told, cwd=here, **env, exits=0)
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
-    assert not log.exists()
 
 
-def test_resumes_what_its_owner_named_and_asks_another(
+def test_resumes_a_run_made_here_with_its_own_host_and_key_alone(
     here: Path, env: dict[str, str], wire: Wire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     mine = ["--base-url", elsewhere(wire), "--api-key-env", "OTHER_KEY"]
-    command = ["judge", "p.jsonl", *ASKED, "--model", "m", "--run", "r"]
-    robin(*command, *mine, cwd=here, **env, exits=0)
-    robin("resume", "r", "--budget", "6", cwd=here, **env, exits=0)
+    command = ["judge", "p.jsonl", *ASKED, "--model", "m"]
+    robin(*command, *mine, "--run", "r", cwd=here, **env, exits=0)
+    robin(*command, "--base-url", wire.url, "--run", "other", cwd=here, **env, exits=0)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert open_run(here / "r").resume(budget=8, quiet=True).status()["spent"] == 8
+    keys_sent(wire)
+    assert open_run(here / "r").resume(budget=6, quiet=True).status()["spent"] == 6
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
 
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
-    with pytest.raises(
-        InputError, match=re.escape(f"base_url=['{elsewhere(wire)}'], api_key_env=['OTHER_KEY']")
-    ):
-        open_run(here / "r").resume(budget=10)
+    # What one run was made with is nothing that another may send to.
+    at_host = {"base_url": [elsewhere(wire)], "api_key_env": ["OTHER_KEY"]}
+    change_manifest(here / "other", lambda content: content["sessions"][-1].update(at_host))
+    robin("resume", "other", "--budget", "8", cwd=here, **env, exits=2)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    refuses(InputError, "--api-key-env OTHER_KEY", open_run(here / "r").resume, budget=10)
     assert not wire.bodies
+
     open_run(here / "r").resume(
         budget=10, base_url=elsewhere(wire), api_key_env="OTHER_KEY", quiet=True
     )
     assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
-    kept = tmp_path / "another" / "robin" / "trusted-hosts"
-    assert kept.read_text(encoding="utf-8").split() == [host_of(elsewhere(wire)), "OTHER_KEY"]
+    kept = tmp_path / "another" / "robin" / "runs"
+    assert kept.read_text(encoding="utf-8").split()[1:] == [host_of(elsewhere(wire)), "OTHER_KEY"]
     assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-
-
-def answering(answer: str, *args: str, cwd: Path, env: dict[str, str]) -> tuple[int, str]:
-    return at_a_terminal(*args, cwd=cwd, typed=answer, **env)
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
@@ -207,15 +201,51 @@ def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
         assert start("resume", "r", "--budget", "6").returncode == 0  # its owner's
         (here / "asked").unlink()
 
-        another = env["XDG_CONFIG_HOME"] + "-of-another"
-        refused = start("resume", "r", "--budget", "8", XDG_CONFIG_HOME=another)
-        said = "r/manifest.json wants the prompts (no key) sent to judge://sender, which you have not named"
+        another = env["XDG_STATE_HOME"] + "-of-another"
+        refused = start("resume", "r", "--budget", "8", XDG_STATE_HOME=another)
+        said = "r/manifest.json wants the prompts (no key) sent to judge://sender"
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
         told = shlex.split(refused.stderr.split("name it yourself: ")[1])
         assert told == ["--judge", "sender"]
         assert not (here / "asked").exists()
-        assert start("resume", "r", "--budget", "8", *told, XDG_CONFIG_HOME=another).returncode == 0
+        assert start("resume", "r", "--budget", "8", *told, XDG_STATE_HOME=another).returncode == 0
     assert (here / "asked").exists()
+
+
+def test_counts_by_no_price_of_a_received_run(here: Path, env: dict[str, str], wire: Wire) -> None:
+    received(here, wire, price_in=[1e-9], price_out=[1e-9])  # made in this process's state folder
+    done = robin("resume", "r", "--budget", "6", cwd=here, **env, exits=0)
+    assert "r: its prices do not count, because it was not made here" in " ".join(
+        done.stderr.split()
+    )
+    limited = ("resume", "r", "--budget", "8", "--max-cost", "1")
+    received_again = env | {"XDG_STATE_HOME": env["XDG_STATE_HOME"] + "-of-another"}
+    refused = robin(*limited, cwd=here, **received_again, exits=2)
+    assert 'no price is known for "m"' in " ".join(refused.stderr.split())
+
+
+def test_renders_no_template_that_a_received_run_brings(
+    here: Path, env: dict[str, str], wire: Wire
+) -> None:
+    (here / "mine.jinja").write_text(
+        "{% block user %}{{ instruction }} {{ response }} {{ attribute }}{% endblock %}",
+        encoding="utf-8",
+    )
+    asked = ("--model", "m", "--base-url", wire.url, "--template", "mine.jinja", "--run", "r")
+    robin("judge", "p.jsonl", *ASKED, *asked, cwd=here, **env, exits=0)
+    robin("resume", "r", "--budget", "5", cwd=here, **env, exits=0)  # its owner's
+    keys_sent(wire)
+
+    another = env | {"XDG_STATE_HOME": env["XDG_STATE_HOME"] + "-of-another"}
+    again = ("resume", "r", "--budget", "6")
+    (here / "other.jinja").write_text("{{ response }}", encoding="utf-8")
+    digest = hashlib.sha256((here / "mine.jinja").read_bytes()).hexdigest()
+    for more in ((), ("--template", "other.jinja"), ("--template", "nowhere.jinja")):
+        refused = robin(*again, *more, cwd=here, **another, exits=2)
+        assert (digest in refused.stderr) == ("nowhere.jinja" not in more)
+    assert not wire.bodies
+    robin(*again, "--template", "mine.jinja", cwd=here, **another, exits=0)
+    assert wire.bodies
 
 
 HOSTILE = [
@@ -235,9 +265,8 @@ HOSTILE = [
 def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)
     parser.add_argument("--model")
-    commands = {"path": typed(name), "option": option("--model", name)}
     words = {}
-    for kind, line in commands.items():
+    for kind, line in {"path": typed(name), "option": option("--model", name)}.items():
         done = subprocess.run(
             ["sh", "-c", f"printf '%s\\0' {line}"], cwd=tmp_path, capture_output=True, text=True
         )
@@ -246,18 +275,6 @@ def test_prints_no_command_that_a_name_makes_another(tmp_path: Path, name: str) 
     assert [Path(each) for each in words["path"]] == [Path(name)]
     assert not words["path"][0].startswith("-")
     assert parser.parse_args(words["option"]).model == name
-
-
-def test_asks_on_a_terminal_and_keeps_a_yes(here: Path, env: dict[str, str], wire: Wire) -> None:
-    received(here, wire, base_url=[elsewhere(wire)], api_key_env=["OTHER_KEY"])
-    again = ("resume", "r", "--budget", "8", "--format", "csv")
-
-    status, shown = answering("n", *again, cwd=here, env=env)
-    assert (status, wire.bodies) == (2, [])
-    has(shown, f"wants the key in OTHER_KEY sent to {host_of(elsewhere(wire))}", "[y/N]")
-    assert answering("yes", *again, cwd=here, env=env)[0] == 0
-    assert keys_sent(wire) == {KEYS["OTHER_KEY"]}
-    robin("resume", "r", "--budget", "9", cwd=here, **env, exits=0)
 
 
 HERE = ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]
@@ -311,137 +328,87 @@ def test_takes_no_address_that_two_readers_could_read_as_two_hosts(url: str) -> 
 def test_holds_another_scheme_port_or_variable_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    run = Source(
-        "r",
-        "run",
-        {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"], "api_key_env": ["MINE"]},
-    )
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = {"base_url": (), "model": ("m",), "api_key_env": (), "judge": (AT_ENDPOINTS,)}
+    named = {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"]}
+    run = Source("r", "a1", {**named, "api_key_env": ["MINE"]})
     known = [
         ("https://mine/v2", "MINE"),
         ("https://panel/v1", "MINE"),
         ("https://mine/v1", "OPENAI_API_KEY"),
-    ]
-    known += [
         ("https://api.openai.com/v1", "OPENAI_API_KEY"),
         ("http://localhost:1/v1", "AWS"),
         ("https://mine", "-"),
     ]
-    new = [("http://mine/v1", "MINE"), ("https://mine:8443/v1", "MINE"), ("https://mine.", "MINE")]
-    new += [
+    check_sendings(run, own, known)
+    for new in [
+        ("http://mine/v1", "MINE"),
+        ("https://mine:8443/v1", "MINE"),
+        ("https://mine.", "MINE"),
         ("https://mine/v1", "AWS"),
         ("https://api.openai.com/v1", "MINE"),
         ("http://api.openai.com/v1", "-"),
-    ]
-
-    assert doubts(run, known) == []
-    assert doubts(run, new) == [(host_of(url), variable) for url, variable in new]
-    assert remember(new[:2])
-    assert remember([*known, *new[:2]])
-    assert remembered() >= {("http://mine", "MINE"), ("https://mine:8443", "MINE")}
-    assert doubts(run, new) == [(host_of(url), variable) for url, variable in new[2:]]
-    assert doubts(Source(), new) == []
-    lines = (tmp_path / "robin" / "trusted-hosts").read_text(encoding="utf-8").split("\n")
-    assert len(list(filter(None, lines))) == len(remembered())  # each once
+    ]:
+        refuses(InputError, re.escape(host_of(new[0])), check_sendings, run, own, [*known, new])
+        check_sendings(Source(), own, [new])
+        keep_sendings("b2", [new, new])
+        refuses(InputError, re.escape(host_of(new[0])), check_sendings, run, own, [new])
+        keep_sendings("a1", [new])
+        check_sendings(run, own, [new])
+    kept = (tmp_path / "robin" / "runs").read_text(encoding="utf-8").splitlines()
+    assert len(kept) == len(set(kept)) == 12
 
 
-FOREIGN = 'model = "m"\nbase_url = ["http://127.0.0.1:1/v1", "https://evil.example/v1"]\n'
+def test_keeps_runs_where_no_other_folder_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", "home")
+    keep_sendings("a1", [("https://mine/v1", "K")])
+    assert not list(tmp_path.iterdir())
+    assert not is_made_here("a1")
 
 
 @pytest.mark.parametrize(
-    ("text", "flag"),
+    ("text", "what"),
     [
-        ('api_key_env = "AWS_SECRET_ACCESS_KEY"', "--api-key-env"),
-        ('api_key_env = ["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY"]', "--api-key-env"),
-        ('output = "../scores.csv"', "--output"),
-        ('output = "link"', "--output"),
-        ('run = "/tmp/run"', "--run"),
-        ('run = "folder/r"', "--run"),
-        ('debug_http = "~/.bashrc"', "--debug-http"),
-        ('ray = "10.0.0.1:6379"', "--ray"),
-        ('ray = "local"', "--ray"),
-        ('data = "https://evil.example/pairs.jsonl"', "DATA"),
-        ('data = ["p.jsonl", "s3://bucket/pairs.jsonl"]', "DATA"),
-        ('data = "FILE://host/x.jsonl"', "DATA"),
-        ('output = "s3://bucket/scores.csv"', "--output"),
-        ('run = "gs://bucket/run"', "--run"),
-        ('variances = "https://evil.example/run"', "--variances"),
-        ('debug_http = "a/../../b"', "--debug-http"),
-        (FOREIGN + 'template = "link"', "--template"),
-        (FOREIGN + 'template = "bare"', "--template"),
-        (FOREIGN + 'data = ["p.jsonl", "~/secrets.jsonl"]', "DATA"),
-        (FOREIGN + 'data = "folder/*.jsonl"', "DATA"),
-        (FOREIGN + 'data = "*.txt"', "DATA"),
-        (FOREIGN + 'rubric = "/etc/passwd"', "--rubric"),
-        ('model = ["a", "b@https://evil.example/v1"]\nvariances = "../run"', "--variances"),
+        ('api_key_env = ["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY"]', "which key is sent"),
+        ('base_url = ["http://127.0.0.1:1/v1", "https://evil.example/v1"]', "https://evil.example"),
+        ('model = ["a", "b@https://evil.example/v1"]', "https://evil.example"),
+        ('judge = "sender"', "who judges"),
+        ('ray = "local"', "which cluster"),
+        ("price_in = 0.1", "a price"),
+        ("price_cached = 0.1", "a price"),
+        ('output = "scores.csv"', "where files are written"),
+        ('run = "runs/mine"', "where files are written"),
+        ('data = ["p.jsonl", "s3://bucket/pairs.jsonl"]', "from an address"),
+        ('variances = "https://evil.example/run"', "from an address"),
     ],
 )
-def test_refuses_what_only_named_files_say(
-    here: Path, monkeypatch: pytest.MonkeyPatch, text: str, flag: str
+def test_lets_a_found_file_decide_nothing_that_only_the_user_may(
+    here: Path, monkeypatch: pytest.MonkeyPatch, text: str, what: str
 ) -> None:
-    outside = here.parent / "outside"
-    outside.mkdir()
-    (outside / "x.txt").touch()
-    (outside / "x.jsonl").touch()
-    for name, target in {"link": "x.txt", "bare": "x.txt", "folder": "", "y.txt": "x.txt"}.items():
-        (here / name).symlink_to(outside / target)
     (here / "robin.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(here)
-    name = "data" if flag == "DATA" else flag.removeprefix("--").replace("-", "_")
-
-    with pytest.raises(
-        InputError,
-        match=rf"robin\.toml: {name}: a file that was found, not named, may not .*give {flag} yourself.*--config robin\.toml",
-    ):
-        load_settings({}, None)
+    monkeypatch.setattr("sys.argv", ["robin", "judge", "a b.jsonl"])
+    name = text.partition(" ")[0]
+    said = (
+        rf"robin\.toml: {name}: .* {what}.*name it: robin judge 'a b\.jsonl' --config robin\.toml"
+    )
+    refuses(InputError, said, load_settings, {}, None)
     load_settings({}, "robin.toml")
-    several = name in {"data", "api_key_env", "rubric"}
-    load_settings({name: ["MINE"] if several else "local" if name == "ray" else "mine"}, None)
+    several = name in {"data", "api_key_env", "model"}
+    given = "http://localhost:1/v1" if name == "base_url" else "local" if name == "ray" else "mine"
+    load_settings({name: 1 if name.startswith("price") else ["M"] if several else given}, None)
 
 
-def test_goes_by_no_price_of_a_found_file_that_undoes_a_limit_on_money(
+def test_takes_from_a_found_file_what_it_may_decide(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said = 'data = "/data/p.jsonl"\nmodel = "m"\nbase_url = "http://localhost:1/v1"\ntemplate = "with-reference"\n'
+    (here / "robin.toml").write_text(f'{said}api_key_env = "OPENAI_API_KEY"\n', encoding="utf-8")
     monkeypatch.chdir(here)
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    asked = {"model": ["gpt-4.1"], "base_url": ["https://api.openai.com/v1"], "max_cost": 0.01}
-
-    def check(price: float, file: str | None, **more: Any) -> None:
-        Path("robin.toml").write_text(
-            f"price_in = {price}\nprice_out = {price}\n", encoding="utf-8"
-        )
-        check_judges(load_settings(asked | more, file))
-
-    for price in (0.0, 1e-6, 1.0):
-        said = r"price of gpt-4.1, .* is lower than that of genai-prices .*--max-cost would rely on it; give --price-in and "
-        refuses(InputError, said, check, price, None)
-        check(price, "robin.toml")
-        check(price, None, max_cost=None)
-        check(price, None, price_in=[price], price_out=[price])
-        check(price, None, model=["a model that nobody lists"])
-        with pytest.raises(
-            InputError, match="is lower than that of genai"
-        ):  # one of the two is not enough
-            check(price, None, price_out=[10.0])
-    check(10.0, None)
-    Path("robin.toml").write_text(
-        "price_in = 10\nprice_out = 10\nprice_cached = 0\n", encoding="utf-8"
-    )
-    refuses(InputError, "is lower than that of genai", check_judges, load_settings(asked, None))
-
-
-def test_takes_what_a_found_file_says_of_its_own_folder(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = 'data = "*.jsonl"\nrun = "runs/a"\noutput = "-"\ntemplate = "with-reference"\napi_key_env = "OPENAI_API_KEY"\n'
-    (here / "robin.toml").write_text(
-        FOREIGN + said + 'debug_http = "../here/log"', encoding="utf-8"
-    )
-    monkeypatch.chdir(here)
-    assert load_settings({}, None).data == ("*.jsonl",)
-    (here / "robin.toml").write_text(
-        'data = "/data/p.jsonl"\nmodel = "m"', encoding="utf-8"
-    )  # to OpenAI, as ever
     assert load_settings({}, None).data == ("/data/p.jsonl",)
 
 
@@ -497,13 +464,6 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(
             RunError, match=r"its template and rubrics are not those .*restore the file from a copy"
         ):
             reopen_run(run, Settings())
-    content = json.loads(sound)
-    content["prompt"]["template"] = "{% block user %}\n{{ ('x' * 10**5) * 10**5 }}{% endblock %}"
-    manifest.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(
-        InputError, match=r"template of this run \(only a new run .*, line 2: \* is not allowed"
-    ):
-        reopen_run(run, Settings())
     manifest.write_text(sound, encoding="utf-8")
     reopen_run(run, Settings()).close()
 

@@ -295,16 +295,17 @@ class Run:
         function, settings = handed_over(judge, settings)
         of_session = {Scope.SESSION, Scope.OUTPUT}
         check_names(
-            settings.keys() - {"judge"},
+            settings.keys() - {"judge", "template"},
             {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
         )
         chosen = resumed(
             self.path,
             checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}),
-            in_python=True,
         )
         check_judges(chosen, function)
         messages = messages_for(quiet=chosen.quiet, notebook=True)
+        for line in chosen.source.notes:
+            messages.note(line)
         check_same(function, chosen.judge, self.path, messages)
         with reopen_run(self.path, chosen) as store:
             spend(store, chosen, messages, function)

@@ -32,7 +32,6 @@ def check(
     from msgspec import to_builtins
     from rich.console import Console
 
-    from robin_cli.cli.work import confirmed
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.render.json import print_json
@@ -53,7 +52,6 @@ def check(
             f'{settings.source}: judge = "{settings.judge}": robin check asks endpoints, and this judge is at none; ask it for '
             f"a few ratings instead: robin judge --judge {settings.judge} --limit 3 --budget 3"
         )
-    settings = confirmed(settings)
     judges = judges_of(settings)
     keys = api_keys(settings)
     for judge, url in ((each, url) for each in judges for url in each.base_urls):

@@ -27,6 +27,7 @@ def _may_differ(setting: Setting) -> bool:
         "budget",
         "budget_usd",
         "judge",
+        "template",
     }
 
 
@@ -89,13 +90,10 @@ def _work(
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.render.files import check_output
-    from robin_cli.settings.reading import doubtful_variables
     from robin_cli.views.messages import messages_for
 
     messages = messages_for(quiet=settings.quiet)
-    for line in doubtful_variables():
-        messages.note(line)
-    settings = ready(settings)
+    ready(settings, messages)
     check_pairwise(settings)
     check_output(settings.format, settings.output, list(inputs()))
     with saying("; no call was made"):

@@ -143,7 +143,7 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
             f"{settings.run} has had more than the pilot's {number_of(calls, 'call')} already: it is taken as it is"
         )
         return Path(settings.run)
-    settings = ready(settings)
+    ready(settings, messages)
     with open_run(replace(settings, budget=calls), messages.note, dataset) as store:
         for line in spend(store, replace(settings, target_error=None), messages, pilot=True) or ():
             messages.note(line)

@@ -128,7 +128,8 @@ def init(
             raise InputError(f"{target}: could not be written ({error.strerror})") from error
     typer.echo(
         f"wrote {DEFAULT_FILE}, and {SCHEMA_FILE} for your editor; next: edit data and model in {DEFAULT_FILE}, then "
-        "robin judge --budget 1000 --attribute helpfulness",
+        "robin judge --budget 1000 --attribute helpfulness. Another host, a key variable, a price or an output in it "
+        f"counts only with --config {DEFAULT_FILE}",
         err=True,
     )
 

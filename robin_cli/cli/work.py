@@ -1,4 +1,4 @@
-"""A session of work at the command line: questions on the terminal, signals, progress, and a summary."""
+"""A session of work at the command line: signals, progress, and a summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import typer
@@ -24,14 +23,12 @@ from robin_cli.model.errors import (
     typed,
 )
 from robin_cli.model.records import number_of
-from robin_cli.render.text import plain
 from robin_cli.runner.checking import check_judges
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import GRACE_S, Left, Stop
 from robin_cli.runner.working import check_rated, work
-from robin_cli.settings.addresses import doubtful_places
+from robin_cli.settings.reading import doubtful_variables
 from robin_cli.settings.table import Settings
-from robin_cli.settings.trust import Source, question, remember
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
 from robin_cli.views.messages import Messages
@@ -40,41 +37,11 @@ from robin_cli.views.progress import conclusion, nothing_sent, shown
 INTERRUPTED = 130
 
 
-def confirmed(settings: Settings) -> Settings:
-    """Return ``settings`` as the user's own if the user accepts its hosts or its folder on a terminal; else unchanged.
-
-    Without a terminal, and after a no, they stay in doubt, and :func:`robin_cli.settings.addresses.api_keys` refuses it.
-    """
-    on_terminal = (
-        sys.stdin is not None
-        and sys.stdin.isatty()
-        and sys.stderr is not None
-        and sys.stderr.isatty()
-    )
-    if (
-        settings.source.kind == "user"
-        or not on_terminal
-        or not (doubtful := doubtful_places(settings))
-    ):
-        return settings
-    print(
-        f"robin: {plain(question(settings.source, doubtful), keep='')}",
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        return settings
-    if not remember(doubtful):
-        print("note: the answer could not be kept in your configuration folder", file=sys.stderr)
-    return replace(settings, source=Source(settings.source.place))
-
-
-def ready(settings: Settings) -> Settings:
-    """Return ``settings``, :func:`confirmed`, whose judges are usable. Raises like :func:`check_judges`."""
-    settings = confirmed(settings)
+def ready(settings: Settings, messages: Messages) -> None:
+    """Print which settings do not count, and check that the judges can be asked. Raises like :func:`check_judges`."""
+    for line in (*doubtful_variables(), *settings.source.notes):
+        messages.note(line)
     check_judges(settings)
-    return settings
 
 
 def spend(

@@ -43,16 +43,6 @@ class Price:
     cached: float | None = None
     batch: bool = False
 
-    def below_list(self) -> bool:
-        """Return whether the user's price is lower than the listed one, for input, cached input or output."""
-        for prompt, completion, cached in ((_MANY, 0, 0), (0, _MANY, 0), (_MANY, 0, _MANY)):
-            listed = self._listed_cost(prompt, completion, cached)
-            if self.given is None or listed is None:
-                return False
-            if self.cost(prompt, completion, cached=cached) < listed * (1 - 1e-9):
-                return True
-        return False
-
     def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
         cached = min(cached, prompt)

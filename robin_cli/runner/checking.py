@@ -7,9 +7,9 @@ from robin_cli.judges.registry import check_known
 from robin_cli.model.errors import InputError
 from robin_cli.runner.elsewhere import carrier_of_ray
 from robin_cli.runner.money import prices_at
-from robin_cli.settings.addresses import api_keys, judges_of, places
+from robin_cli.settings.addresses import api_keys, judges_of
 from robin_cli.settings.table import IN_PYTHON, Settings
-from robin_cli.settings.trust import NO_KEY, remember
+from robin_cli.settings.trust import NO_KEY
 
 
 def check_judges(settings: Settings, function: Function | None = None) -> None:
@@ -22,15 +22,13 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
         InputError: there is no endpoint, a host is not trusted (see :func:`api_keys`), a judge is unknown, or money is limited
             and a judge has no price.
     """
-    keys = api_keys(settings)
+    api_keys(settings)
     check_rounds(settings)
     _check_cluster(settings, function)
     if function is None:
         check_known(settings.judge)
     for judge in judges_of(settings):
         prices_at(judge, settings)
-    # Before there is a run: one that is killed at once is resumed by its name alone.
-    remember(places(settings, keys))
     if settings.ray is not None:
         with carrier_of_ray().loaded("--ray") as carrier:
             carrier.check(settings.ray, secret_names(settings))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, typed
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import MoneyBudget
@@ -50,31 +50,14 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     prices = []
     for url in judge.base_urls:
         price = price_of(judge.name, url, **given, batch=settings.batch)
-        if price is None:
-            if settings.money_limit is not None:
-                at, there = (" at its batch service", " there") if settings.batch else ("", "")
-                raise InputError(
-                    f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
-                    f"for a million tokens{there}), or leave {flag} out"
-                )
-        elif (
-            _is_of_a_found_file(settings, given)
-            and settings.money_limit is not None
-            and price.below_list()
-        ):
+        if price is None and settings.money_limit is not None:
+            at, there = (" at its batch service", " there") if settings.batch else ("", "")
             raise InputError(
-                f"{settings.source}: its price of {judge.name}, {price}, is lower than that of genai-prices at {url}, and "
-                f"{flag} would rely on it; give --price-in and --price-out yourself, or trust the file with --config "
-                f"{typed(settings.source.place)}"
+                f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
+                f"for a million tokens{there}), or leave {flag} out"
             )
         prices.append(price)
     return prices
-
-
-def _is_of_a_found_file(settings: Settings, prices: Mapping[str, float | None]) -> bool:
-    """Return whether one of ``prices`` comes from a file in the folder, and not from the command."""
-    given = {name for name, price in prices.items() if price is not None}
-    return settings.source.kind == "folder" and not given <= set(settings.source.named)
 
 
 def with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:

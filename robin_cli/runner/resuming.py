@@ -12,14 +12,14 @@ from typing import Any
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
-from robin_cli.questions.rubrics import known_templates, load_prompts
+from robin_cli.questions.rubrics import known_templates, load_prompts, prompt_source
 from robin_cli.runner.inputs import recorded_prompts, sources_of
 from robin_cli.runner.money import with_prices_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
-from robin_cli.settings.trust import Source, named_in
+from robin_cli.settings.trust import PRICES, Source, is_made_here, named_in
 from robin_cli.storage.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.storage.store import RunStore
 
@@ -33,6 +33,7 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     """
     store = RunStore.open(path)
     try:
+        _check_template(path, store.manifest, settings.template)
         _check_unchanged(store.manifest)
         if settings.budget is not None or settings.budget_usd is not None:
             _set_budget(
@@ -45,7 +46,7 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     return store
 
 
-def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> Settings:
+def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
     """Return the settings of the next session of the run at ``run``: its own, the ``given`` ones, else the last session's.
 
     A ``model`` in ``given`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
@@ -102,9 +103,13 @@ def resumed(run: Path, given: Mapping[str, Any], *, in_python: bool = False) -> 
                     "in the same order"
                 )
             settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    found = Settings(
-        **settings, source=Source(str(run), "run", named_in(given), in_python=in_python)
-    )
+    prices, notes = [name for name in PRICES if settings.get(name) and name not in given], []
+    if prices and not is_made_here(manifest.run_id):
+        settings |= dict.fromkeys(prices, ())
+        notes.append(
+            f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
+        )
+    found = Settings(**settings, source=Source(str(run), manifest.run_id, named_in(given), notes))
     check_target(found, manifest.scales)
     # Recorded prices are for calls as they were made then; prices given now are for those of now.
     return (
@@ -210,13 +215,38 @@ def _set_budget(
         store.announce(session, budget=budget)
 
 
+def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
+    """Check that the template of a run is robin's, or of a run made here, or the one in the file that the user ``named``.
+
+    Raises:
+        InputError: it is none of these, or the file cannot be read or holds another.
+    """
+    template = str(manifest.prompt.get("template", ""))
+    shipped = {prompt_source(name) for name in known_templates()}
+    digest = hashlib.sha256(template.encode()).hexdigest()
+    if named is not None:
+        try:
+            is_same = hashlib.sha256(Path(named).read_bytes()).hexdigest() == digest
+        except OSError as error:
+            raise InputError(f"--template {named}: cannot be read ({error.strerror})") from error
+        if not is_same:
+            raise InputError(
+                f"--template {named}: is not the template of {run}, whose SHA-256 is {digest}; name that one"
+            )
+    elif template not in shipped and template and not is_made_here(manifest.run_id):
+        raise InputError(
+            f"{run / FILE}: its template is not one of robin's, and this run was not made here. Read the template, and name "
+            f"its file, whose SHA-256 is {digest}: --template FILE"
+        )
+
+
 def _check_unchanged(manifest: Manifest) -> None:
     if recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]:
         raise RunError(
             f"{FILE}: its template and rubrics are not those that the run was made with (their SHA-256 differs); restore the "
             "file from a copy, or start a new run"
         )
-    if _prompts_now(manifest) != manifest.prompt["sha256"]:
+    if is_made_here(manifest.run_id) and _prompts_now(manifest) != manifest.prompt["sha256"]:
         raise RunError(
             f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
             "experiments; restore the rubric and template files, use that version of robin, or start a new run"

@@ -16,7 +16,7 @@ from robin_cli.runner.in_rounds import as_submitted
 from robin_cli.runner.labelled import keep_labels, labels_at_start
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
-from robin_cli.settings.addresses import api_keys
+from robin_cli.settings.addresses import api_keys, keep_hosts
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.batches import Ledger
@@ -58,6 +58,7 @@ async def work(
     for line in store.notes:
         note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
+    keep_hosts(store.manifest.run_id, settings)
     if ledger.open and not settings.batch:  # first finish the batches under way
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
         if before.interrupted:

@@ -15,10 +15,9 @@ from robin_cli.settings.trust import (
     NAMING,
     NO_KEY,
     OPENAI_URL,
-    Sending,
-    doubts,
+    check_sendings,
+    keep_sendings,
     place_of,
-    refusal,
     split_model,
     values,
 )
@@ -115,33 +114,18 @@ def api_keys(settings: Settings) -> Mapping[str, str]:
     """Return the key in each variable that ``settings`` name; "none" if it is not set, and the endpoint was named.
 
     Raises:
-        InputError: no endpoint is configured, a named variable is not set, or a host or folder that the user did not name
-            would get a key or prompts.
+        InputError: no endpoint is configured, a named variable is not set, or as :func:`check_sendings`.
     """
     keys = _keys(settings)
-    if settings.model and (doubtful := doubts(settings.source, places(settings, keys))):
-        raise InputError(
-            refusal(
-                settings.source,
-                doubtful,
-                {name: values(getattr(settings, name)) for name in NAMING},
-            )
-        )
+    if settings.model:
+        named = {name: values(getattr(settings, name)) for name in NAMING}
+        check_sendings(settings.source, named, sendings(judges_of(settings), keys))
     return keys
 
 
-def doubtful_places(settings: Settings) -> list[Sending]:
-    """Return the hosts and folders of ``settings`` that the user did not name, with the variables of their keys.
-
-    Raises:
-        InputError: as :func:`api_keys`, except for these places.
-    """
-    return doubts(settings.source, places(settings, _keys(settings)))
-
-
-def places(settings: Settings, keys: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return where requests go, as :func:`sendings`."""
-    return sendings(judges_of(settings), keys)
+def keep_hosts(run_id: str, settings: Settings) -> None:
+    """Keep where a run sends its requests, so that it goes on without further flags. Raises as :func:`api_keys`."""
+    keep_sendings(run_id, sendings(judges_of(settings), api_keys(settings)))
 
 
 def sendings(judges: Iterable[JudgeAddress], keys: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.settings.setting import Setting, with_known
 from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, SimulationSettings
-from robin_cli.settings.trust import Source, check_found_file, named_in
+from robin_cli.settings.trust import Source, check_found_file
 
 DEFAULT_FILE = "robin.toml"
 SCHEMA_FILE = "robin.schema.json"
@@ -83,10 +83,8 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
     if not path.is_file():
         return Settings(**together(flags, {}))
     found = read_toml(path)
-    check_found_file(
-        path, found, flags, {name: each.file for name, each in TABLE.items() if each.file}
-    )
-    return Settings(**together(flags, found), source=Source(str(path), "folder", named_in(flags)))
+    check_found_file(path, found, flags, TABLE)
+    return Settings(**together(flags, found), source=Source(str(path)))
 
 
 def together(

@@ -1,27 +1,28 @@
-"""Trust in hosts: robin sends only to hosts that the user named, never to one that only a folder's file or a run names.
+"""The trust rule: a key or a prompt goes only where the user sends it.
 
-The user names a host by a flag, the environment, or a file given as --config; the host may then get the key that the user
-named, or the default one. Named hosts are remembered in the user's configuration folder with the variables of their keys, so
-that a run can be resumed by its directory alone. This machine and OpenAI's own address (with the default variable) need no
-naming. A host is a scheme, a name and a port. A folder that requests are written into is named and remembered like a host.
+The user names a host, a key variable or a judge of a package by a flag, in the environment, or in a file given as --config. A
+robin.toml that robin finds in the working folder decides none of these, and no price or output. For each run made here, robin
+keeps its hosts, key variables and judges in the user's state folder: the run is trusted for exactly these. This machine, and
+OpenAI's host with the default variable, need no naming. A host is a scheme, a name and a port.
 """
 
 from __future__ import annotations
 
-import glob
 import ipaddress
 import os
 import re
+import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 from urllib.parse import quote, urlsplit
 
-from robin_cli.files.local import is_ours
 from robin_cli.files.remote import scheme_of
-from robin_cli.model.errors import InputError, option, typed
+from robin_cli.model.errors import InputError, option, shown, typed
+from robin_cli.settings.setting import Setting
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_KEY_ENV = "OPENAI_API_KEY"
@@ -32,48 +33,38 @@ AT_ENDPOINTS = "openai"
 Sending = tuple[str, str]
 """A host, as :func:`host_of` returns it, and the variable of its key, or NO_KEY."""
 
-NAMING = ("base_url", "model", "api_key_env", "judge")
-"""The settings that decide which host gets which key."""
-
 PRICES = ("price_in", "price_out", "price_cached")
-"""The settings that a limit on money relies on."""
-
-_SEVERAL = frozenset({"base_url", "model", "api_key_env"})
+NAMING = ("base_url", "model", "api_key_env", "judge")
 _HUB = "hf"
 _JUDGE_SCHEME = "judge://"
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\]")
 _WITH_ADDRESS = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
-_FILE = "trusted-hosts"
-_LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of settings that were not flags, and those settings that the user gave beside it.
+    """The source of settings that are no flags.
 
     Attributes:
         place: the source's name in messages.
-        kind: "user" if all settings are the user's; "folder" for a file found in the working folder, "run" for a run's record.
-        named: the settings in NAMING and PRICES that the user gave.
-        in_python: messages name keywords, not flags.
+        run_id: that of the run whose record the settings are; None if all of them are the user's.
+        named: the settings of a run that the user gives again.
+        notes: lines for the user about settings that do not count.
     """
 
     place: str = "the command line"
-    kind: Literal["user", "folder", "run"] = "user"
+    run_id: str | None = None
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    in_python: bool = False
+    notes: Sequence[str] = ()
 
     def __str__(self) -> str:
         return self.place
 
 
 def named_in(given: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Return the settings in NAMING and PRICES among the flags and variables ``given``."""
-    named: dict[str, Sequence[str]] = {
-        name: values(given[name]) for name in NAMING if name in given
-    }
-    return named | {each: () for each in PRICES if each in given}
+    """Return the settings that name hosts, keys and judges among the flags and variables ``given``."""
+    return {name: values(given[name]) for name in NAMING if name in given}
 
 
 def split_model(model: str) -> tuple[str, str | None]:
@@ -84,8 +75,11 @@ def split_model(model: str) -> tuple[str, str | None]:
 
 def _addresses(named: Mapping[str, Any]) -> list[str]:
     """Return all addresses in settings, common ones and those of single judges."""
-    models = named.get("model", ())
-    return [*named.get("base_url", ()), *filter(None, (split_model(each)[1] for each in models))]
+    models = values(named.get("model"))
+    return [
+        *values(named.get("base_url")),
+        *filter(None, (split_model(each)[1] for each in models)),
+    ]
 
 
 def is_loopback(host: str) -> bool:
@@ -125,152 +119,103 @@ def place_of(judge: str) -> str:
     return _JUDGE_SCHEME + quote(judge, safe=":")
 
 
-def _host(address: str) -> str:
-    return address if address.startswith(_JUDGE_SCHEME) else host_of(address)
+def check_sendings(
+    source: Source, settings: Mapping[str, Sequence[str]], sendings: Iterable[tuple[str, str]]
+) -> None:
+    """Check that a run sends only where the user sends it, or where it was sent to when it was made here.
 
-
-def doubts(source: Source, sendings: Iterable[tuple[str, str]]) -> list[Sending]:
-    """Return the hosts and keys among ``sendings``, addresses with variables, that the user did not name.
+    Args:
+        settings: the run's own, of those that name hosts, keys and judges.
+        sendings: the addresses that get requests, with the variables of their keys.
 
     Raises:
-        InputError: the file of hosts that the user named earlier cannot be trusted: others may write to it.
+        InputError: a host, a key variable or a judge is only the run's.
     """
-    if source.kind == "user":
-        return []
-    wanted = dict.fromkeys((_host(url), variable) for url, variable in sendings)
-    hosts = {*map(host_of, _addresses(source.named)), *map(place_of, source.named.get("judge", ()))}
+    if source.run_id is None:
+        return
+    named = {*map(host_of, _addresses(source.named)), *map(place_of, source.named.get("judge", ()))}
     variables = {DEFAULT_KEY_ENV, NO_KEY, *source.named.get("api_key_env", ())}
-    left = [
-        each
-        for each in wanted
-        if not _is_free(each) and not (each[0] in hosts and each[1] in variables)
+    kept = kept_sendings(source.run_id)
+    unknown = []
+    for url, variable in sendings:
+        host = url if url.startswith(_JUDGE_SCHEME) else host_of(url)
+        is_kept = (host, variable) in kept or (variable == NO_KEY and host in dict(kept))
+        is_named = host in named and variable in variables
+        if not (is_kept or is_named or _is_free(host, variable)):
+            unknown.append((host, variable))
+    if not unknown:
+        return
+    wanted = ", ".join(
+        f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
+        for host, variable in dict.fromkeys(unknown)
+    )
+    needed = {"judge"}
+    if not unknown[0][0].startswith(_JUDGE_SCHEME):
+        needed = {"base_url"}
+        needed |= {"model"} if any(split_model(each)[1] for each in settings["model"]) else set()
+        needed |= {"api_key_env"} if set(settings["api_key_env"]) - {DEFAULT_KEY_ENV} else set()
+    flags = [
+        option(f"--{name.replace('_', '-')}", value)
+        for name in NAMING
+        if name in needed
+        for value in settings[name]
     ]
-    if not left:
-        return []
-    known = remembered()
-    named_ever = {host for host, _ in known}
-    return [
-        each
-        for each in left
-        if each not in known and not (each[1] == NO_KEY and each[0] in named_ever)
-    ]
+    raise InputError(
+        f"{Path(source.place) / 'manifest.json'} wants {wanted}, and this run was not made here with it. Nothing was sent. If "
+        f"it is right, name it yourself: {' '.join(flags)}"
+    )
 
 
-def _is_free(sending: Sending) -> bool:
-    host, variable = sending
+def _is_free(host: str, variable: str) -> bool:
+    """Return whether a host needs no naming: this machine, and OpenAI's own with the default variable."""
     return is_loopback(urlsplit(host).hostname or "") or (
         host == host_of(OPENAI_URL) and variable in {DEFAULT_KEY_ENV, NO_KEY}
     )
 
 
-def question(source: Source, doubtful: Sequence[Sending]) -> str:
-    """Return the question for a terminal before ``doubtful`` is sent."""
-    return f"{_fact(source, doubtful)}. Send it, now and from now on? [y/N] "
-
-
-def refusal(
-    source: Source, doubtful: Sequence[Sending], settings: Mapping[str, Sequence[str]]
-) -> str:
-    """Return the error instead of sending, with the settings by which the user can allow it.
-
-    Args:
-        settings: the values of all settings in NAMING.
-    """
-    if any(host.startswith(_JUDGE_SCHEME) for host, _ in doubtful):
-        needed = {"judge": settings["judge"]}
-    else:
-        elsewhere = any(split_model(model)[1] for model in settings["model"])
-        needed = {
-            "base_url": settings["base_url"],
-            "model": settings["model"] if elsewhere else source.named.get("model", ()),
-            "api_key_env": []
-            if set(settings["api_key_env"]) <= {DEFAULT_KEY_ENV}
-            else settings["api_key_env"],
-        }
-    if source.in_python:
-        words = [
-            f"{name}={list(map(str, values)) if name in _SEVERAL else str(values[0])!r}"
-            for name, values in needed.items()
-            if values
-        ]
-        step = f"name it yourself: {', '.join(words)}"
-    elif source.kind == "folder":
-        step = f"trust that file: --config {typed(source.place)}"
-    else:
-        flags = [
-            option(f"--{name.replace('_', '-')}", value)
-            for name, values in needed.items()
-            for value in values
-        ]
-        step = f"name it yourself: {' '.join(flags)}"
-    return f"{_fact(source, doubtful)}. Nothing was sent. If it is right, {step}"
-
-
-def _fact(source: Source, doubtful: Sequence[Sending]) -> str:
-    file = source.place if source.kind == "folder" else str(Path(source.place) / "manifest.json")
-    return f"{file} wants {', '.join(map(_wanted, doubtful))}, which you have not named"
-
-
-def _wanted(sending: Sending) -> str:
-    host, variable = sending
-    return f"{'the prompts (no key)' if variable == NO_KEY else f'the key in {variable}'} sent to {host}"
-
-
 def check_found_file(
-    path: Path, settings: Mapping[str, Any], given: Mapping[str, Any], files: Mapping[str, str]
+    path: Path, found: Mapping[str, Any], given: Mapping[str, Any], table: Mapping[str, Setting]
 ) -> None:
-    """Check that a file found in the working folder, with ``settings``, has only settings that a stranger's file may have.
-
-    It must not choose a judge, a key variable or a Ray cluster, read or write at an address (except data sets of the hub),
-    write outside its folder, or both read outside its folder and choose where to send it. Settings in ``given`` replace the
-    file's.
+    """Check that a robin.toml that robin found decides nothing that only the user decides.
 
     Args:
-        files: the settings that name files, and whether these are "read" or "written".
+        found: the file's settings; those in ``given`` and those with default values decide nothing.
 
     Raises:
-        InputError: with the setting and the next step.
+        InputError: with the setting, and the command that takes it from the file.
     """
-    named = {name: value for name, value in settings.items() if name not in given}
-    if named.get("judge", AT_ENDPOINTS) != AT_ENDPOINTS:
-        _refuse(path, "judge", "choose a judge")
-    if named.get("ray") is not None:
-        _refuse(path, "ray", "choose a cluster, which gets the keys")
-    if set(named.get("api_key_env", ())) - {DEFAULT_KEY_ENV, NO_KEY}:
-        _refuse(path, "api_key_env", "choose which key is sent")
-    for name in files:
-        if any(scheme_of(value) not in {"", _HUB} for value in values(named.get(name))):
-            _refuse(path, name, "read or write at an address")
-
-    def leaving(kind: str) -> Iterable[str]:
-        names = (name for name, what in files.items() if what == kind)
-        return (
-            name
-            for name in names
-            if any(_leaves(path.parent, value) for value in values(named.get(name)))
-        )
-
-    for name in leaving("written"):
-        _refuse(path, name, "write outside its folder")
-    if not any(map(_is_foreign, _addresses(named))):
-        return
-    for name in leaving("read"):
-        _refuse(path, name, "both read outside its folder and choose where to send it")
+    for name, value in found.items():
+        if name in given or value == table[name].default:
+            continue
+        what = _decision(table[name], value)
+        if what is not None:
+            command = shlex.join(["robin", *sys.argv[1:], "--config"])
+            raise InputError(
+                f"{path}: {name}: a robin.toml that robin found does not decide {what}. If you trust the file, name it: "
+                f"{shown(command, 2000)} {typed(path)}"
+            )
 
 
-def _is_foreign(url: str) -> bool:
-    try:
-        return not _is_free((host_of(url), NO_KEY))
-    except ValueError:
-        return True
-
-
-def _refuse(path: Path, name: str, what: str) -> None:
-    flag = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
-    raise InputError(
-        f"{path}: {name}: a file that was found, not named, may not {what}; give {flag} yourself, or trust the file: "
-        f"--config {typed(path)}"
-    )
+def _decision(setting: Setting, value: Any) -> str | None:
+    """Return what a setting of a found file decides, if only the user may decide it."""
+    if setting.name == "judge":
+        return "who judges"
+    if setting.name == "ray":
+        return "which cluster gets the keys"
+    if setting.name in PRICES:
+        return "a price"
+    if setting.name == "api_key_env" and set(value) - {DEFAULT_KEY_ENV, NO_KEY}:
+        return "which key is sent"
+    foreign = [
+        url for url in _addresses({setting.name: value}) if not _is_free(host_of(url), NO_KEY)
+    ]
+    if foreign:
+        return f"that prompts go to {host_of(foreign[0])}"
+    if setting.file == "written":
+        return "where files are written"
+    if setting.file and any(scheme_of(each) not in {"", _HUB} for each in values(value)):
+        return "that data come from an address"
+    return None
 
 
 def values(value: Any) -> Sequence[str]:
@@ -278,67 +223,51 @@ def values(value: Any) -> Sequence[str]:
     return () if value is None else (value,) if isinstance(value, str) else value
 
 
-def _leaves(folder: Path, value: str) -> bool:
-    """Return whether ``value``, a path or a pattern, leads out of ``folder``, also by a link."""
-    if value == "-" or scheme_of(value) == _HUB:
-        return False
-    home = folder.resolve()
-    found = [value, *(glob.iglob(value, recursive=True) if glob.has_magic(value) else ())]  # noqa: PTH207
-    try:
-        return any(not Path(each).resolve().is_relative_to(home) for each in found)
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or not a path
-        return True
+def is_made_here(run_id: str) -> bool:
+    """Return whether robin worked on a run here, by the user's own settings."""
+    return any(line[0] == run_id for line in _kept())
 
 
-def remembered() -> frozenset[Sending]:
-    """Return the hosts that the user named earlier, with variables.
-
-    Raises:
-        InputError: the file belongs to somebody else, or others may write to it.
-    """
-    file = _memory()
-    if file is None:
-        return frozenset()
-    try:
-        with _private(file, os.O_RDONLY, "rb") as content:
-            text = content.read(_LONGEST).decode("utf-8", "replace")
-    except OSError:
-        return frozenset()
-    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return frozenset((line[0], line[1]) for line in lines if len(line) == 2)
+def kept_sendings(run_id: str) -> frozenset[Sending]:
+    """Return the hosts of a run made here, with the variables of their keys."""
+    return frozenset((line[1], line[2]) for line in _kept() if line[0] == run_id)
 
 
-def remember(sendings: Iterable[tuple[str, str]]) -> bool:
-    """Remember addresses and variables that the user named; return whether that worked."""
-    named = dict.fromkeys((_host(url), variable) for url, variable in sendings)
-    wanted = [each for each in named if not _is_free(each)]
-    file = _memory()
-    if not wanted or file is None:
-        return not wanted
-    with suppress(OSError, InputError):
-        new = [each for each in wanted if each not in remembered()]
-        if new:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _private(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "ab") as content:
-                content.write("".join(f"\n{host} {variable}\n" for host, variable in new).encode())
-        return True
-    return False
-
-
-def _memory() -> Path | None:
-    """Return the file of named hosts; None if the user has no configuration folder. The working folder never decides it."""
-    base = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
-    if os.name != "nt" and not Path(base).is_absolute():
-        base = os.path.expanduser("~/.config")  # noqa: PTH111  # Path's raises without a home
-    return Path(base) / "robin" / _FILE if Path(base).is_absolute() else None
-
-
-def _private(file: Path, flags: int, mode: str) -> IO[bytes]:
-    """Open a file of this user. OSError or InputError for any other."""
-    handle = os.open(file, flags, 0o600)
-    if os.name == "nt" or is_ours(os.fstat(handle)):
-        return os.fdopen(handle, mode)
-    os.close(handle)
-    raise InputError(
-        f"{file}: others may write to it, so robin does not trust it; look through it, then chmod 600 {typed(file)}"
+def keep_sendings(run_id: str, sendings: Iterable[tuple[str, str]]) -> None:
+    """Keep the hosts of a run, with the variables of their keys. Without a state folder nothing is kept."""
+    hosts = (
+        (url if url.startswith(_JUDGE_SCHEME) else host_of(url), variable)
+        for url, variable in sendings
     )
+    known, file = kept_sendings(run_id), _state_file()
+    lines = [
+        f"{run_id} {host} {variable}\n"
+        for host, variable in dict.fromkeys(hosts)
+        if (host, variable) not in known
+    ]
+    if file is None or not lines:
+        return
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as out:
+            out.write("".join(lines))
+
+
+def _kept() -> list[list[str]]:
+    """Return the lines of the state file: run id, host, variable."""
+    file = _state_file()
+    if file is None:
+        return []
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [words for words in map(str.split, lines) if len(words) == 3]
+
+
+def _state_file() -> Path | None:
+    """Return the file of runs made here; None if the user has no state folder. The working folder never decides it."""
+    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", "")
+    if os.name != "nt" and not Path(base).is_absolute():
+        base = os.path.expanduser("~/.local/state")  # noqa: PTH111  # Path's raises without a home
+    return Path(base) / "robin" / "runs" if Path(base).is_absolute() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from tests.golden.scenes import OUTPUTS, SCENES, judges, play
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 for scene in sys.argv[1:] or SCENES:
     kept = {}
     with judges(scene) as urls, tempfile.TemporaryDirectory() as folder:

@@ -431,7 +431,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(
     (tmp_path / "robin.toml").write_text('judge = "length"\n', encoding="utf-8")
     done = start(*arguments[:-4], "--run", "other")
     assert done.returncode == 2
-    assert "may not choose a judge; give --judge yourself" in done.stderr
+    assert "a robin.toml that robin found does not decide who judges" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["at-once", "as-asked"])
